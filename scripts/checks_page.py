@@ -36,42 +36,43 @@ evalcases:
       - contains: 30 days                        # the short form: a kind and its value
       - {type: contains, value: 30 days}         # the long form says the same
       - {contains: 30 days, weight: 2, name: refund period}
-      - not-contains: sorry                      # `not-` turns the verdict round
+      - not-contains: sorry                      # `not-` inverts the verdict
       - {contains: sorry, negate: true}          # so does `negate`
       - {contains: return, required: true}       # the case fails without it
       - Names the refund period                  # a sentence: a model checks it
 ```
 
-- **Short form.** The first key that is a kind decides. The other keys are those of the kind: `{levenshtein: text,
-  threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens and underscores are
-  the same: `contains-any`, `contains_any`.
+- **Short form.** The first key that names a kind decides. The other keys are those of the kind:
+  `{levenshtein: text, threshold: 0.9}`. A kind with several keys takes a mapping: `{length: {min_words: 3}}`. Hyphens
+  and underscores are the same: `contains-any`, `contains_any`.
 - **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
-- **`not-`** before any kind, or `negate: true`, turns the verdict round: the score is 1 minus the score, and hits and
-  misses change places. A check that could not judge stays an error, and one whose `path` is missing stays a miss.
-  A score that rests on something unknown (the `cost` of a target that reports none) is 0, and an error where it is
-  turned round, also by a `not-composite` around it.
+- **`not-`** before any kind, or `negate: true`, inverts the verdict: the score is 1 minus the score, and hits and
+  misses are swapped. A check that could not judge stays an error, and one whose `path` is missing stays a miss. A
+  score that depends on an unknown value (the `cost` of a target that reports none) is 0. If it is inverted, also by a
+  `not-composite` around it, it is an error.
 - **`required: true`**: the case fails without it, whatever the mean of the scores and the weight. A check that can
   only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds
-  have to reach the threshold of the case. A kind with a `threshold` of its own has to reach that.
+  have to reach the threshold of the case. A kind with its own `threshold` has to reach that.
 - **`path`** judges a part of a JSON answer: `{contains: tent, path: "items[0].name"}`. The JSON may stand in a code
   fence or amid text. If the part is missing, the check misses, and says which part is there. `latency`, `cost`,
   `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not judge the answer. Code judges
-  get `path` as a key of their own; put them into a [field](#field).
+  get `path` as an ordinary key; put them into a [field](#field).
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
-  call. Together they weigh as much as their number, and each has a result of its own in `evaluator_results`. `rubrics`
+  call. Together they weigh as much as their number, and each has its own result in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
   `{is-json: true}`.
-- **Thoughts.** What a model thinks aloud within its answer (`<think>…</think>`, where its server does not keep it
-  apart) is a part of the answer: `contains` may match it. A hook, [`pytest_agentv_response`](extending.md#hooks), can
-  take it out before the checks judge.
-- **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a blank a no-break space. If
-  only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains` passes then.
+- **Thoughts.** If a server does not separate the thoughts of a model (`<think>…</think>`), they are part of the answer,
+  and `contains` may match them. A hook, [`pytest_agentv_response`](extending.md#hooks), can remove them before the
+  checks judge.
+- **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a space may be a no-break
+  space. If only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains`
+  passes then.
 
-Values are checked when the file is loaded: a wrong pattern, a JSON Schema that is none, or an unknown function is an
+Values are checked when the file is loaded: an invalid pattern, an invalid JSON Schema or an unknown function is an
 error of the case, with its line. `agentv validate` finds it without a run.
 
-The target of this page repeats what it is asked, so that each example shows the answer as its `input`. It also reports
-a tool call. The judge is a function that finds every sentence true:
+The target of this page repeats its input, so the `input` of each example is the answer. It also reports a tool call.
+The judge is a function that finds every sentence true:
 
 ```python
 # evals/shop.py

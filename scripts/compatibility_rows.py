@@ -51,12 +51,12 @@ ROWS: Final[tuple[Row, ...]] = (
     neighbour(
         "pytest-xdist",
         neighbours.check_xdist,
-        "In these versions it sees `xdist_group` marks of no test: `--dist loadgroup` spreads items as `load` does.",
+        "It ignores all `xdist_group` marks in these versions: `--dist loadgroup` spreads items as `load` does.",
     ),
     neighbour(
         "pytest-rerunfailures",
         neighbours.check_rerunfailures,
-        "In `--junitxml` each attempt is a test case, and one that is repeated looks passed: so it is for all tests.",
+        "In `--junitxml` each attempt is a test case, and a repeated attempt looks passed, as for all tests.",
     ),
     neighbour("pytest-randomly", neighbours.check_randomly),
     neighbour(

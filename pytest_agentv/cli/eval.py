@@ -54,8 +54,8 @@ _EPILOG: Final = """\
 Values in brackets are optional and go after a `=`: --dump-prompts=DIR.
 
 pytest options:
-  All other flags are handed on to pytest: -k EXPRESSION, -x, --lf, -n 4, -v, --junitxml=FILE, …
-  The value of a flag that agentv does not know goes after a `=`; what follows a `--` is handed on untouched.
+  All other flags are passed on to pytest: -k EXPRESSION, -x, --lf, -n 4, -v, --junitxml=FILE, …
+  The value of a flag that agentv does not know goes after a `=`; what follows a `--` is passed on unchanged.
 
 exit codes:
   0 all cases passed, 1 some failed or could not be judged, 2 interrupted, 3 internal error, 4 wrong usage,

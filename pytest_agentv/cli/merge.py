@@ -24,11 +24,11 @@ _SHOWN: Final = 10
 
 _EPILOG: Final = """\
 The last result of a case counts: the one that ended last. All lines get the run_id of the newest run, so that
-`pytest --agentv-resume=FILE` goes on with them: it runs what is missing, and gives the summary, the reports, the
+`pytest --agentv-resume=FILE` continues that run: it runs the missing cases, and gives the summary, the reports, the
 gates and the exit code of one run.
 
 exit codes:
-  0 all cases have a result, 1 some have none (shards tell), or lines could not be read, 2 nothing was written."""
+  0 all cases have a result, 1 some have none, or lines could not be read, 2 nothing was written."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv merge",
-        description="Make the results files of a run's shards, or of its attempts, one file with one result per case.",
+        description="Join the results files of a run's shards or attempts into one file with one result per case.",
         epilog=_EPILOG,
     )
     parser.add_argument("files", type=Path, nargs="+", help="Results files, JSONL or YAML.")

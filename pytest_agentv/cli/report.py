@@ -106,7 +106,7 @@ def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv report",
         description="Write a report of a results file: an HTML page that opens offline, a comment for a pull request,\n"
-        "or what a CI service shows.",
+        "or a file for a CI service.",
         epilog=_EPILOG,
     )
     parser.add_argument("run", type=Path, help="Results file of the run (JSONL or YAML).")
@@ -115,7 +115,7 @@ def _create_parser() -> ArgumentParser:
         type=Path,
         nargs="*",
         default=[],
-        help="Results file of the run to compare with; for HTML also a baseline, and older runs behind it.",
+        help="Results file of the run to compare with; for HTML also a baseline, and older runs after it.",
     )
     parser.add_argument(
         "--format",

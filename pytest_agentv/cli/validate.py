@@ -52,8 +52,8 @@ def run(arguments: Sequence[str]) -> int:
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv validate",
-        description="Check eval files, datasets, targets and config files: everything that collecting the cases and\n"
-        "starting a run would find, all at once. Nothing is run, no credentials are needed.",
+        description="Check eval files, datasets, targets and config files. Report all faults that a run would\n"
+        "find while it collects the cases and starts. Nothing is run, and no credentials are needed.",
         epilog=_EPILOG,
     )
     parser.add_argument(
@@ -76,14 +76,14 @@ def _create_parser() -> ArgumentParser:
         "--unknown-keys",
         choices=UNKNOWN_KEYS,
         default="error",
-        help="What keys are inside evaluators that nobody reads, as agentv_unknown_keys (default: error).",
+        help="Level of unknown keys inside evaluators, as agentv_unknown_keys (default: error).",
     )
     parser.add_argument(
         "--plugin-kind",
         action="append",
         default=[],
         metavar="NAME",
-        help="An evaluator type or provider of which nothing else is known; may be repeated (default: none). Those of\n"
+        help="Accept this evaluator type or provider unseen; may be repeated (default: none). Those of\n"
         "conftest files are known.",
     )
     return parser

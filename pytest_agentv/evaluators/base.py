@@ -61,7 +61,7 @@ class Evaluator(Kind):
 
     name: Text | None = Field(
         default=None,
-        description="how results call it; default: the kind and what it checks",
+        description="the name in results; default: the kind and what it checks",
         examples=["refund period"],
     )
     weight: Amount = Field(
@@ -72,7 +72,7 @@ class Evaluator(Kind):
     )
     negate: bool = Field(
         default=False,
-        description="whether the verdict is turned round; `not-` before the kind says the same",
+        description="whether the verdict is inverted; `not-` before the kind means the same",
         examples=[True],
     )
     path: AnswerPath | None = Field(
@@ -90,7 +90,7 @@ class Evaluator(Kind):
     reads_answer: ClassVar[bool] = True
     """Whether it judges the answer itself, so that `path` can choose a part of the answer."""
     examples: ClassVar[Sequence[JsonObject]] = ()
-    """Cases that show it: `answer`, `assert`, and what else a case may have. They pass."""
+    """Example cases: `answer`, `assert`, and other keys of a case. They pass."""
 
     _derived_name: str | None = PrivateAttr(default=None)
 
@@ -105,7 +105,7 @@ class Evaluator(Kind):
     def prepare(self, services: Services) -> "Evaluator":  # noqa: ARG002 - most kinds need nothing
         """Return the evaluator that judges, before the target is called.
 
-        Raises `EvaluatorError` (kind `config`) for what could never work, so that no answer is paid for in vain.
+        Raises `EvaluatorError` (kind `config`) if it could never judge, so that no answer is paid for in vain.
         """
         return self
 
@@ -128,7 +128,7 @@ class Evaluator(Kind):
         return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
 
     def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
-        """Yield what `agentv validate` warns of: what is checked in another way, in this case, than it looks."""
+        """Yield warnings for `agentv validate`: what is checked, in this case, in another way than it looks."""
         return ()
 
     def required_score(self, threshold: float) -> float:
@@ -140,9 +140,9 @@ class Evaluator(Kind):
         return threshold if self.is_graded else 1.0
 
     def with_name_beside(self, taken: Collection[str]) -> Self:
-        """Return the evaluator with a name that no other has.
+        """Return the evaluator with a unique name.
 
-        It is a copy where the evaluator has another name already, which it has in another case.
+        It is a copy if the evaluator already has another name in another case.
         """
         if self.name is not None:
             return self
@@ -181,7 +181,7 @@ class Evaluator(Kind):
 
     @property
     def own_code(self) -> object:
-        """Code of the user's that judges, for the same purpose; None for a built-in kind."""
+        """The user's code that judges, for the same purpose; None for a built-in kind."""
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
     @property
@@ -195,7 +195,7 @@ class Evaluator(Kind):
 
     @property
     def calls_targets(self) -> bool:
-        """Whether a script of it may call targets."""
+        """Whether one of its scripts may call targets."""
         return False
 
 

@@ -32,7 +32,7 @@ class AnyEvaluator(Protocol):
 
     @property
     def calls_targets(self) -> bool:
-        """Whether a script of it may call targets."""
+        """Whether one of its scripts may call targets."""
 
     @property
     def embeds_with(self) -> str | None:
@@ -61,7 +61,7 @@ class AnyEvaluator(Protocol):
         ...
 
     def doubts(self, case: "EvalCase") -> Iterable[str]:
-        """Yield what is checked, in a case, in another way than its author may think."""
+        """Yield what is checked, in this case, in another way than its author may think."""
         ...
 
     def prepare(self, services: Any) -> "AnyEvaluator":
@@ -108,7 +108,7 @@ class EvalCase(Record):
     conversation_id: str | None = None
     """Groups cases that belong together."""
     target: str | None = None
-    """The case's or its file's target; the command line comes before it."""
+    """The case's or its file's target; the command line overrides it."""
     threshold: float | None = None
     """The score from which the case passes, 0 to 1; None: that of the run."""
     threshold_source: str | None = None

@@ -39,7 +39,7 @@ FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
 """The JSON Schema of `Text`."""
 
 Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema(FILLED_TEXT)]
-"""A text that says something."""
+"""A text that is not blank."""
 
 Amount: TypeAlias = Annotated[float, Field(ge=0)]
 """A number of 0 or more."""
@@ -64,7 +64,7 @@ class Part(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     hints: ClassVar[Mapping[str, str]] = {}
-    """What to write instead of some keys that are not known."""
+    """What to write instead of some unknown keys."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return what was given, for hashes; the values are as they are."""
@@ -78,7 +78,7 @@ class Part(BaseModel):
         return type(self)(**{**given, **changes})
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:
-        """Yield each key that was given and is not read beside the others, with the reason."""
+        """Yield each given key that has no effect beside the others, with the reason."""
         return iter(())
 
 
@@ -89,7 +89,7 @@ class Kind(Part):
     """
 
     kind: ClassVar[str]
-    """The word by which files choose it, and which the results have."""
+    """The word for it in files and results."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return the kind and what was given, for hashes."""

@@ -32,7 +32,7 @@ class RepeatFigures(Record):
     """What several answers of one case showed."""
 
     planned: int
-    """The answers that the case was to be judged by: its `repeat`."""
+    """The number of answers to judge the case by: its `repeat`."""
     asked: int
     """The answers that were asked: fewer than planned where the verdict was certain before."""
     judged: int
@@ -40,7 +40,7 @@ class RepeatFigures(Record):
     passes: int
     """The judged answers that passed."""
     errors: int
-    """The answers that could not be had or judged. They are neither passes nor fails."""
+    """The answers that are missing or could not be judged. They are neither passes nor fails."""
     needed: int
     """The answers that had to pass."""
     min_pass_rate: float
@@ -50,7 +50,7 @@ class RepeatFigures(Record):
     scores: tuple[float, ...]
     """The scores of the judged answers, in the order of the answers."""
     stopped: Literal["certain pass", "certain fail"] | None = None
-    """The verdict that the last answer made certain, where answers were asked one after another until one did."""
+    """The verdict that the last answer made certain, if answers were asked one after another until one did."""
     pass_rate: float | None = None
     """The unbiased share of answers that pass, 0 to 1; None: no answer was judged."""
     pass_rate_low: float | None = None
@@ -66,7 +66,7 @@ class RepeatFigures(Record):
     cached: int | None = None
     """How many of the answers came from the cache; None: none."""
     carried: int | None = None
-    """How many of the answers an earlier run had asked, which this one went on with; None: none."""
+    """How many of the answers come from an earlier run that this one resumed; None: none."""
     lost: int | None = None
     """How many answers of earlier runs could not be had or judged; the metrics count these as well. None: none."""
     priced: int | None = None
@@ -80,13 +80,13 @@ class RepeatFigures(Record):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the metrics hold what the answers of an earlier run took."""
+        """Whether the metrics include those of the answers of an earlier run."""
         return bool(self.carried or self.lost)
 
 
 @record
 class BaselineFigures(Record):
-    """How a case did against the baseline of a run that was judged by one."""
+    """How a case compares with the baseline of its run."""
 
     passes: int | None = None
     """The answers of the baseline that passed; None: it has no such case."""
@@ -107,7 +107,7 @@ class BaselineFigures(Record):
 
 @record
 class ShardFigures(Record):
-    """The part of a run that a result is of: what `agentv merge` needs to know whether all cases are there."""
+    """The shard of a result: what `agentv merge` needs to find missing cases."""
 
     index: int
     """The number of the shard, from 1 to `count`."""
@@ -116,7 +116,7 @@ class ShardFigures(Record):
     cases: int
     """The cases of eval files in this shard that were to run: without those that are skipped."""
     total: int
-    """The same of all shards."""
+    """The same for all shards."""
     suite: str
     """Hash of the names of all collected cases and of their eval files."""
 
@@ -238,10 +238,10 @@ class EvalResult(Record):
     cost_source: str | None = None
     """Where the US dollars come from: `target`, which reported them, or the price table `genai-prices` or `litellm`."""
     judge_metrics: JudgeMetrics | None = None
-    """What the models took that its evaluators asked, which is not in `execution_metrics`; None: they asked none."""
+    """Usage of the models that its evaluators asked, not in `execution_metrics`; None: they asked none."""
     repeat: RepeatFigures | None = None
-    """What its answers showed, where it was asked more than once; then `score` is their mean, the metrics are their
-    sums, and what else is said of an answer is that of the first failing one, else of the first."""
+    """The figures of its answers, if it was asked more than once. Then `score` is their mean, the metrics are their
+    sums, and the other fields are those of the first failing answer, else of the first."""
     shard: ShardFigures | None = None
     """The part of the run that the case was in, with `--agentv-shard`."""
     answers: tuple[JsonObject, ...] | None = None

@@ -96,9 +96,9 @@ class EvaluatorResult(Record):
     duration_ms: float | None = None
     """Milliseconds that the judgement took."""
     judge_metrics: JudgeMetrics | None = None
-    """What the models took that it asked, those of its members not included; None: it asked none."""
+    """Usage of the models that it asked, without those of its members; None: it asked none."""
     unknown: str | None = None
-    """What nobody knows that the score rests on, such as an amount that the target does not report; None: nothing."""
+    """The unknown value that the score depends on, as an amount that the target does not report; None: nothing."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -160,6 +160,6 @@ class Score(Record):
     unmet_required: tuple[str, ...] | None = None
     """Required rubrics that the answer does not satisfy or that were not judged. They fail the case at any score."""
     unknown: str | None = None
-    """What nobody knows that the score rests on. It cannot be negated: that is an error; None: nothing."""
+    """The unknown value that the score depends on. Negating such a score is an error; None: there is none."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the check itself. The run warns of it."""
+    """What is odd about the check itself. The run warns about it."""

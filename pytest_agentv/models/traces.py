@@ -92,7 +92,7 @@ class ExecutionMetrics(Record):
 
 @record
 class JudgeMetrics(Record):
-    """What the models took that judged an answer: judges, what judge scripts asked, and embeddings."""
+    """Usage of the models that judged an answer: judges, calls of judge scripts, and embeddings."""
 
     calls: int
     """The calls that were made for it. They may have been paid for even if they failed."""

@@ -78,7 +78,7 @@ class ProviderResponse(Record):
     retrieved_context: tuple[str, ...] | None = None
     """The texts that the target looked up and answered from, in order; None: not reported."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the reply; the run warns of it once per target."""
+    """What is odd about the reply; the run warns about it once per target."""
     cached: bool = False
     """The answer comes from the cache; its metrics are those of the call that was made for it."""
     is_text_only: bool = field(default=False, compare=False)
@@ -92,24 +92,22 @@ class ProviderResponse(Record):
 
 
 class Adapter(Protocol):
-    """Asks what is under test: what `Provider.open` returns, completed.
+    """Calls the target: what `Provider.open` returns, completed.
 
     One object per target, process and run, shared by all cases in flight.
 
     `invoke` raises `ProviderError` (with a kind; a time-out has the kind `timeout`) when there is no answer.
     It is cancelled by `asyncio` cancellation and must then leave neither processes nor temporary files.
-    One that has an attribute `keeps_limits`, true, is not watched for calls that take too long: they may have to wait
-    for their turn, and their limit begins after that.
-    One that has an attribute `reads_environ`, true, calls code that reads `os.environ`: it finds the variables of its
-    folder's `.env` there.
-    One that has an attribute `needs_no_task`, true, never cancels the task that calls it, and is called in that of the
-    case.
-    A method `warm_up`, if it has one, starts in the background what its first call would wait for; it is called before
-    the target's first case, unless answers may come from a cache.
+
+    Some attributes are optional. With `keeps_limits = True`, the run does not watch the time limits of calls, because a
+    call may have to wait for its turn; the limit starts after the wait. With `reads_environ = True`, code that a call
+    runs finds the variables of the folder's `.env` in `os.environ`. With `needs_no_task = True`, the adapter never
+    cancels the task that calls it, and is called in the task of the case. The optional method `warm_up` starts slow
+    preparations in the background. It is called before the target's first case, unless answers may come from a cache.
     """
 
     mode: PromptMode
-    """Whether files are named to the target (`agent`) or their texts are in the prompt (`lm`)."""
+    """Whether the prompt names files (`agent`) or holds their texts (`lm`)."""
 
     async def check(self) -> None:
         """Probe the target once per run, before its first case. Raises `ProviderError`."""

@@ -46,9 +46,9 @@ class Provider(Settings, Kind):
     """
 
     needs: ClassVar[Mapping[str, str]] = {}
-    """Fields without which a target cannot be called, and the variables that stand in for those left out."""
+    """The required fields, each with the variable that replaces it if it is left out."""
     stand_ins: ClassVar[Mapping[str, str]] = {}
-    """The same of fields that have a default."""
+    """The same for fields that have a default."""
     is_strict: ClassVar[bool] = False
     """Unknown keys are errors, and numbers and flags stand without quotes."""
     takes_system_prompt: ClassVar[bool] = False
@@ -84,7 +84,7 @@ class Provider(Settings, Kind):
 
     @property
     def sources(self) -> Sources:
-        """Where its code lies: when it changes, earlier results no longer hold."""
+        """Where its code is: if the code changes, earlier results are no longer valid."""
         return Sources()
 
 

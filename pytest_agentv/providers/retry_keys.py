@@ -10,12 +10,12 @@ class RetryKeys(Provider):
     """A target whose failed requests are repeated (agentv-formats 4.7)."""
 
     max_retries: Count | None = spelled(
-        *("max_retries", "maxRetries"), default=None, description="how often a failed request is repeated (default: 3)"
+        *("max_retries", "maxRetries"), default=None, description="how often a failed request is retried (default: 3)"
     )
     retry_initial_delay_ms: Milliseconds | None = spelled(
         *("retry_initial_delay_ms", "retryInitialDelayMs"),
         default=None,
-        description="the wait before the first repetition (default: 1000)",
+        description="the wait before the first retry (default: 1000)",
     )
     retry_max_delay_ms: Milliseconds | None = spelled(
         *("retry_max_delay_ms", "retryMaxDelayMs"), default=None, description="the longest wait (default: 60000)"
@@ -23,12 +23,12 @@ class RetryKeys(Provider):
     retry_backoff_factor: Factor | None = spelled(
         *("retry_backoff_factor", "retryBackoffFactor"),
         default=None,
-        description="by what each wait is longer than the one before (default: 2)",
+        description="the factor from each wait to the next (default: 2)",
     )
     retry_status_codes: Items[StatusCode] | None = spelled(
         *("retry_status_codes", "retryStatusCodes"),
         default=None,
-        description="what is repeated beside network errors (default: 408, 429, 500, 502, 503, 504)",
+        description="the HTTP status codes to retry, besides network errors (default: 408, 429, 500, 502, 503, 504)",
     )
 
     @property

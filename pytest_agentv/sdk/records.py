@@ -82,7 +82,7 @@ class TraceEvent(NamedTuple):
 
 
 class CodeJudgeInput(NamedTuple):
-    """The case and the answer to judge. Source: requirement "Canonical Code Judge Wire Schema"."""
+    """The case and the answer to judge."""
 
     question: str
     expected_outcome: str

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pytest_agentv.models.options.run_options import RunOptions
 
 PREFIX = "agentv"
-_GATES_HELP = "Pass rates that the cases with a tag must reach, one tag a line: `booking: min_rate=0.9 tier=critical`."
-_SHIP_IGNORE_HELP = "Globs of files that are not shipped to workers: of names, or of paths below the project."
+_GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
+_SHIP_IGNORE_HELP = "Globs of files that are not sent to workers. With a slash they match paths below the project."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options that override cases and files as flags, and are overridden by them as ini keys."""
@@ -36,9 +36,7 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(*_flags(option), dest=f"{PREFIX}_{option.dest}", help=option.help, **_flag_arguments(option))
         if option.ini:
             parser.addini(f"{PREFIX}_{option.dest}", option.help, default=None)
-    parser.addini(
-        "agentv_files", "Globs of files that are eval files wherever they lie.", "args", list(DEFAULT_EVAL_GLOBS)
-    )
+    parser.addini("agentv_files", "Globs of eval files, in any folder.", "args", list(DEFAULT_EVAL_GLOBS))
     parser.addini(
         "agentv_exploration_tools",
         "Names of tools that only look around, for the exploration ratio.",

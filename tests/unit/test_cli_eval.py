@@ -156,7 +156,7 @@ def test_the_help_lists_every_option_with_its_effect_and_its_default(agentv):
         assert entry, option.name
         assert option.help.split()[0] in entry[0]
     assert "--agentv-" not in text
-    assert "All other flags are handed on to pytest" in text
+    assert "All other flags are passed on to pytest" in text
     assert "0 all cases passed, 1 some failed or could not be judged" in text
 
 

@@ -19,7 +19,7 @@ from pytest_agentv.statistics.intervals import Interval
 _EPILOG: Final = """\
 labels:
   A CSV file with the columns eval_id and label, or JSONL with these keys. A label is pass, fail or a number.
-  eval_file and target tell cases of one id apart. rater names the person, where several label.
+  eval_file and target distinguish cases with the same id. rater names the person if several people label.
 
 exit codes:
   0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case."""
@@ -114,7 +114,7 @@ def _scale(text: str) -> tuple[float, float]:
 
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog="agentv agree", description="Tell how far a judge agrees with people's labels.", epilog=_EPILOG
+        prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
     )
     parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
     parser.add_argument("results", type=Path, help="Results file of a run.")

@@ -83,8 +83,8 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv compare",
-        description="Compare the scores of two results files (JSONL or YAML), matched by eval file, id and target; "
-        "or of more, in a table with a row for each run.",
+        description="Compare the scores of two results files (JSONL or YAML), matched by eval file, id and target. "
+        "Print three files or more as a table with a row for each run.",
         epilog=_EPILOG,
     )
     parser.add_argument("baseline", type=Path, help="Results file of the run to compare with.")
@@ -131,7 +131,7 @@ def _add_statistics_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--gate",
         action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 where the data cannot tell, 3 where nothing could be "
+        help="With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be "
         "compared (default: off).",
     )
     add_margin(parser)

@@ -76,7 +76,7 @@ def _points(text: str) -> float:
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv plan",
-        description="Tell how many cases and repeats it takes to see a drop of the pass rate in 4 of 5 runs.",
+        description="Say how many cases and repeats you need to see a drop of the pass rate in 4 of 5 runs.",
     )
     parser.add_argument("results", type=Path, help="Results file or baseline to learn from.")
     parser.add_argument(

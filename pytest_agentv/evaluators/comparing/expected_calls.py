@@ -43,7 +43,7 @@ def _pattern_fault(pattern: Json) -> str | None:
 _ANY_OR_MAPPING: Final = {"anyOf": [{"const": "any"}, {"type": "object"}]}
 
 Arguments: TypeAlias = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)]
-"""The arguments that a call must have; `any`: all calls fit; ABSENT: nothing is expected."""
+"""The arguments that a call must have; `any`: every call matches; ABSENT: nothing is expected."""
 
 
 class ExpectedCall(Part):
@@ -53,7 +53,7 @@ class ExpectedCall(Part):
     args: Arguments = Field(
         default=ABSENT,
         description="arguments that the call must have; it may have more. An argument may be `{regex: …}`, or "
-        "`{any: true}`: it is there. `any`: all calls fit",
+        "`{any: true}`: it is there. `any`: every call matches",
         examples=[{"query": {"regex": "tents?"}}],
     )
     input: Arguments = Field(default=ABSENT, description="another word for `args`", examples=["any"])

@@ -48,7 +48,7 @@ def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) 
     """Return the schema of a mapping: its kind decides which keys it may have. Unknown types allow any shape."""
     every = [word for kind in kinds for word in words_of(kind)]
     kind = {
-        "description": "the kind; `not-` before it turns the verdict round",
+        "description": "the kind; `not-` before it inverts the verdict",
         "examples": ["contains"],
         "anyOf": [{"enum": every}, FILLED_TEXT],
     }

@@ -23,7 +23,7 @@ class TargetDefinition(Record):
     provider: str
     """The kind of its provider, as written."""
     kind: str
-    """The kind of its provider, in its first spelling: `azure` for `Azure-OpenAI`; in lower case."""
+    """The canonical kind of its provider, in lower case: `azure` for `Azure-OpenAI`."""
     line: int
     """The line in the targets file, 1-based."""
     judge_target: str | None = None

@@ -33,7 +33,7 @@ class CommonKeys(BaseModel):
     provider: Text = Field(description="the kind of target: azure, cli, mock, …")
     judge_target: OptionalText = Field(default=None, description="the target that judges its answers")
     workers: Workers | None = Field(
-        default=None, description="cases in flight at a time, where the run does not say (default: 1)"
+        default=None, description="cases in flight at a time, if the run does not set it (default: 1)"
     )
     provider_batching: Flag = spelled(
         "provider_batching", "providerBatching", default=False, description="one call for all cases"

@@ -29,15 +29,15 @@ class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 
     target: str | None = None
-    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`; or several are."""
+    """`--agentv-target`: the target to evaluate; None: the case's, else the file's, else `default`; or several."""
     several_targets: tuple[str, ...] = ()
-    """`--agentv-target=a,b`: the targets of which each runs all cases; empty: there is one at most."""
+    """`--agentv-target=a,b`: the targets that each run all cases; empty: one at most."""
     targets: Path | None = None
     """`--agentv-targets`: the targets file, or a folder that holds one, absolute."""
     eval_id: tuple[str, ...] = ()
     """`--agentv-eval-id`: the ids of the cases to run; empty: all."""
     run: RunRule = "always"
-    """`--agentv-run`: which cases run without being asked for."""
+    """`--agentv-run`: which cases run if you do not ask for them."""
     sample: int | None = None
     """`--agentv-sample`: how many of the selected cases run; None: all."""
     shard: Shard | None = None
@@ -57,13 +57,13 @@ class RunOptions(Record):
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     """`--agentv-timeout`: the longest call of a target or judge script, in seconds; 0: no limit."""
     max_retries: int = DEFAULT_MAX_RETRIES
-    """`--agentv-max-retries`: how often a call that timed out is repeated."""
+    """`--agentv-max-retries`: how often a call that timed out is retried."""
     workers: int | None = None
     """`--agentv-workers`: cases in flight, 1 to 50 for each process; None: as each target says, else one for each."""
     executor: str | None = None
     """`--agentv-executor`: `local`, `processes:N`, or the address of a scheduler; None: that of a hook, else local."""
     lost_retries: int = 0
-    """`--agentv-lost-retries`: how often a case is asked again whose worker was lost."""
+    """`--agentv-lost-retries`: how often a case whose worker was lost is retried."""
     ship: Ship | None = None
     """`--agentv-ship`: how workers get the files of the cases; None: as the executor needs it."""
     pass_env: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class RunOptions(Record):
     cache: bool = False
     """`--agentv-cache`: answers of earlier runs are used again."""
     resume: Path | None = None
-    """`--agentv-resume`: the results file to go on with, absolute."""
+    """`--agentv-resume`: the results file to resume, absolute."""
     retry_errors: bool = False
     """`--agentv-retry-errors`: cases that could not be judged are run again."""
     dump_prompts: Path | None = None
@@ -127,7 +127,7 @@ class RunOptions(Record):
 
     @property
     def retries_only(self) -> bool:
-        """Return whether nothing runs but the cases that could not be judged; a resumed run has all its cases."""
+        """Return whether only the cases that could not be judged run; a resumed run has all its cases."""
         return self.retry_errors and self.resume is None
 
     @property

@@ -52,9 +52,9 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "run",
-        "Which cases run without being asked for: always (all of them; the meaning of the bare flag), asked (none), "
-        "asked-if-paid (those that call no model and no coding agent). To ask for cases, give this flag, or name "
-        "their files or folders (default: always).",
+        "Which cases run if you do not ask for them: always (all; also the bare flag), asked (none), asked-if-paid "
+        "(those that call no model and no coding agent). To ask for cases, give this flag, or name their files "
+        "or folders (default: always).",
         parse=parse_run_rule,
         default="always",
         metavar="RULE",
@@ -69,15 +69,16 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "shard",
-        "Run one of several parts of the evaluations, as 2/8: part 2 of 8. Other tests run in each part. "
-        "`agentv merge` puts the results together.",
+        "Run one part of the evaluations: 2/8 is part 2 of 8. Other tests run in each part. `agentv merge` joins the "
+        "results.",
         parse=parse_shard,
         metavar="INDEX/COUNT",
     ),
     RunOption("out", "Results file (default: .agentv/results/eval_<time>.jsonl).", parse=Path, metavar="PATH"),
     RunOption(
         "output-format",
-        "Format of the results file: jsonl or yaml (default: jsonl). The suffix of a file that is named decides.",
+        "Format of the results file: jsonl or yaml (default: jsonl). "
+        "A suffix .jsonl, .yaml or .yml of --agentv-out decides.",
         parse=parse_output_format,
         default="jsonl",
         metavar="FORMAT",
@@ -85,7 +86,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "dry-run",
-        "Replace targets and judge models by mocks: no network, no agent, no credentials. Scores mean nothing.",
+        "Replace targets and judge models with mocks: no network, no agent, no credentials. Scores mean nothing.",
         is_flag=True,
     ),
     RunOption(
@@ -160,7 +161,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "lost-retries",
-        "How often to ask a case again whose worker was lost: each time may be paid for (default: 0).",
+        "How often to retry a case whose worker was lost; you may pay for each retry (default: 0).",
         parse=parse_lost_retries,
         default=0,
         metavar="N",
@@ -168,7 +169,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "ship",
-        "How workers get the files of the cases: bundle (each worker is sent those that it lacks) or none (workers see "
+        "How workers get the files of the cases: bundle (send each worker those that it lacks) or none (workers see "
         "the project's folder, or work in a copy of it) (default: bundle for a cluster, else none).",
         parse=parse_ship,
         metavar="HOW",
@@ -176,7 +177,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "ship-limit",
-        f"Most megabytes of the files of a folder that are shipped (default: {DEFAULT_SHIP_LIMIT:g}).",
+        f"Size limit, in megabytes, of the files of each shipped folder (default: {DEFAULT_SHIP_LIMIT:g}).",
         parse=parse_megabytes,
         default=DEFAULT_SHIP_LIMIT,
         metavar="MB",
@@ -184,8 +185,8 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "pass-env",
-        "Give workers this variable of the run; may be repeated. Only for workers on this machine or over an encrypted "
-        "connection (default: each worker has its own).",
+        "Pass this variable of the run to the workers; may be repeated. Only for workers on this machine or over an "
+        "encrypted connection (default: each worker uses its own variables).",
         metavar="NAME",
         repeatable=True,
     ),

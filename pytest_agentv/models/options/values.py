@@ -21,11 +21,11 @@ MAX_REPEAT: Final = 100
 MAX_LOST_RETRIES: Final = 10
 
 Stop = Literal["certain", "never"]
-"""When a repeated case is asked no more: when its verdict is certain, or after all of its answers."""
+"""When to stop asking a repeated case: when its verdict is certain, or after all answers."""
 STOPS: Final[tuple[Stop, ...]] = ("certain", "never")
 
 RunRule = Literal["always", "asked", "asked-if-paid"]
-"""Which cases run without being asked for."""
+"""Which cases run if you do not ask for them."""
 RUN_RULES: Final[tuple[RunRule, ...]] = ("always", "asked", "asked-if-paid")
 
 OutputFormat = Literal["jsonl", "yaml"]
@@ -51,7 +51,7 @@ BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
 
 @record
 class Shard(Record):
-    """One of several parts of a run, each for a machine of its own."""
+    """One of several parts of a run, each for its own machine."""
 
     index: int
     """The number of the part, from 1 to `count`."""

@@ -82,16 +82,16 @@ class CodingAgent(Provider):
     cwd: Annotated[OptionalText, path_in("cwd")] = Field(
         default=None, description="the folder it works in (default: a new, empty one for each call)"
     )
-    model: OptionalText = Field(default=None, description="handed on")
+    model: OptionalText = Field(default=None, description="passed on to the program")
     system_prompt: OptionalText = spelled(
         *("system_prompt", "systemPrompt"),
         default=None,
-        description="how it is to answer; by default it changes no files, and puts diffs into its reply",
+        description="instructions; by default the agent changes no files, and puts diffs into its reply",
     )
     timeout_seconds: Seconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
         default=None,
-        description="limit of one call; `--agentv-timeout` holds as well",
+        description="limit of one call; `--agentv-timeout` applies as well",
     )
     log_dir: Annotated[OptionalText, path_in("cwd")] = spelled(
         *("log_dir", "logDir", "log_directory", "logDirectory"),

@@ -55,15 +55,17 @@ class Pi(CodingAgent):
 
     executable: Executable = executable_key("pi")
 
-    model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="handed on")
+    model: OptionalText = spelled("model", "pi_model", "piModel", default=None, description="passed on to pi")
     llm_provider: OptionalText = spelled(
-        *("pi_provider", "piProvider", "llm_provider"), default=None, description="whose models are asked"
+        *("pi_provider", "piProvider", "llm_provider"), default=None, description="the provider of the model"
     )
     api_key: SecretText = spelled(
-        *("api_key", "apiKey"), default=None, description="put into the variable that pi knows for the provider"
+        *("api_key", "apiKey"), default=None, description="passed in the variable that pi reads for the provider"
     )
-    tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="handed on")
-    thinking: OptionalText = spelled("thinking", "pi_thinking", "piThinking", default=None, description="handed on")
+    tools: OptionalText = spelled("tools", "pi_tools", "piTools", default=None, description="passed on to pi")
+    thinking: OptionalText = spelled(
+        "thinking", "pi_thinking", "piThinking", default=None, description="passed on to pi"
+    )
 
     def command(self, request: ProviderRequest) -> AgentCommand:
         options = {
@@ -127,7 +129,7 @@ class Pi(CodingAgent):
 
 
 def _llm_provider(settings: Pi) -> str:
-    """Return whose models are asked: the target's provider, or the one before the name of its model."""
+    """Return the provider of the model: the target's provider, or the one before the name of its model."""
     before = (settings.model or "").rpartition("/")[0].partition("/")[0]
     return settings.llm_provider or before or _DEFAULT_LLM_PROVIDER
 

@@ -27,7 +27,7 @@ SEED: Final[Any] = Field(default=None, description="asks the model to give the s
 """The field of models that take a seed."""
 ORGANIZATION: Final[Any] = Field(default=None, description="the organization that pays")
 REASONING: Final[Any] = Field(
-    default=None, description="whether it is a reasoning model, where the name does not tell (default: by the name)"
+    default=None, description="whether it is a reasoning model, if the name does not reveal it (default: by the name)"
 )
 """The fields of models that have a key of the name."""
 
@@ -69,7 +69,7 @@ class Model(RetryKeys):
     base_url: OptionalText = spelled(
         *("base_url", "baseUrl", "baseURL", "endpoint"), default=None, description="another server that speaks the API"
     )
-    temperature: Number | None = Field(default=None, description="handed on to models that take it")
+    temperature: Number | None = Field(default=None, description="sent to models that support it")
     max_output_tokens: PositiveCount | None = spelled(
         *("max_output_tokens", "maxOutputTokens", "maxTokens"),
         default=None,
@@ -90,7 +90,7 @@ class Model(RetryKeys):
     tools: Items[Tool] | None = Field(
         default=None,
         description="functions that the model may call, each with `name`, `description` and `parameters`, a JSON "
-        "Schema; the calls of its reply are recorded, nobody makes them",
+        "Schema; the calls of its reply are recorded, not executed",
     )
     headers: Headers = Field(default={}, description="sent with each request")
     extra_body: FreeMapping = spelled(
@@ -138,7 +138,7 @@ class DirectModel(Model):
     base_model: OptionalText = spelled(
         *("base_model", "baseModel"),
         default=None,
-        description="the model behind a name that does not tell it, for limits and prices",
+        description="the model behind a name that does not reveal it, for limits and prices",
     )
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
 

@@ -54,7 +54,7 @@ class OpenAi(DirectModel):
     organization: OptionalText = ORGANIZATION
     reasoning: Flag | None = REASONING
     api_version: OptionalText = spelled(
-        *("api_version", "apiVersion", "version"), default=None, description="handed on to litellm"
+        *("api_version", "apiVersion", "version"), default=None, description="passed on to litellm"
     )
 
     @classmethod

@@ -82,7 +82,7 @@ class Cli(Provider):
         *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
     )
     stdin: InputTemplate | None = Field(
-        default=None, description="what the command reads, with the same placeholders, filled in as they are"
+        default=None, description="the standard input of the command, with the same placeholders, filled in unquoted"
     )
     files_format: FilesFormat = spelled(
         *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
@@ -97,7 +97,7 @@ class Cli(Provider):
     timeout_seconds: RealSeconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
         default=None,
-        description="limit of one call; `--agentv-timeout` holds as well, the shorter one counts",
+        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
     verbose: RealFlag = spelled(
         *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
@@ -108,10 +108,10 @@ class Cli(Provider):
         description="leave prompt and output files where they are, for debugging",
     )
     env: dict[VariableName, EnvironmentText] = Field(
-        default={}, description="variables of the command, beside those of the environment and of `.env`"
+        default={}, description="variables of the command, in addition to those of the environment and of `.env`"
     )
     healthcheck: Healthcheck | None = Field(
-        default=None, description="a probe, once per run, before the first case; where it fails the run ends"
+        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
 
     def open(self, environment: TargetEnvironment) -> "CliProvider":

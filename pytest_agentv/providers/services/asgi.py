@@ -54,7 +54,7 @@ class Asgi(Service):
 
     app: AppName = Field(description="package.module:app or path/to/file.py:app")
     path: Annotated[UrlPath, TEMPLATE] = Field(
-        default="/", description="the path to ask, with its query; what is filled in is percent-encoded"
+        default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
     )
 
     def open(self, environment: TargetEnvironment) -> ServiceProvider:

@@ -23,9 +23,9 @@ class Http(Service):
 
     kind = "http"
 
-    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; what is filled in is percent-encoded")
+    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; filled-in values are percent-encoded")
     healthcheck: Healthcheck | None = Field(
-        default=None, description="a probe, once per run, before the first case; where it fails the run ends"
+        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
     )
 
     def open(self, environment: TargetEnvironment) -> ServiceProvider:

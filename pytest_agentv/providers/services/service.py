@@ -76,12 +76,12 @@ class Service(RetryKeys):
     )
     context: PathText | None = Field(default=None, description="where the list of retrieved texts is")
     stream: Literal["sse"] | None = Field(
-        default=None, description="`sse`: the reply is a stream of events; the paths hold for each"
+        default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
     )
     timeout_seconds: RealSeconds | None = spelled(
         *("timeout_seconds", "timeoutSeconds"),
         default=None,
-        description="limit of one call; `--agentv-timeout` holds as well, the shorter one counts",
+        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
     )
 
     @property

@@ -46,9 +46,9 @@ def pytest_agentv_executor(config: pytest.Config) -> "Executor | None":
     """Return what runs the cases instead of this process, or None.
 
     Its workers see the files of the project and the folder of the results under the same paths, work in a copy of the
-    project, or get the files (`--agentv-ship=bundle`). An attribute `agentv_is_private` that is True says that nobody
-    can read what goes to them, so that variables may be passed. The run shuts the executor down. The hook is asked
-    again when the executor breaks. `--agentv-executor` comes before the hook.
+    project, or get the files (`--agentv-ship=bundle`). The attribute `agentv_is_private = True` of
+    the executor says that the connection to them is private, so that variables may be passed. The run shuts the
+    executor down. If the executor breaks, the hook is called again. `--agentv-executor` overrides the hook.
     """
 
 
@@ -75,8 +75,8 @@ def pytest_agentv_assert(case: "EvalCase", result: "EvalResult") -> bool | str |
     """Decide whether a judged case passes.
 
     True: it passes. False, a text or an AssertionError: it fails, and the text is the reason. None: the next hook
-    decides, and at last the score. Any other exception is an error of the case. Cases that could not be judged are not
-    asked about. The hook runs in a thread of its own, several at a time.
+    decides, and at last the score. Any other exception is an error of the case. The hook is
+    not called for cases that could not be judged. It runs in a thread of its own, several at a time.
     """
 
 

@@ -21,7 +21,7 @@ class PythonEvalResult(EvalResult):
 
     @classmethod
     def of(cls, result: EvalResult, account: str, summary: str) -> Self:
-        """Return a result with what is said of it."""
+        """Return a result with its texts."""
         values = {field.name: getattr(result, field.name) for field in fields(result)}
         return cls(**values, account=account, summary=summary)
 

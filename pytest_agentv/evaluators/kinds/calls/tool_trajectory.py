@@ -31,7 +31,7 @@ class ToolTrajectory(Evaluator):
 
     mode: Literal["any_order", "in_order", "exact"] | None = Field(
         default=None,
-        description="what is held against the calls; not needed beside limits",
+        description="how the calls are compared; optional if there are limits",
         examples=["in_order"],
     )
     minimums: dict[str, Amount] | None = Field(
@@ -52,7 +52,7 @@ class ToolTrajectory(Evaluator):
         "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
     )
     no_tools: Literal[True] | None = spelled(
-        "no_tools", "noTools", default=None, description="a limit: `true` where no tool is called", examples=[True]
+        "no_tools", "noTools", default=None, description="a limit: `true` if no tool may be called", examples=[True]
     )
 
     @model_validator(mode="after")

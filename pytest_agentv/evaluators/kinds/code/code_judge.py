@@ -102,7 +102,7 @@ class CodeJudge(Evaluator):
     script: Annotated[str | tuple[str, ...], BeforeValidator(_words), WithJsonSchema(COMMAND_SCHEMA)] = Field(
         description="a list of words, the path of a script, or a shell command"
     )
-    path: Any = Field(default=None, description="the script's own, as other keys are", examples=["items[0].price"])
+    path: Any = Field(default=None, description="passed to the script, like other keys", examples=["items[0].price"])
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )

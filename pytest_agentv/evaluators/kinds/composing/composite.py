@@ -63,7 +63,7 @@ class Composite(Evaluator):
         Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
     ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
     aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
-        Field(description="what makes one score of theirs")
+        Field(description="how their scores are combined")
     )
 
     @model_validator(mode="after")

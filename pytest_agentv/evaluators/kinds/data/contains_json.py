@@ -15,7 +15,7 @@ _FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 
 
 class ContainsJson(JsonCheck):
-    """There is an object or a list of JSON in the answer, as a JSON Schema describes it, whatever stands around it."""
+    """The answer contains a JSON object or list that fits a JSON Schema; other text around it is allowed."""
 
     kind = "contains-json"
     examples = (

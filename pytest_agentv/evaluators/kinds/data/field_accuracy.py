@@ -51,7 +51,7 @@ class FieldCheck(Part):
         default=False, description="with `numeric_tolerance`: the tolerance is a share of the expected number"
     )
     formats: Items[Text] | None = Field(
-        default=None, description="with `date`: such as `DD/MM/YYYY`, which tells days from months"
+        default=None, description="with `date`: formats such as `DD/MM/YYYY`, to tell days from months"
     )
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pytest_agentv.models.scores import Score
 
 
 class IsJson(JsonCheck):
-    """The whole answer is JSON, as a JSON Schema describes it.
+    """The whole answer is JSON that fits a JSON Schema.
 
     Its formats `date`, `date-time`, `email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others are not.
     """

@@ -12,9 +12,9 @@ from pytest_agentv.models.scores import Score
 
 
 class Statements(ModelJudge):
-    """Sentences about the answer that a model finds true or not, all in one call; the score is the share that is true.
+    """Sentences about the answer that a model checks, all in one call; the score is the share that is true.
 
-    A text in a list of evaluators is such a sentence. It does not fail the case by itself, as `rubrics` do.
+    A text in a list of evaluators is such a sentence. Unlike `rubrics`, it does not fail the case by itself.
     """
 
     kind = "statements"

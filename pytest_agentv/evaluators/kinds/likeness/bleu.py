@@ -7,7 +7,7 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 
 class Bleu(Likeness):
-    """The answer shares sequences of words with a text, as translations are measured: BLEU by the package sacrebleu."""
+    """The answer shares word sequences with a text: BLEU, a measure for translations, by the package sacrebleu."""
 
     kind = "bleu"
     examples = (

@@ -8,7 +8,7 @@ from pytest_agentv.models.text import trim
 
 
 class Levenshtein(Likeness):
-    """The answer is nearly a text, whatever few characters differ."""
+    """The answer is nearly equal to a text: few characters differ."""
 
     kind = "levenshtein"
     examples = (

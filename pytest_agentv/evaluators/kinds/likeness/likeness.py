@@ -19,12 +19,12 @@ class Likeness(Evaluator):
     """A measure of how alike the answer and a text are: 1 for equal texts."""
 
     value: Text = Field(
-        description="the text that the answer is held against; blanks around both do not count",
+        description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
     )
     threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="the similarity from which the score is 1, below it 0; default: it is the score",
+        description="from this similarity the score is 1, below it 0; default: the similarity is the score",
         examples=[0.8],
     )
 

@@ -12,7 +12,7 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 
 class Rouge(Likeness):
-    """The answer shares words with a text, as summaries are measured: the F1 of ROUGE, by the package rouge-score.
+    """The answer shares words with a text: the F1 of ROUGE, a measure for summaries, by the package rouge-score.
 
     Words are of the letters a to z and of digits: other letters, as in "Größe", separate words.
     """

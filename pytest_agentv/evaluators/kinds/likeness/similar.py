@@ -21,10 +21,10 @@ DEFAULT_TARGET: Final = "embeddings"
 
 
 class Similar(Likeness):
-    """The answer means nearly what a text means: the cosine of their embeddings, which a model gives.
+    """The answer means nearly the same as a text: the cosine of their embeddings, which a model gives.
 
-    The target is one of kind `openai`, `azure` or `gemini` with a model for embeddings. The texts of cases in flight
-    are asked for together, each text once. With `--agentv-cache` they are kept for later runs.
+    The target is of the kind `openai`, `azure` or `gemini`, with a model for embeddings. One request fetches the
+    embeddings of several cases in flight, each text once. With `--agentv-cache` they are kept for later runs.
     """
 
     kind = "similar"

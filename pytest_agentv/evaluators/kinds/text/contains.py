@@ -13,7 +13,7 @@ class Contains(TextCheck):
     kind = "contains"
     examples = ({"answer": "You may return it within 30 days.", "assert": [{"contains": "30 days"}]},)
 
-    value: Text = Field(description="what must be there; upper and lower case count", examples=["30 days"])
+    value: Text = Field(description="what must be there (case-sensitive)", examples=["30 days"])
 
     def check(self, answer: str) -> Score:
         return presence(self.value, answer, is_in)

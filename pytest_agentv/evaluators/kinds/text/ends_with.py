@@ -13,7 +13,7 @@ class EndsWith(TextCheck):
     kind = "ends-with"
     examples = ({"answer": "It costs 120 euros.", "assert": [{"ends-with": "euros."}]},)
 
-    value: Edge = Field(description="how the answer ends; blanks around both do not count", examples=["Kind regards"])
+    value: Edge = Field(description="how the answer ends; whitespace around both is ignored", examples=["Kind regards"])
 
     def check(self, answer: str) -> Score:
         text, wanted = trim(answer), trim(self.value)

@@ -8,7 +8,7 @@ from pytest_agentv.models.scores import Score
 
 
 class IContains(TextCheck):
-    """A text is in the answer; upper and lower case are the same."""
+    """A text is in the answer (case-insensitive)."""
 
     kind = "icontains"
     examples = ({"answer": "Free Shipping on all orders.", "assert": [{"icontains": "free shipping"}]},)

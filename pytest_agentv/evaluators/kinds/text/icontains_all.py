@@ -1,4 +1,4 @@
-"""`icontains-all`: several texts are in the answer; upper and lower case are the same."""
+"""`icontains-all`: several texts are in the answer (case-insensitive)."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from pytest_agentv.models.scores import Score
 
 
 class IContainsAll(TextCheck):
-    """Several texts are in the answer; upper and lower case are the same."""
+    """Several texts are in the answer (case-insensitive)."""
 
     kind = "icontains-all"
     examples = ({"answer": "The Tent costs 120 Euros.", "assert": [{"icontains-all": ["tent", "euros"]}]},)
 
     value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the texts; the score is the share that is there; upper and lower case are the same",
+        description="the texts; the score is the share that is there (case-insensitive)",
         examples=[["tent", "euros"]],
     )
 

@@ -1,4 +1,4 @@
-"""`icontains-any`: one of several texts is in the answer; upper and lower case are the same."""
+"""`icontains-any`: one of several texts is in the answer (case-insensitive)."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from pytest_agentv.models.scores import Score
 
 
 class IContainsAny(TextCheck):
-    """One of several texts is in the answer; upper and lower case are the same."""
+    """One of several texts is in the answer (case-insensitive)."""
 
     kind = "icontains-any"
     examples = ({"answer": "We send it by Post.", "assert": [{"icontains-any": ["post", "courier"]}]},)
 
     value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the texts; one of them must be there; upper and lower case are the same",
+        description="the texts; one of them must be there (case-insensitive)",
         examples=[["post", "courier"]],
     )
 

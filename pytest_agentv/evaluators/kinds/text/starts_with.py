@@ -15,7 +15,7 @@ class StartsWith(TextCheck):
     examples = ({"answer": "Yes, within 30 days.", "assert": [{"starts-with": "Yes"}]},)
 
     value: Edge = Field(
-        description="how the answer begins; blanks around both do not count", examples=["Dear customer"]
+        description="how the answer begins; whitespace around both is ignored", examples=["Dear customer"]
     )
 
     def check(self, answer: str) -> Score:

@@ -21,9 +21,7 @@ class Word(TextCheck):
     kind = "word"
     examples = ({"answer": "It costs 30 euros.", "assert": [{"word": "30"}, {"not-word": "euro"}]},)
 
-    value: Text = Field(
-        description="a word, or several in a row; upper and lower case are the same", examples=["30 euros"]
-    )
+    value: Text = Field(description="a word, or several in a row (case-insensitive)", examples=["30 euros"])
 
     def check(self, answer: str) -> Score:
         return presence(self.value, answer.casefold(), has_word)

@@ -17,7 +17,7 @@ class Words(TextCheck):
     examples = ({"answer": "The Tent costs 120 euros.", "assert": [{"words": ["tent", "120"]}]},)
 
     value: Annotated[Items[Text], NOT_EMPTY] = Field(
-        description="the words; the score is the share that is there; upper and lower case are the same",
+        description="the words; the score is the share that is there (case-insensitive)",
         examples=[["tent", "120"]],
     )
 
