@@ -1,7 +1,10 @@
 """Leaves out what a model thinks aloud before its reply, behind servers that do not keep it apart."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
+
+from pytest_agentv.evaluators.judging.json_text import json_objects
 
 _WORDS: Final = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
 _TAG: Final = re.compile(
@@ -15,7 +18,7 @@ _TAG: Final = re.compile(
 
 def first_end_of_thoughts(text: str) -> int:
     """Return where the first thoughts of a text end; 0 where none do."""
-    return next((tag.end() for tag in _TAG.finditer(text) if tag["end"]), 0)
+    return next((tag.end() for tag in _tags(text) if tag["end"]), 0)
 
 
 def without_thoughts(text: str) -> str:
@@ -26,7 +29,7 @@ def without_thoughts(text: str) -> str:
     """
     pieces: list[str] = []
     begun, done = None, 0
-    for tag in _TAG.finditer(text):
+    for tag in _tags(text):
         if not tag["end"]:
             begun = tag.start() if begun is None else begun
             continue
@@ -37,3 +40,16 @@ def without_thoughts(text: str) -> str:
         begun, done = None, tag.end()
     is_cut = begun is not None and not "".join([*pieces, text[done:begun]]).strip()
     return "" if is_cut else "".join([*pieces, text[done:]])
+
+
+def _tags(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tags of a text. Those in a JSON object are words of a judgement about thoughts in the answer."""
+    if not _TAG.search(text):
+        return
+    objects = json_objects(text)
+    begin = end = 0
+    for tag in _TAG.finditer(text):
+        while tag.start() >= end and (found := next(objects, None)):
+            begin, end = found.begin, found.begin + len(found.text)
+        if not begin < tag.start() < end:
+            yield tag
