@@ -415,7 +415,8 @@ class TestReplies:
 
     def test_events_may_say_that_there_is_no_error(self, server: Server) -> None:
         text = "".join(
-            f'data: {{"delta": "{part}", "error": {none}}}\n\n' for part, none in (("fo", "null"), ("ur", '""'))
+            f'data: {{"delta": "{part}", "error": {none}}}\n\n'
+            for part, none in (("f", "null"), ("o", '""'), ("u", "{}"), ("r", '{"code": 0, "message": ""}'))
         )
         server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
 

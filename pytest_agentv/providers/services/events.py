@@ -39,7 +39,8 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
 
 
 def _has_error(value: Json) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("error"), dict | str) and bool(value["error"])
+    error = value.get("error") if isinstance(value, dict) else None
+    return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and error != ""
 
 
 def _is_step(value: Json, event: str) -> bool:
