@@ -73,6 +73,9 @@ def evaluate(judge: Judge, answer: str, *, rubrics: tuple[Rubric, ...] = (), **c
         ('```json\n{"score": 0.2, "misses": ["no </analysis>"]}\n```\nThat is all.', 0.2),
         ('{"score": 0.2, "misses": ["no <think>"]} This holds, as {"score": 0.2, "misses": ["no <think>"]} says.', 0.2),
         ('<think>Perhaps {"score": 1, "reasoning": "it says </think>"}?</think>So: {"score": 0.2}', 0.2),
+        ('{"score": 0.2}\nThe answer lacks `</think>` and has no "<think>".', 0.2),
+        ('Perhaps ```{"score": 1}```</think>```{"score": 0.2}```', 0.2),
+        ('Perhaps {"score": 1} and `{}`</think>{"score": 0.2}', 0.2),
         ('<think>Perhaps {"score": 1, "reasoning": "it is</think>So: {"score": 0.2}', 0.2),
     ],
 )

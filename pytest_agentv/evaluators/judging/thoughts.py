@@ -15,6 +15,8 @@ _TAG: Final = re.compile(
 )
 """Where thoughts begin and end, in the words of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
 
+_FENCE: Final = "```"
+
 
 def first_end_of_thoughts(text: str) -> int:
     """Return where the first thoughts of a text end; 0 where none do."""
@@ -43,7 +45,7 @@ def without_thoughts(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tags of a text. Those in a JSON object are words of a judgement about thoughts in the answer."""
+    """Yield the tags of a text. Those in a JSON object or in quotes are words about thoughts in the answer."""
     if not _TAG.search(text):
         return
     objects = json_objects(text)
@@ -51,5 +53,10 @@ def _tags(text: str) -> Iterator[re.Match[str]]:
     for tag in _TAG.finditer(text):
         while tag.start() >= end and (found := next(objects, None)):
             begin, end = found.begin, found.begin + len(found.text)
-        if not begin < tag.start() < end:
+        if not begin < tag.start() < end and not _is_quoted(text, tag):
             yield tag
+
+
+def _is_quoted(text: str, tag: re.Match[str]) -> bool:
+    before, after = text[max(0, tag.start() - 3) : tag.start()], text[tag.end() : tag.end() + 3]
+    return before[-1:] in ('"', "'", "`") and before[-1:] == after[:1] and _FENCE not in (before, after)
