@@ -34,7 +34,7 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for kinds in reversed(found):
         if isinstance(kinds, Mapping):
-            merged |= kinds
+            merged |= {word: _whole(kind) if is_kind(kind) else kind for word, kind in kinds.items()}
         elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
             merged |= {_whole(kind).kind: kind for kind in each}
         else:
