@@ -68,8 +68,10 @@ def near_word(word: str, choices: Iterable[str]) -> str | None:
 
 def near_file(path: Path, suffixes: Collection[str] = ()) -> str | None:
     """Return `did you mean 'x'?` for the file beside a path that has nearly its name; a suffix alone is no likeness."""
-    folder = path.parent
-    siblings = [each for each in folder.iterdir() if each.is_file()] if folder.is_dir() else []
+    try:
+        siblings = [each for each in path.parent.iterdir() if each.is_file()]
+    except OSError:  # no folder, or one that this user may not list
+        return None
     fitting = [each for each in siblings if not suffixes or each.suffix.lower() in suffixes]
     by_name = {each.name if len(path.stem) < _FEW else each.stem: each.name for each in fitting}
     near = near_word(path.name if len(path.stem) < _FEW else path.stem, by_name)

@@ -1,6 +1,7 @@
 """The table of the kinds that files may name, by word."""
 
 import importlib
+from abc import update_abstractmethods
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +34,7 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for kinds in reversed(found):
         if isinstance(kinds, Mapping):
-            merged |= kinds
+            merged |= {word: _whole(kind) if is_kind(kind) else kind for word, kind in kinds.items()}
         elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
             merged |= {_whole(kind).kind: kind for kind in each}
         else:
@@ -44,6 +45,7 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
 
 def _whole(kind: Any) -> Any:
     """Return a class. Raises `ValueError` if it lacks what is called for each case."""
+    update_abstractmethods(kind)  # a decorator of the class may have added them
     missing = ", ".join(f"`{name}`" for name in sorted(getattr(kind, "__abstractmethods__", ())))
     if missing:
         raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")

@@ -7,13 +7,24 @@ from pytest_agentv.models.records import record
 
 DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 429, 502, 503, 504)
 
-WITHOUT_EFFECT: Final = frozenset(
+_PATIENCE: Final = frozenset(
     {
-        *("timeout_seconds", "verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"),
-        *("max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
+        *("timeout_seconds", "max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor"),
+        "retry_status_codes",
     }
 )
-"""Settings that do not affect an answer: after a change of them, nothing is paid for again."""
+_LOGGING: Final = frozenset({"verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"})
+
+
+def affects_answers(settings: object, key: str) -> bool:
+    """Whether a setting of a target may affect its answers. After a change of others, nothing is paid for again.
+
+    What `verbose` means is known of our kinds only: in one of a user, it may ask for longer answers.
+    """
+    if key not in _LOGGING:
+        return key not in _PATIENCE
+    owners = [each for each in type(settings).__mro__ if key in getattr(each, "model_fields", {})]
+    return not owners or not owners[-1].__module__.startswith("pytest_agentv.")
 
 
 @record

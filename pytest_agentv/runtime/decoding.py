@@ -32,7 +32,7 @@ class Decoder:
             yield data
             return
         while data:
-            if self._inner is None or (self._inner.eof and data.startswith(_GZIP_MARK)):
+            if self._inner is None or (self._inner.eof and _GZIP_MARK.startswith(data[:2])):
                 self._inner = zlib.decompressobj(self._bits(data))
             elif self._inner.eof:
                 return  # some servers fill up what they send

@@ -179,6 +179,7 @@ class Good(Evaluator):
         ("[Nameless]", 'the class Nameless has no `kind`, the word that files name it by: write kind = "nameless"'),
         ("[Silent]", "the class Silent has no `evaluate`: expected a method of that name"),
         ("[Closed]", "the class Closed has no `open`: expected a method of that name"),
+        ("{'silent': Silent}", "the class Silent has no `evaluate`: expected a method of that name"),
         ("Good", "expected a list of classes, got one: return [Good]"),
         ("[Good(name='x')]", "expected a list of classes, got an object of Good: write the class, Good"),
         ("[Bare]", "the class Bare has another base: expected Evaluator or Provider of pytest_agentv"),

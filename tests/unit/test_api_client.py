@@ -20,6 +20,7 @@ from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.client import HttpClient
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.proxies import find_proxy
+from pytest_agentv.runtime.decoding import Decoder
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -324,6 +325,15 @@ def test_a_reply_that_cannot_be_decoded_is_not_paid_for_again(encoding: str) -> 
     assert encoding in found.message
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+def test_an_error_that_cannot_be_decoded_still_tells_its_status(encoding: str) -> None:
+    with serving(lambda handler: reply(handler, 503, b"overloaded", content_encoding=encoding)) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.status) == ("network", 503)
+    assert found.message.startswith("model 'm' replied HTTP 503")
+
+
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "x-gzip": gzip.compress,
@@ -383,6 +393,16 @@ def test_encoded_replies_are_read_whole_and_as_far_as_they_matter() -> None:
         "many": "the reply of model 'm' is too large: it has more than 10 MiB",
         "odd": b"as it is",
     }
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate"])
+def test_pieces_of_an_encoded_reply_may_end_anywhere(name: str) -> None:
+    body = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0" if name == "gzip" else zlib.compress(b"one two")
+    for at in range(len(body)):
+        decoder = Decoder(name)
+        pieces = [piece for part in (body[:at], body[at:]) for piece in decoder.decode(part)]
+        decoder.check_whole()
+        assert b"".join(pieces) == b"one two"
 
 
 def test_a_reply_with_long_headers_is_read() -> None:

@@ -69,6 +69,25 @@ def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp
     assert provider.calls == 2
 
 
+class Talker(Provider):
+    """A kind of a user, to which our words mean something else."""
+
+    kind = "talker"
+    verbose: bool = False
+    timeout_seconds: float | None = None
+
+    def open(self, environment: object) -> object:
+        return CountingProvider()
+
+
+def test_what_a_key_of_a_users_kind_means_is_not_known(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    for settings in (Talker(), Talker(timeout_seconds=9), Talker(verbose=True)):
+        ask(cached(provider, tmp_path, target(settings, "talker")))
+
+    assert provider.calls == 2
+
+
 def test_an_answer_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
     leaky = RESPONSE.replace(output_messages=(Message("assistant", "the key is sk-secret-1"),))
     provider = CountingProvider(leaky)

@@ -93,6 +93,12 @@ evalcases:
     assert case.vars == {"topic": "tent", "words": ["warm", "dry"], "least": 3, "who": "Bob"}
 
 
+@pytest.mark.parametrize("word", ["targets", "prompts"])
+def test_a_variable_of_a_matrix_that_is_used_may_have_any_name(word):
+    text = f"evalcases:\n  - id: a\n    {CASE}    input: 'Hit {{{{ {word} }}}}'\n".replace("    input: hi\n", "")
+    assert [case.question for case in cases_of(f"matrix: {{{word}: [disk, lamp]}}\n{text}")] == ["Hit disk", "Hit lamp"]
+
+
 def test_data_of_an_expected_answer_keeps_its_types():
     case = case_of(
         f"evalcases:\n  - id: a\n    vars: {{n: 5}}\n    {CASE}    expected_output: {{price: '{{{{ n }}}}'}}\n"

@@ -115,6 +115,8 @@ def test_json_says_the_same_by_field(agentv, folder):
         ("[node, judge.mjs]", None),
         ("[python3, -m, judge.py]", None),
         ("[judge, data.csv]", None),
+        ("[./check, answer.py]", None),
+        ("[/usr/bin/python3.11, nope.py]", "there is no script 'nope.py' in evals"),
         ("[./nope.sh]", None),
     ],
 )

@@ -16,12 +16,42 @@ from pytest_agentv.evaluators.own import EvaluatorSpec, factory_class
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.kind_table import merge_kinds
 from pytest_agentv.models.scores import EvaluatorResult, Score
 from pytest_agentv.prompts.prompt import Prompt
 
 CONTEXT = Context(EvalCase("c", "d", "/e", 1, "o", "q", (), ()), Prompt("q"), "yes")
 
 PASSED = Score(1.0)
+
+
+def judged(kind: type[Any]) -> type[Any]:
+    kind.evaluate = lambda self, context: PASSED
+    return kind
+
+
+class Mixin:
+    async def evaluate(self, context: Context) -> Score:
+        return PASSED
+
+
+@judged
+class Decorated(Evaluator):
+    kind = "decorated"
+
+
+class Mixed(Mixin, Evaluator):
+    kind = "mixed"
+
+
+class Derived(Mixed):
+    kind = "derived"
+
+
+@pytest.mark.parametrize("kind", [Decorated, Mixed, Derived])
+def test_a_kind_may_get_its_method_from_anywhere(kind: type[Any]) -> None:
+    assert merge_kinds([[kind]]) == {kind.kind: kind}
+    assert asyncio.run(run_evaluator(kind(name="x"), CONTEXT)).score == 1.0
 
 
 @dataclass(frozen=True)

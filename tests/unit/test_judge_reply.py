@@ -69,11 +69,25 @@ def evaluate(judge: Judge, answer: str, *, rubrics: tuple[Rubric, ...] = (), **c
             0.2,
         ),
         ('<thinking>Perhaps {"score": 1}', None),
+        ('Judgement:\n{"score": 0.2, "reasoning": "it says </think> aloud"}', 0.2),
+        ('```json\n{"score": 0.2, "misses": ["no </analysis>"]}\n```\nThat is all.', 0.2),
+        ('{"score": 0.2, "misses": ["no <think>"]} This holds, as {"score": 0.2, "misses": ["no <think>"]} says.', 0.2),
+        ('<think>Perhaps {"score": 1, "reasoning": "it says </think>"}?</think>So: {"score": 0.2}', 0.2),
+        ('{"score": 0.2}\nThe answer lacks `</think>` and has no "<think>".', 0.2),
+        ('Perhaps ```{"score": 1}```</think>```{"score": 0.2}```', 0.2),
+        ('Perhaps {"score": 1} and `{}`</think>{"score": 0.2}', 0.2),
+        ('<think>Perhaps {"score": 1, "reasoning": "it is</think>So: {"score": 0.2}', 0.2),
     ],
 )
 def test_what_a_judge_thinks_aloud_is_not_its_judgement(reply: str, value: float | None) -> None:
     score = evaluate(judge_of(reply), "an answer")
     assert (score.value, score.error is None) == (value or 0, value is not None)
+
+
+def test_tags_of_thoughts_within_a_judgement_are_kept() -> None:
+    reply = 'Judgement: {"score": 0.2, "reasoning": "it thinks <think>aloud</think> and answers"}'
+
+    assert evaluate(judge_of(reply), "an answer").reasoning == "it thinks <think>aloud</think> and answers"
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ def test_well_known_passwords_are_words_like_others(value: str) -> None:
         ("UPLOAD_URL", "https://x.example/y?sv=1&sig=abc%2Fdef123", {"abc%2Fdef123", "abc/def123"}),
         ("GEMINI", "https://x.example/v1?alt=json&key=AIzaSyA0123456789", {"AIzaSyA0123456789"}),
         ("FUNCTION_URL", "https://x.example/api/ask?code=aB3dE5gH7jK9mN1p&user=ada", {"aB3dE5gH7jK9mN1p"}),
+        ("TICKET", "https://x.example/browse?key=SHOP-12345&code=en-US-2024", set()),
         ("PAGE", "https://x.example/?key=chapter-two&code=404&monkey=aB3dE5gH7jK9mN1p", set()),
         ("BASIC_AUTH", "user:s3cretpass", {"user:s3cretpass", "s3cretpass"}),
         ("AUTH_HEADER", "Bearer sk-abc12345678", {"Bearer sk-abc12345678", "sk-abc12345678"}),

@@ -388,9 +388,35 @@ class TestReplies:
         assert "sent an error in its stream: " in error
         assert said in error
 
+    @pytest.mark.parametrize("name", ["type", "event", None])
+    def test_the_error_of_a_step_does_not_break_the_stream_off(self, server: Server, name: str | None) -> None:
+        step = {"tool": "search", "error": "no such page", **({name: "tool_result"} if name else {})}
+        event = "" if name else "event: tool_result\n"
+        text = f'data: {{"delta": "It is "}}\n\n{event}data: {json.dumps(step)}\n\ndata: {{"delta": "4."}}\n\n'
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+
+        (found,) = ask(server, stream="sse", answer="$.delta?")
+
+        assert candidate_answer(found.output_messages) == "It is 4."
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            [{"type": "run_error", "error": "overloaded"}, {"type": "end"}],
+            [{"type": "RunFailed", "error": "overloaded"}, {"type": "end"}],
+            [{"type": "done", "error": "overloaded"}],
+        ],
+    )
+    def test_the_error_of_a_run_breaks_the_stream_off(self, server: Server, events: list[Any]) -> None:
+        text = "".join(f"data: {json.dumps(event)}\n\n" for event in [{"delta": "It is fo"}, *events])
+        server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
+
+        assert "overloaded" in str(failure(server, stream="sse", answer="$.delta?"))
+
     def test_events_may_say_that_there_is_no_error(self, server: Server) -> None:
         text = "".join(
-            f'data: {{"delta": "{part}", "error": {none}}}\n\n' for part, none in (("fo", "null"), ("ur", '""'))
+            f'data: {{"delta": "{part}", "error": {none}}}\n\n'
+            for part, none in (("f", "null"), ("o", '""'), ("u", "{}"), ("r", '{"code": 0, "message": ""}'))
         )
         server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_agentv.errors import AgentvError, SourceError
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import near_file
 from pytest_agentv.loading.tables.names import is_function, names_a_table, no_functions
 from pytest_agentv.loading.tables.reading import read_tables
 from pytest_agentv.loading.tables.sampling import sample
@@ -78,7 +79,9 @@ def test_csv_is_read_as_spreadsheets_write_it(text, rows):
     ("text", "told"),
     [
         ("a,,b,\n1,,2,\n1, x ,2,\n1,y,2,z\n", ["q.csv:1: column 2 in q.csv:3", "q.csv:1: column 4 in q.csv:4"]),
-        ("\n,a\n0,x\n", ["q.csv:2: column 1 in q.csv:3"]),
+        ("\n,a\n0,x\nn,y\n", ["q.csv:2: column 1 in q.csv:4"]),
+        (",a\n0,x\n7,y\n", []),  # pandas numbers the rows there
+        ("a,\nx,7\n", ["q.csv:1: column 2 in q.csv:2"]),
         ("a,b,,\n1,2,, \n", []),
     ],
 )  # fmt: skip
@@ -88,6 +91,14 @@ def test_cells_below_a_column_without_a_name_are_no_silent_loss(text, told):
         f"{column} has no name: its cells, such as that of {where}, are not read"
         for column, where in (each.split(" in ") for each in told)
     ]
+
+
+def test_a_folder_that_cannot_be_listed_is_no_reason_to_fail(monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert near_file(Path("c.csv")) is None
 
 
 def test_more_of_csv():

@@ -505,6 +505,19 @@ class TestWarnings:
     def test_say_what_looks_wrong_but_runs(self, repo: Path, text: str, message: str) -> None:
         assert warnings(repo, text) == [message]
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "provider: mock, response: $AAPL",
+            "provider: mock, output_messages: [{role: assistant, content: $AAPL}]",
+            "provider: cli, commandTemplate: $AGENT",
+            "provider: cli, command_template: $AGENT",
+            "provider: openai, model: m, system_prompt: Say $HOME or $5",
+        ],
+    )
+    def test_a_dollar_sign_may_be_meant(self, repo: Path, text: str) -> None:
+        assert not [each for each in warnings(repo, f"targets: [{{name: a, {text}}}]") if "stays as it is" in each]
+
     def test_the_older_settings_mapping_is_merged_with_a_warning(self, repo: Path) -> None:
         text = """\
 targets:

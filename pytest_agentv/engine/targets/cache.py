@@ -13,7 +13,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.targets import WITHOUT_EFFECT, Target
+from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 
@@ -114,7 +114,7 @@ def _code_place(target: Target) -> Path | None:
 def lasting_settings(target: Target) -> Json:
     """Return the settings of a target that affect its answers, without secrets."""
     plain = target.settings.to_plain()
-    return public_settings({key: value for key, value in plain.items() if key not in WITHOUT_EFFECT})
+    return public_settings({key: value for key, value in plain.items() if affects_answers(target.settings, key)})
 
 
 def public_settings(value: object) -> Json:

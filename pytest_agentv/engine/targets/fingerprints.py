@@ -15,7 +15,7 @@ from pytest_agentv.loading.project_files import ProjectFiles, command_words, sou
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import WITHOUT_EFFECT, Target
+from pytest_agentv.models.targets import Target, affects_answers
 
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
@@ -86,7 +86,7 @@ class Fingerprints:
             settings = self._plain(target.settings.to_plain())
             self._targets[key] = _digest({
                 "kind": target.kind,
-                "settings": {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT},
+                "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
                 "files": files.hashes(_target_files(target, files)),
             })  # fmt: skip

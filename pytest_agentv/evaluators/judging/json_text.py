@@ -40,6 +40,8 @@ class FoundObject:
     value: JsonObject
     text: str
     """As it is written."""
+    begin: int
+    """Where it begins in the text."""
 
 
 class FoundValue(NamedTuple):
@@ -47,6 +49,7 @@ class FoundValue(NamedTuple):
 
     value: Json
     text: str
+    begin: int
 
 
 _Fates: TypeAlias = dict[int, tuple[int, Json] | None]
@@ -58,7 +61,7 @@ def json_objects(text: str) -> Iterator[FoundObject]:
 
     Objects within an object are parts of it and are not yielded.
     """
-    return (FoundObject(found.value, found.text) for found in _values(text, _START))
+    return (FoundObject(*found) for found in _values(text, _START))
 
 
 def json_values(text: str) -> Iterator[FoundValue]:
@@ -75,7 +78,7 @@ def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
             _Reader(text, fates).read(begin)
         fate = fates[begin]
         if fate is not None:
-            yield FoundValue(fate[1], text[begin : fate[0]])
+            yield FoundValue(fate[1], text[begin : fate[0]], begin)
         start = starts.search(text, begin + 1 if fate is None else fate[0])
 
 

@@ -1,7 +1,10 @@
 """Leaves out what a model thinks aloud before its reply, behind servers that do not keep it apart."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
+
+from pytest_agentv.evaluators.judging.json_text import json_objects
 
 _WORDS: Final = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
 _TAG: Final = re.compile(
@@ -12,10 +15,12 @@ _TAG: Final = re.compile(
 )
 """Where thoughts begin and end, in the words of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
 
+_FENCE: Final = "```"
+
 
 def first_end_of_thoughts(text: str) -> int:
     """Return where the first thoughts of a text end; 0 where none do."""
-    return next((tag.end() for tag in _TAG.finditer(text) if tag["end"]), 0)
+    return next((tag.end() for tag in _tags(text) if tag["end"]), 0)
 
 
 def without_thoughts(text: str) -> str:
@@ -26,7 +31,7 @@ def without_thoughts(text: str) -> str:
     """
     pieces: list[str] = []
     begun, done = None, 0
-    for tag in _TAG.finditer(text):
+    for tag in _tags(text):
         if not tag["end"]:
             begun = tag.start() if begun is None else begun
             continue
@@ -37,3 +42,21 @@ def without_thoughts(text: str) -> str:
         begun, done = None, tag.end()
     is_cut = begun is not None and not "".join([*pieces, text[done:begun]]).strip()
     return "" if is_cut else "".join([*pieces, text[done:]])
+
+
+def _tags(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tags of a text. Those in a JSON object or in quotes are words about thoughts in the answer."""
+    if not _TAG.search(text):
+        return
+    objects = json_objects(text)
+    begin = end = 0
+    for tag in _TAG.finditer(text):
+        while tag.start() >= end and (found := next(objects, None)):
+            begin, end = found.begin, found.begin + len(found.text)
+        if not begin < tag.start() < end and not _is_quoted(text, tag):
+            yield tag
+
+
+def _is_quoted(text: str, tag: re.Match[str]) -> bool:
+    before, after = text[max(0, tag.start() - 3) : tag.start()], text[tag.end() : tag.end() + 3]
+    return before[-1:] in ('"', "'", "`") and before[-1:] == after[:1] and _FENCE not in (before, after)

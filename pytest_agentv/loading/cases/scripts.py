@@ -1,6 +1,7 @@
 """Finds the folder and the command of scripts that eval files name (agentv-formats 6.5)."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from pytest_agentv.loading.cases.references import Scope
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
 """The interpreter of a script that is given by its path only and has no `#!` line."""
+INTERPRETER: Final = re.compile(r"(python|pypy|node|bun|tsx|ts-node|sh|bash|dash|zsh)[\d.]*(\.exe)?")
 SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
 
 

@@ -1,6 +1,7 @@
 """Combinations of targets, variables and prompts, each of which runs all cases of a file."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -68,8 +69,12 @@ def warn_of_hidden_columns(entries: Iterable[CaseEntry], axes: Sequence[Axis], p
             place.at("matrix", axis.key).warn(f"{what}: the variable of the matrix takes its place")
 
 
-def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
-    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults."""
+def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:
+    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults.
+
+    `places` are those of the header and of the cases.
+    """
+    place = places[0]
     axes = []
     execution = header.get("execution")
     targets = execution.get("targets") if isinstance(execution, dict) else None
@@ -79,11 +84,16 @@ def read_axes(header: JsonObject, place: Place) -> tuple[Axis, ...]:
         where = place.at("matrix", key)
         if key == TARGET and targets is not None:
             where.error("execution.targets is there as well: keep one")
-        elif key in _PLURALS:  # the default target would be asked for each of them
+        elif key in _PLURALS and not any(_is_used(key, each.source.text) for each in places):
+            # The default target would be asked for each of them.
             where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
         else:
             axes.append(_axis(key, values, where))
     return tuple(axis for axis in axes if axis is not None)
+
+
+def _is_used(variable: str, text: str) -> bool:
+    return re.search(rf"\{{\{{[^{{}}]*\b{variable}\b", text) is not None
 
 
 def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:

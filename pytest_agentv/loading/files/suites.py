@@ -190,7 +190,7 @@ def _combined(
         return entries
     from pytest_agentv.loading.files import matrix  # noqa: PLC0415 - for few files
 
-    axes = matrix.read_axes(header, places[0])
+    axes = matrix.read_axes(header, places)
     if not targets:
         matrix.warn_of_own_targets(entries, axes, places[1])
     if has_template:

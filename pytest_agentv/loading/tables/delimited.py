@@ -49,12 +49,17 @@ def _noting_lost_cells(
     nameless = {position for position, name in enumerate(columns) if not name}
     for line, cells, fault in records:
         for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
-            if cells[position].strip():
+            if cells[position].strip() and not _is_row_number(position, cells):
                 nameless.remove(position)
                 where = locate(table.path, line)
                 what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
                 table.problems.append(Problem(table.path, header, "", what, level="warning"))
         yield line, cells, fault
+
+
+def _is_row_number(position: int, cells: list[str]) -> bool:
+    """Whether a cell is what pandas and R write before each row: the number of the row."""
+    return position == 0 and cells[0].strip().isdecimal()
 
 
 def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:

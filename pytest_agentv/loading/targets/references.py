@@ -11,14 +11,14 @@ from pytest_agentv.models.base import Json, JsonObject
 
 _FOREIGN: Final = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\}?|\{\{\s*env\.(\w+)\s*\}\}")
 """A variable as shells and other tools write it: a text here, which would be sent as a key."""
-_COMMANDS: Final = ("command_template", "command")
-"""Keys whose text a shell reads."""
+_MEANT: Final = ("command_template", "commandTemplate", "command", "response", "content")
+"""Keys whose text a shell reads, or is an answer."""
 
 
 def warn_of_references(values: JsonObject, place: Place) -> None:
     """Warn of an invalid `${{ … }}`, and of variables as other tools write them."""
     for keys, text in _texts(values, ()):
-        foreign = None if keys[-1] in _COMMANDS else _FOREIGN.fullmatch(text)
+        foreign = None if keys[-1] in _MEANT else _FOREIGN.fullmatch(text)
         if "${{" in REFERENCE.sub("", text):
             place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
         elif foreign:

@@ -52,6 +52,8 @@ _QUERY: Final = re.compile(r"[?&;]([A-Za-z_][\w.-]*)=([^&;#\s]+)")
 _PAIR: Final = re.compile(r"(?:^|[;\s])\s*([A-Za-z_][\w .-]*?)\s*=\s*(\"[^\"]*\"|'[^']*'|[^;\s]+)")
 _LOGIN: Final = re.compile(r"[^\s:/@]+[:/](\S+)@[^@]*")
 _CREDENTIALS: Final = re.compile(r"(?i)\b(?:bearer|basic|token|apikey)\s+(\S+)")
+_TICKET: Final = re.compile(r"[A-Z]{2,10}-\d{1,6}|[a-z]{2}-[A-Z]{2}(-\w{1,4})?")
+"""What trackers and pages take as `key` or `code`: the number of a ticket, a language. Answers name them too."""
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey)\s+(\S+)")
 
 
@@ -181,7 +183,9 @@ def _url_secrets(text: str) -> Iterator[str]:
 
 def _is_secret_parameter(name: str, value: str) -> bool:
     """Whether a parameter of a URL is a secret: Google takes keys as `key`, Azure's functions take them as `code`."""
-    return name == "sig" or (name in ("key", "code") and is_secret_value(value)) or _is_secret_pair(name, value)
+    if name in ("key", "code"):
+        return is_secret_value(value) and not _TICKET.fullmatch(value)
+    return name == "sig" or _is_secret_pair(name, value)
 
 
 def _connection_secrets(text: str) -> Iterator[str]:

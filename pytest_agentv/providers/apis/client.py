@@ -132,17 +132,21 @@ class HttpClient:
         return b"".join(parts)
 
     async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        """Yield the body of a reply in pieces. Raises `RequestError` for one that cannot be decoded, or is cut."""
+        """Yield the body of a reply in pieces. Raises `RequestError` for one that cannot be decoded, or is cut.
+
+        Of an error, the status says more: what cannot be decoded is left out.
+        """
         try:
             decoder = Decoder(reply.headers.get("content-encoding", ""))
             async for part in reply.content.iter_any():
                 for piece in decoder.decode(part):
                     yield piece
-            if reply.ok:  # of an error, its status says more
-                decoder.check_whole()
+            decoder.check_whole()
         except ValueError as error:
-            # It came, so it was paid for, and would be encoded in the same way again.
             reply.close()
+            if not reply.ok:
+                return
+            # It came, so it was paid for, and would be encoded in the same way again.
             raise self._unreadable(f"what cannot be decoded: {error}") from None
 
     async def _parse(self, content: bytes) -> JsonObject:

@@ -1,16 +1,19 @@
 """Server-sent events: what a streamed reply holds."""
 
 import json
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.providers.apis.failures import shorten
 
 _END = "[DONE]"
+_FAILURE: Final = re.compile(r"(?i)error|fail")
 
 
 class StreamError(Exception):
-    """The service sent an event of the type `error`, or one that holds an `error`; the text is its data."""
+    """The service sent an event of the type `error`, or one whose `error` ends the stream; the text is its data."""
 
 
 def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
@@ -19,16 +22,32 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
     Raises `StreamError`. Raises `ValueError` for JSON that is cut, with `needs_json` or after an event that is JSON.
     """
     found: list[Json] = []
+    left: str | None = None  # an error that nothing has followed yet
     for event, data in _events(text):
         if event == "error":
             raise StreamError(data)
         if data == _END:
             break
         value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
-        if isinstance(value, dict) and isinstance(value.get("error"), dict | str) and value["error"]:
+        left = data if _has_error(value) else None
+        if left is not None and not _is_step(value, event):
             raise StreamError(data)
         found.append(value)
+    if left is not None:
+        raise StreamError(left)
     return found
+
+
+def _has_error(value: Json) -> bool:
+    error = value.get("error") if isinstance(value, dict) else None
+    return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and error != ""
+
+
+def _is_step(value: Json, event: str) -> bool:
+    """Whether an event with an error names itself as something else, such as the result of a tool: more may come."""
+    names = (value.get("type"), value.get("event")) if isinstance(value, dict) else ()
+    name = next((each for each in (*names, event) if isinstance(each, str) and each), "message")
+    return name != "message" and not _FAILURE.search(name)
 
 
 def _events(text: str) -> Iterator[tuple[str, str]]:

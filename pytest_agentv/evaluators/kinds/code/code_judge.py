@@ -19,7 +19,7 @@ from pytest_agentv.evaluators.scripts.python_words import python_words
 from pytest_agentv.evaluators.scripts.script import ProcessRun, run_judge_script
 from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
 from pytest_agentv.evaluators.shared import KEYS
-from pytest_agentv.loading.cases.scripts import SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.loading.cases.scripts import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
 from pytest_agentv.loading.problems import near_file
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import EvalCase
@@ -150,7 +150,8 @@ class CodeJudge(Evaluator):
         """Yield that the script is not there. That is no fault yet: the target may be about to write it."""
         words = self.script if isinstance(self.script, tuple) else ()
         path = Path(self.cwd or Path(case.path).parent, *words[1:2])
-        if path.suffix in SCRIPT_SUFFIXES and not path.exists():
+        runs_it = words and INTERPRETER.fullmatch(Path(words[0]).name)  # for others it may be the file to judge
+        if runs_it and path.suffix in SCRIPT_SUFFIXES and not path.exists():
             hint = near_file(path, (path.suffix,))
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
