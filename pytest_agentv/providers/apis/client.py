@@ -132,10 +132,7 @@ class HttpClient:
         return b"".join(parts)
 
     async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        """Yield the body of a reply in pieces. Raises `RequestError` for one that cannot be decoded, or is cut.
-
-        Of an error, the status says more: what cannot be decoded is left out.
-        """
+        """Yield the body of a reply in pieces. Raises `RequestError` for an answer that cannot be decoded, or is cut."""
         try:
             decoder = Decoder(reply.headers.get("content-encoding", ""))
             async for part in reply.content.iter_any():
@@ -145,7 +142,7 @@ class HttpClient:
         except ValueError as error:
             reply.close()
             if not reply.ok:
-                return
+                return  # its status says more
             # It came, so it was paid for, and would be encoded in the same way again.
             raise self._unreadable(f"what cannot be decoded: {error}") from None
 
