@@ -132,7 +132,7 @@ class HttpClient:
         return b"".join(parts)
 
     async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        """Yield the body of a reply in pieces. Raises `RequestError` for an answer that cannot be decoded, or is cut."""
+        """Yield the body of a reply in pieces. Raises `RequestError` for an answer that is cut or cannot be decoded."""
         try:
             decoder = Decoder(reply.headers.get("content-encoding", ""))
             async for part in reply.content.iter_any():
