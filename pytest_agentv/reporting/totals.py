@@ -112,7 +112,10 @@ def _known_for(
     noun: str,
 ) -> str:
     """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
-    parts = [_known_answers(result, value_of(result) is not None, key) for result in results]
+    told = (_known_answers(result, value_of(result) is not None, key) for result in results)
+    parts = [
+        (known, asked) for known, asked in told if asked
+    ]  # a case may have paid for answers of an earlier run only
     if any(0 < known < asked for known, asked in parts):
         return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
     count = sum(known > 0 for known, _ in parts)

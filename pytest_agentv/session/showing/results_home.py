@@ -98,11 +98,13 @@ class ResultsHome:
         folder = unjudged_folder(self._identity.results_path)
         if not folder.is_dir():
             return
-        with suppress(OSError):
-            if is_broken_off or any(result.status == "error" for result in read_run(self._identity).results):
+        if is_broken_off:
+            with suppress(OSError):
                 folder.rmdir()  # if nothing is left in it
-            else:  # of cases or targets that have changed
-                shutil.rmtree(folder)
+        else:
+            from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - not without eval files
+
+            drop_waiting(folder, read_run(self._identity).results)
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:
