@@ -132,6 +132,23 @@ def begin(project, *flags):
     return warm.Popen([*command, *flags], cwd=project.path, stdout=DEVNULL)
 
 
+@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+def test_a_run_that_was_killed_before_its_first_result_goes_on_with_its_answers(project, model, mode):
+    model.script("judge", Reply(fault="hang"))
+    first = begin(project)
+    try:
+        model.wait_for("judge", 30, 2)
+    finally:
+        first.kill()
+        first.wait(60)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "--agentv-resume=own.jsonl", *mode).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+    assert run(project, "--agentv-resume=own.jsonl", *mode).outcomes == {"passed": 2}
+    assert len(model.asked("judge")) == 4
+
+
 def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
     model.script("judge", Reply(fault="hang"))
     break_off(project, model, signal.SIGKILL)
