@@ -265,6 +265,18 @@ def test_a_new_run_asks_again_and_leaves_nothing_of_the_old_one(project, model):
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
+@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+def test_a_new_run_of_tests_in_python_asks_again(project, model, mode):
+    (project.path / "a.eval.yaml").unlink()
+    project.write("test_a.py", "def test_a(agentv):\n    agentv.run('hi', expected_outcome='x')\n")
+    run(project, *mode)
+    assert len(kept(project)) == 1
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *mode).outcomes == {"passed": 1}
+    assert len(model.asked("model")) == 2
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
 def test_a_new_run_does_not_leave_an_answer_of_the_old_one_to_a_third(project, model):
     run(project)
     model.script("model", Reply(status=401))

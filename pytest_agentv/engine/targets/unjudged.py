@@ -57,8 +57,9 @@ class UnjudgedAnswer:
         is_held = self._waiting.holds(self._identity, self._request.answer)
         for folder in (each for each in folders if each is not None and each.is_dir() and not is_held):
             plain = folder / self._path.name
+            of_run = None if folder == self._folders.left else self._identity.run_id  # not of one before, in its file
             for path in (counted_path(plain), plain):
-                found = read_answer(path)
+                found = read_answer(path, of_run)
                 if found is not None:
                     _LOGGER.info("the target is not asked again: its answer was not judged yet")
                     if folder == self._folders.own:
@@ -78,7 +79,7 @@ class UnjudgedAnswer:
                 response = response.replace(duration_ms=duration_ms)
             path = counted_path(self._path) if response.cached else self._path
             self._note(path)
-            await run_in_thread(lambda: keep_answer(path, response, self._masker), _THREAD)
+            await run_in_thread(lambda: keep_answer(path, response, self._masker, self._identity.run_id), _THREAD)
 
     def _note(self, path: Path) -> None:
         self._is_kept = True

@@ -40,10 +40,13 @@ class ResultsHome:
         finally:
             self._sink.close()  # cases may be run elsewhere
         self.drop_verdict()  # a fault shows at the end of the run
-        if not self._identity.goes_on:  # they belong to an earlier run with this file
-            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
         remove_leftovers(self._identity.results_path.parent)
         return None
+
+    def forget_answers(self) -> None:
+        """Delete the unjudged answers of an earlier run with this file."""
+        if not self._identity.goes_on:
+            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:
