@@ -14,7 +14,7 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import Asked, error_result, judged_result, unjudged_result
 from pytest_agentv.engine.scoring import Judgement, effective_threshold
-from pytest_agentv.engine.targets.judging import evaluators_of, needs_judge
+from pytest_agentv.engine.targets.judging import evaluators_of, take_long
 from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
 from pytest_agentv.errors import AgentvError, HookError, KindError, ProviderError
 from pytest_agentv.evaluators.context import Context, Services
@@ -89,10 +89,12 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     answer = attempts.response
     if unjudged is None or answer is None:
         return await _finish(job, prepared, attempts, hooks)
-    if needs_judge(prepared.evaluators):  # which takes long, so that a kill may come meanwhile
+    has_hooks = hooks.response is not None or hooks.decide is not None
+    if has_hooks or take_long(prepared.evaluators):  # so that a kill may come meanwhile
         await unjudged.keep(answer, attempts.duration_ms)
     result = await _finish(job, prepared, attempts, hooks)
-    await (unjudged.keep(answer, attempts.duration_ms) if result.status == "error" else unjudged.drop())
+    if result.status == "error":
+        await unjudged.keep(answer, attempts.duration_ms)
     return result
 
 
@@ -114,7 +116,8 @@ def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "U
         return None
     from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - for targets that cost money
 
-    return UnjudgedAnswer(job.identity, request, folders, prepared.pool.masker)
+    pool = prepared.pool
+    return UnjudgedAnswer(job.identity, request, folders, pool.masker, pool.waiting)
 
 
 async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:

@@ -159,6 +159,7 @@ class WorkerEngine:
             record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)
+            here.pool.waiting.settle(result, job.answer)
         except Exception as error:  # noqa: BLE001 - as the docstring says
             result = _broken(job, f"the worker broke after the answer: {_told(error)}")
             return here.plain_home(recordable(result.to_plain(), self._masker)), ()

@@ -216,7 +216,7 @@ class EvalResult(Record):
     dry_run: bool | None = None
     """True in a dry run, else None."""
     cached: bool | None = None
-    """True if the answer comes from the cache, or from a run that has not judged it; else None."""
+    """True if the answer comes from the cache, or from an earlier result that has counted its cost; else None."""
     tags: tuple[str, ...] | None = None
     """The tags of the case and of its file; None: there are none."""
     judge: str | None = None

@@ -108,7 +108,8 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
 
 def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:
     """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
-    parts = [known_answers(result, key) for result in results]
+    told = (known_answers(result, key) for result in results)
+    parts = [(known, asked) for known, asked in told if asked]  # all answers may be those of an earlier run
     if any(0 < known < asked for known, asked in parts):
         return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
     count = sum(known > 0 for known, _ in parts)

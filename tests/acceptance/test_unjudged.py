@@ -1,8 +1,10 @@
 """Answers that are paid for and not judged yet: the run that goes on judges them and does not ask for them again."""
 
 import json
+import os
 import signal
 import sys
+from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
@@ -11,6 +13,8 @@ from code_stand_in import until
 from fake_llm import FakeLlm, Reply
 
 from pytest_agentv.cli.main import main
+from pytest_agentv.errors import FileError
+from pytest_agentv.reporting.writers import ResultSink
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
 OUTAGE = Reply(status=401)
@@ -89,34 +93,134 @@ def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
     assert len(model.asked("model")) == 2
 
 
-def stop_while_judging(project, model, number, *mode):
-    """Start a run, in which a case without a model has a result, and end it while the others are judged."""
-    model.script("judge", Reply(fault="hang"))
-    with (project.path / "targets.yaml").open("a") as file:
-        file.write("  - {name: fine, provider: mock, response: hello}\n")
-    fine = "  - {id: fine, expected_outcome: x, input: hi, target: fine, evaluators: [{contains: hello}]}"
-    first, *others = (project.path / "a.eval.yaml").read_text().splitlines()
-    project.write("a.eval.yaml", "\n".join([first, fine, *others, ""]))
-    out = project.path / "own.jsonl"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
-    run = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
-    try:
-        model.wait_for("judge", 30, 2)
-        until(lambda: out.exists() and out.read_text())  # only then is there a run to go on with
-    finally:
-        run.send_signal(number)
-        run.wait(60)
-    model.script("judge", Reply(VERDICT))
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "^C"])
 @pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
 def test_a_run_that_ends_while_its_judge_is_asked_leaves_its_answers(project, model, number, mode):
-    stop_while_judging(project, model, number, *mode)
+    model.script("judge", Reply(fault="hang"))
+    break_off(project, model, number, *mode)
     assert len(kept(project)) == 2
-    assert run(project, *RETRY, *mode).outcomes == {"passed": 3}
+    model.script("judge", Reply(VERDICT))
+    again = run(project, *RETRY, *mode)
+    assert again.outcomes == {"passed": 3}
     assert len(model.asked("model")) == 2
     assert kept(project) == []
+    (cost,) = (line for line in again.lines if line.startswith("Cost:"))
+    assert cost.startswith("Cost:             $0.000250"), "no run before has counted it"
+    assert records(project)["c0"].get("cached") is None
+
+
+def break_off(project, model, number, *flags):
+    """End a run while its judge is asked, when there is a result: only then is there a run to go on with."""
+    targets = (project.path / "targets.yaml").read_text() + "  - {name: fine, provider: mock, response: hello}\n"
+    project.write("targets.yaml", targets)
+    fine = "  - {id: fine, expected_outcome: x, input: hi, target: fine, evaluators: [{contains: hello}]}\n"
+    project.write(
+        "a.eval.yaml", (project.path / "a.eval.yaml").read_text().replace("evalcases:\n", f"evalcases:\n{fine}")
+    )
+    first = begin(project, *flags)
+    try:
+        model.wait_for("judge", 30, 2)
+        out = project.path / "own.jsonl"
+        until(lambda: out.exists() and out.read_text())
+    finally:
+        first.send_signal(number)
+        first.wait(60)
+
+
+def begin(project, *flags):
+    """Start a run of two workers, to be killed."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
+    return warm.Popen([*command, *flags], cwd=project.path, stdout=DEVNULL)
+
+
+@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+def test_a_run_that_was_killed_before_its_first_result_goes_on_with_its_answers(project, model, mode):
+    model.script("judge", Reply(fault="hang"))
+    first = begin(project)
+    try:
+        model.wait_for("judge", 30, 2)
+    finally:
+        first.kill()
+        first.wait(60)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "--agentv-resume=own.jsonl", *mode).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+    assert run(project, "--agentv-resume=own.jsonl", *mode).outcomes == {"passed": 2}
+    assert len(model.asked("judge")) == 4
+
+
+def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
+    model.script("judge", Reply(fault="hang"))
+    break_off(project, model, signal.SIGKILL)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "--agentv-resume=own.jsonl", "-k", "c0").outcomes["passed"] == 1
+    assert len(kept(project)) == 1
+    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 3}
+    assert len(model.asked("model")) == 2
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+SLOW = "import time\n\n\ndef pytest_agentv_assert(case, result):\n    open('begun', 'a').close()\n    time.sleep(60)\n"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "name", "code"),
+    [
+        ("{name: s, type: code_judge, script: [python3, judge.py]}", "judge.py", SLOW + "pytest_agentv_assert(0, 0)\n"),
+        ("{contains: hello}", "conftest.py", SLOW),
+        (JUDGE, "conftest.py", SLOW),
+    ],
+    ids=["script", "hook", "hook after a judge"],
+)
+def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(project, model, evaluator, name, code):
+    model.script("judge", Reply(VERDICT))
+    write(project, model, evaluator=evaluator)
+    project.write(name, code)
+    first = begin(project)
+    try:
+        until((project.path / "begun").exists)
+    finally:
+        first.kill()
+        first.wait(60)
+    assert kept(project)
+
+
+def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(project, model):
+    model.script("judge", Reply(fault="hang"), Reply(fault="hang"), Reply(VERDICT))
+    first = begin(project, "--agentv-executor=processes:2", "--agentv-lost-retries=1")
+    try:
+        model.wait_for("judge", 30, 2)
+        for pid in children(first.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert first.wait(60) == 0
+    finally:
+        first.kill()
+        first.wait(60)
+    assert {record["status"] for record in records(project).values()} == {"pass"}
+    assert len(model.asked("model")) == 2
+
+
+def children(pid):
+    """Return the ids of the processes that a process started."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield from map(int, (task / "children").read_text().split())
+
+
+def test_an_answer_whose_result_cannot_be_written_waits(project, model, monkeypatch):
+    def write(self, *_):
+        raise FileError(self.path, "cannot be written: No space left on device")
+
+    model.script("judge", Reply(VERDICT))
+    monkeypatch.setattr(ResultSink, "write", write)
+    run(project, "--agentv-workers=2")
+    assert len(model.asked("model")) == len(kept(project)) > 0
+
+
+def test_two_items_of_one_name_get_an_answer_each(project, model):
+    model.script("judge", Reply(VERDICT, delay_seconds=1), Reply(VERDICT))
+    project.run("--keep-duplicates", "a.eval.yaml", "a.eval.yaml", "--agentv-workers=2")
+    assert len(model.asked("model")) == 4
 
 
 def test_a_run_that_goes_on_in_another_file_finds_them(project, model):
@@ -154,21 +258,23 @@ def test_after_a_change_of_the_grading_it_is_not(project, model):
     assert len(model.asked("model")) == 2
 
 
-def test_answers_of_cases_that_a_resumed_run_leaves_out_wait_on(project, model):
-    stop_while_judging(project, model, signal.SIGKILL)
-    for name in ("fine", "c0"):
-        assert run(project, *RETRY, "-k", name).outcomes["passed"] == 1
-    assert len(kept(project)) == 1
-    assert run(project, *RETRY).outcomes == {"passed": 3}
-    assert len(model.asked("model")) == 2
-    assert not list(project.path.glob(".own.jsonl.unjudged"))
-
-
 def test_a_new_run_asks_again_and_leaves_nothing_of_the_old_one(project, model):
     run(project)
     model.script("judge", Reply(VERDICT))
     assert run(project).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 4
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+def test_a_new_run_of_tests_in_python_asks_again(project, model, mode):
+    (project.path / "a.eval.yaml").unlink()
+    project.write("test_a.py", "def test_a(agentv):\n    agentv.run('hi', expected_outcome='x')\n")
+    run(project, *mode)
+    assert len(kept(project)) == 1
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *mode).outcomes == {"passed": 1}
+    assert len(model.asked("model")) == 2
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
@@ -210,8 +316,11 @@ def test_each_answer_of_a_repeated_case_waits(project, model):
     assert asked == 6
     assert len(kept(project)) == 5
     model.script("judge", Reply(VERDICT))
-    assert run(project, *RETRY, *flags).outcomes == {"passed": 2}
+    again = run(project, *RETRY, *flags)
+    assert again.outcomes == {"passed": 2}
     assert len(model.asked("model")) == asked
+    (cost,) = (line for line in again.lines if line.startswith("Cost:"))
+    assert cost.startswith("Cost:             $0.000750; "), "of 6 answers, all of them known"
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 

@@ -30,17 +30,19 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
     return {**asked, **{name: number for name, number in numbers.items() if number}}
 
 
-def read_answer(path: Path) -> ProviderResponse | None:
-    """Return a kept response; None if it is missing or cannot be read."""
+def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | None:
+    """Return a kept response; None if it is missing or cannot be read, or was kept by another run than a named one."""
     try:
         kept = json.loads(path.read_text("utf-8"))
         is_whole = isinstance(kept, dict) and "raw" in kept  # without it, any mapping would be an empty answer
+        if is_whole and kept.pop("run_id", None) != run_id is not None:
+            return None
         return ProviderResponse.from_plain(kept) if is_whole else None
     except (OSError, ValueError, RecursionError):
         return None
 
 
-def keep_answer(path: Path, response: ProviderResponse, masker: Masker) -> None:
+def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None) -> None:
     """Write an answer in one step, for later runs to judge. Logs why it cannot be kept.
 
     Failed and incomplete answers are not kept. Those that hold a secret are not either: it would be masked on disk, so
@@ -59,7 +61,9 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker) -> None:
         if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
             _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
             return
-        write_atomically(path, text)
+        write_atomically(
+            path, text if run_id is None else f"{text[:-1]}, {json.dumps('run_id')}: {json.dumps(run_id)}}}"
+        )
     except (AgentvError, TypeError, ValueError, RecursionError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
 

@@ -95,6 +95,12 @@ def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
     return any(evaluator.asks_judge for evaluator in evaluators)
 
 
+def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether they do more than look at the answer: they ask somebody, or run programs or code of the user's."""
+    members = [member for evaluator in evaluators for member in evaluator.walk()]
+    return any(each.asks_judge or each.embeds_with or each.own_code or each.scripts for each in members)
+
+
 def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, is a script that may call targets."""
     return any(evaluator.calls_targets for evaluator in evaluators)

@@ -18,6 +18,7 @@ from pytest_agentv.engine.targets.judging import (
     needs_targets,
 )
 from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_tell, pace_of
+from pytest_agentv.engine.targets.waiting import WaitingAnswers
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.loading.problems import Problem
@@ -80,6 +81,7 @@ class TargetPool:
     ) -> None:
         """`together` is how processes share health checks; None: by the shared folder, if there is one."""
         self.masker = masker
+        self.waiting = WaitingAnswers()
         self.stop_reason: str | None = None
         """Set when a health check failed, which ends the run (decisions 32)."""
         self._options = options
@@ -109,8 +111,7 @@ class TargetPool:
         if file is not None:
             await self._check(target, provider)
         is_agent = getattr(target.settings, "is_agent", False)
-        variables = environment.variables
-        unjudged = None if file is None else self._folders.unjudged(target)
+        variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
         return ReadyTarget(target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged)
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:

@@ -1,7 +1,6 @@
 """The identity of a run, the same in all its processes."""
 
 import json
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.writers import default_results_path
-from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_last_run, new_run_id
 from pytest_agentv.session.recording.travel import Place
 
 _WORKER_INPUT: Final = "agentv"
@@ -65,7 +64,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     if options.resume is not None or options.retry_errors:
         from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
 
-        flag = "--agentv-retry-errors" if options.resume is None else "--agentv-resume"
+        flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
         resumed = find_last_run(options.resume or folder, flag, options.executor, dry_run=options.dry_run)
         lock_resumed(resumed.path, flag, config)
@@ -76,7 +75,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
-    return RunIdentity(f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", path.absolute(), resumed, retried=retried)
+    return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
 
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:

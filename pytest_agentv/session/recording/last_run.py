@@ -1,6 +1,8 @@
 """The results file that a run goes on with."""
 
 import os
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +12,9 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.writers import kept_folder
+from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
+RESUME: Final = "--agentv-resume"
 _SHOWN: Final = 3
 """How many names of files a message holds."""
 
@@ -51,7 +54,7 @@ class ResumedFile(Record):
         if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if known & {os.path.normpath(root / name) for name in collected}:
+        if not known or known & {os.path.normpath(root / name) for name in collected}:  # it may have answers only
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
@@ -108,6 +111,8 @@ def _read(file: Path, flag: str) -> ResumedFile:
         run_id, is_dry = run_id or answer.run_id, answer.dry_run is True
         statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
+    if run_id is None and flag == RESUME and any(unjudged_folder(file).glob("*.json")):
+        run_id = new_run_id(datetime.now(UTC))  # it was killed before its first result, but has answers
     if run_id is None:
         text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
         raise pytest.UsageError("; ".join([text, *remarks[:1]]))
@@ -125,6 +130,11 @@ def _read(file: Path, flag: str) -> ResumedFile:
         tuple(remarks),
         is_dry,
     )
+
+
+def new_run_id(started: datetime) -> str:
+    """Return an id that no other run has."""
+    return f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def _unsigned_text(file: Path, count: int) -> str:

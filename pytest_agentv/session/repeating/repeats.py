@@ -58,12 +58,14 @@ class RepeatedCase:
         carried: Kept,
         *,
         keeps_carried: bool,
+        settle: Callable[[EvalResult, int], None],
     ) -> None:
         self._request = request
         self._ask_once = ask
         self._journal = journal
         self._carried = carried
         self._keeps_carried = keeps_carried
+        self._settle = settle
         self._answers = Answers(lane, request.plan, self._ask, request.numbers, carried.answers)
 
     def hurry(self) -> None:
@@ -104,6 +106,7 @@ class RepeatedCase:
         result = await self._ask_once(request.job.replace(answer=number), request.member(number))
         if not is_set_up_error(result):
             await self._keep(number, result)
+            self._settle(result, number)
         return result
 
     async def _keep(self, number: int, result: EvalResult) -> None:
@@ -121,6 +124,8 @@ class Repeats:
         finished: FinishedCases,
         tell: Callable[[EvalResult], None],
         warn: Callable[[Problem], None],
+        *,
+        settle: Callable[[EvalResult, int], None],
     ) -> None:
         """Prepare.
 
@@ -130,12 +135,14 @@ class Repeats:
             finished: What earlier runs left.
             tell: Learns of each answer that is carried over.
             warn: Shows a warning with the next item.
+            settle: Learns of each answer when the journal has its result.
         """
         self._scheduler = scheduler
         self._journal = journal
         self._finished = finished
         self._tell = tell
         self._warn = warn
+        self._settle = settle
         self._told_of_reruns = False
 
     def open(
@@ -178,7 +185,7 @@ class Repeats:
         journal = self._journal
         keeps = journal is not None and journal.is_elsewhere(self._finished)
         lane = Lane(self._scheduler, group, limit, is_batched=bool(request.members))
-        return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps)
+        return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps, settle=self._settle)
 
     def _carried(self, request: Request) -> Kept:
         """Return the answers that need not be asked, under the threshold and the names of now."""

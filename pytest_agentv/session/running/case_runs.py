@@ -157,8 +157,11 @@ class CaseRuns:
         return await run_case(job, self._pool, member, hooks=hooks, own=own)
 
     def _let_go(self, result: EvalResult) -> None:
-        """Let workers drop a result that is written. They keep one that could not be written."""
-        if self._away is not None and self._recorder.error is None:
+        """Let workers drop a result that is written, and drop its answers. What could not be written is kept."""
+        if self._recorder.error is not None:
+            return
+        self._pool.waiting.settle(result)
+        if self._away is not None:
             self._away.written(result.node_id)
 
     async def _record(

@@ -143,8 +143,9 @@ class EvalSession:
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
         from pytest_agentv.session.repeating.repeats import Repeats  # noqa: PLC0415 - for repeated cases only
 
-        records = self._records
-        return Repeats(scheduler, records.open_answers(), records.finished, self.progress.count_answer, self._warn)
+        records, settle = self._records, self._engine.pool.waiting.settle
+        journal, tell = records.open_answers(), self.progress.count_answer
+        return Repeats(scheduler, journal, records.finished, tell, self._warn, settle=settle)
 
     def begin_again(
         self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]

@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_agentv.errors import AgentvError, locate
@@ -40,10 +39,13 @@ class ResultsHome:
         finally:
             self._sink.close()  # cases may be run elsewhere
         self.drop_verdict()  # a fault shows at the end of the run
-        if not self._identity.goes_on:  # they belong to an earlier run with this file
-            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
         remove_leftovers(self._identity.results_path.parent)
         return None
+
+    def forget_answers(self) -> None:
+        """Delete the unjudged answers of an earlier run with this file."""
+        if not self._identity.goes_on:
+            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:
@@ -97,10 +99,9 @@ class ResultsHome:
     def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
         if folder.is_dir():
-            from pytest_agentv.engine.targets.unjudged import drop_judged  # noqa: PLC0415 - where answers waited
+            from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - where answers waited
 
-            with suppress(OSError):
-                drop_judged(folder, read_run(self._identity).results)
+            drop_waiting(folder, read_run(self._identity).results)
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:

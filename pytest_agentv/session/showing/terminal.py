@@ -132,6 +132,7 @@ class RunReporter:
         files = {node_id.partition("::")[0] for node_id in ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
             raise pytest.UsageError(fault)
+        self._home.forget_answers()
         if any(map(may_be_eval, ids)):
             self.check_verdict(ids)
             if fault := self._home.begin():

@@ -1,0 +1,80 @@
+"""The files of answers that wait for their verdicts: their names, and what becomes of them when a result is written."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.engine.jobs import CaseIdentity
+from pytest_agentv.models.results import EvalResult
+
+_SUFFIX: Final = ".json"
+_COUNTED: Final = f".counted{_SUFFIX}"
+_Item: TypeAlias = tuple[str | None, str]
+"""Node id and id of a case: a test may have several."""
+
+
+def waiting_name(identity: CaseIdentity, digest: str) -> str:
+    """Return the name of the file of an answer: what belongs to a case is found by its beginning."""
+    return f"{_prefix((identity.node_id, identity.eval_id))}{digest}{_SUFFIX}"
+
+
+def counted_path(path: Path) -> Path:
+    """Return where an answer is whose cost is part of a line of a results file."""
+    is_counted = path.name.endswith(_COUNTED)
+    return path if is_counted else path.with_name(f"{path.name.removesuffix(_SUFFIX)}{_COUNTED}")
+
+
+class WaitingAnswers:
+    """The answers that this process keeps until their results are written. Used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._paths: dict[_Item, dict[int, Path]] = {}
+
+    def add(self, identity: CaseIdentity, number: int, path: Path) -> None:
+        """Note where an answer of a case is."""
+        self._paths.setdefault((identity.node_id, identity.eval_id), {})[number] = path
+
+    def holds(self, identity: CaseIdentity, number: int) -> bool:
+        """Whether an answer of this process has no result yet: another item of the same name must not take it."""
+        return number in self._paths.get((identity.node_id, identity.eval_id), {})
+
+    def settle(self, result: EvalResult, number: int | None = None) -> None:
+        """Delete the answers of a result that is a verdict, and mark those of an error as counted: it is written.
+
+        Args:
+            result: What was written.
+            number: The answer that it is of; None: all of the case.
+        """
+        item = (result.node_id, result.eval_id)
+        known = self._paths.get(item, {})
+        for each in list(known) if number is None else [number]:
+            path = known.pop(each, None)
+            with suppress(OSError):  # it may hold a secret, and was not written
+                if path is not None and result.status != "error":
+                    path.unlink()
+                elif path is not None and result.execution_metrics is not None:
+                    path.replace(counted_path(path))
+        if not known:
+            self._paths.pop(item, None)
+
+
+def drop_waiting(folder: Path, results: Iterable[EvalResult]) -> None:
+    """Delete the answers of the cases that have a verdict, and the folder if no other case has one in it.
+
+    Those of other cases stay: the run may have been one of a part of them.
+    """
+    judged = {_prefix((each.node_id, each.eval_id)) for each in results if each.status != "error"}
+    with suppress(OSError):
+        for path in folder.glob(f"*{_SUFFIX}"):
+            if path.name.startswith(tuple(judged)):
+                path.unlink()
+        if not any(folder.glob(f"*{_SUFFIX}")):
+            shutil.rmtree(folder)  # with what a writer left that was killed
+
+
+def _prefix(item: _Item) -> str:
+    return f"{hashlib.sha256(json.dumps(item).encode()).hexdigest()[:16]}-"
