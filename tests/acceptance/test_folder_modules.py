@@ -148,6 +148,6 @@ def test_a_module_that_may_be_another_folders_is_an_error_that_names_both(
 
     assert run.statuses == {"apple0": "pass", "apple1": "error"}
     assert run.by_id["apple1"]["error"] == (
-        f"target 'default' (apple/targets.yaml:1): agent.py:ask: an import of 'prices' may mean {project.path}/pear/prices.py or "
-        f"{project.path}/apple/prices.py: rename one of them"
+        "target 'default' (apple/targets.yaml:1): agent.py:ask: an import of 'prices' may mean "
+        f"{project.path}/pear/prices.py or {project.path}/apple/prices.py: rename one of them"
     )

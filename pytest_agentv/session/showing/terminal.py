@@ -51,8 +51,7 @@ class RunReporter:
         self._home = ResultsHome(identity, options)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None
-        self._report: Path | None = None
-        """The HTML report, once it is written."""
+        self._report: Path | None = None  # the HTML report, once it is written
         self._annotations: Sequence[str] = ()
         self._is_broken_off = False
         self._unasked = 0  # cases that were skipped because nobody asked for them
