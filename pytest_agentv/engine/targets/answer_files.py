@@ -14,6 +14,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, cand
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)
+_RUN: Final = "run_id"
 
 
 def what_is_asked(request: ProviderRequest) -> JsonObject:
@@ -31,13 +32,13 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
 
 
 def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | None:
-    """Return a kept response; None if it is missing or cannot be read, or was kept by another run than a named one."""
+    """Return a kept response; None if it is missing or cannot be read, or if another run than `run_id` kept it."""
     try:
         kept = json.loads(path.read_text("utf-8"))
-        is_whole = isinstance(kept, dict) and "raw" in kept  # without it, any mapping would be an empty answer
-        if is_whole and kept.pop("run_id", None) != run_id is not None:
+        if not isinstance(kept, dict) or "raw" not in kept:  # any mapping would be an empty answer
             return None
-        return ProviderResponse.from_plain(kept) if is_whole else None
+        kept_by = kept.pop(_RUN, None)
+        return ProviderResponse.from_plain(kept) if run_id in (None, kept_by) else None
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -57,13 +58,13 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
         _LOGGER.info("the answer holds a secret, and is not kept for later runs")
         return
     try:
-        text = json.dumps({**plain, "raw": debugging}, ensure_ascii=True)
-        if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
+        run = {} if run_id is None else {_RUN: run_id}
+        text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
+        read_back = {key: value for key, value in json.loads(text).items() if key != _RUN}
+        if not _is_same_answer(ProviderResponse.from_plain(read_back), response):
             _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
             return
-        write_atomically(
-            path, text if run_id is None else f"{text[:-1]}, {json.dumps('run_id')}: {json.dumps(run_id)}}}"
-        )
+        write_atomically(path, text)
     except (AgentvError, TypeError, ValueError, RecursionError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
 

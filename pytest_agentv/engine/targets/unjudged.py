@@ -39,9 +39,9 @@ class UnjudgedAnswer:
 
     @cached_property
     def _path(self) -> Path:
-        """Where it is kept. If the case asks something else later, or its target has changed, it is another file.
+        """The file of the answer. It is another one after a change of the request or of the target.
 
-        The grading may change. Hashing takes a while, and most answers are judged at once.
+        The grading may change. The path is computed when it is first needed: most answers are judged at once.
         """
         asked = what_is_asked(self._request.replace(reruns=0))
         key = [self._identity.node_id, self._identity.target_hash, asked]
@@ -49,15 +49,18 @@ class UnjudgedAnswer:
         return self._folders.own / waiting_name(self._identity, digest)
 
     def find(self) -> ProviderResponse | None:
-        """Return the answer if it came before and was not judged: to a worker that died, a run before, a rerun.
+        """Return an answer that is not judged yet: of an earlier run, a worker that died, or a case that is rerun.
 
-        It is `cached` if its cost stands in a results file already.
+        It is `cached` if a results file already counts its cost.
         """
-        folders = dict.fromkeys((self._folders.own, self._folders.left))
-        is_held = self._waiting.holds(self._identity, self._request.answer)
-        for folder in (each for each in folders if each is not None and each.is_dir() and not is_held):
+        if self._waiting.holds(self._identity, self._request.answer):
+            return None  # another item of the same name is being judged by it
+        for folder in dict.fromkeys((self._folders.own, self._folders.left)):
+            if folder is None or not folder.is_dir():
+                continue
             plain = folder / self._path.name
-            of_run = None if folder == self._folders.left else self._identity.run_id  # not of one before, in its file
+            # The folder may hold answers of an older run with the same results file.
+            of_run = None if folder == self._folders.left else self._identity.run_id
             for path in (counted_path(plain), plain):
                 found = read_answer(path, of_run)
                 if found is not None:

@@ -18,12 +18,12 @@ _Item: TypeAlias = tuple[str | None, str]
 
 
 def waiting_name(identity: CaseIdentity, digest: str) -> str:
-    """Return the name of the file of an answer: what belongs to a case is found by its beginning."""
+    """Return the file name of an answer. It begins with a hash of its case."""
     return f"{_prefix((identity.node_id, identity.eval_id))}{digest}{_SUFFIX}"
 
 
 def counted_path(path: Path) -> Path:
-    """Return where an answer is whose cost is part of a line of a results file."""
+    """Return the path of an answer whose cost a results file already counts."""
     is_counted = path.name.endswith(_COUNTED)
     return path if is_counted else path.with_name(f"{path.name.removesuffix(_SUFFIX)}{_COUNTED}")
 
@@ -63,9 +63,9 @@ class WaitingAnswers:
 
 
 def drop_waiting(folder: Path, results: Iterable[EvalResult]) -> None:
-    """Delete the answers of the cases that have a verdict, and the folder if no other case has one in it.
+    """Delete the answers of cases that have a verdict, and the folder when no answer is left.
 
-    Those of other cases stay: the run may have been one of a part of them.
+    The answers of other cases stay, because the run may not have selected these cases.
     """
     judged = {_prefix((each.node_id, each.eval_id)) for each in results if each.status != "error"}
     with suppress(OSError):
