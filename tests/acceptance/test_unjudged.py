@@ -382,3 +382,15 @@ def test_nothing_waits_that_a_cache_has_or_that_may_have_left_something_behind(p
 def test_a_dry_run_keeps_nothing(project):
     run(project, "--agentv-dry-run")
     assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_cases_of_one_name_in_two_folders_get_their_own_answers(project, model):
+    model.script("model", Reply("blue", when="sky"), Reply("green", when="grass"))
+    for folder, word, answer in (("a", "sky", "blue"), ("b", "grass", "green")):
+        evaluators = f"[{JUDGE}, {{contains: {answer}}}]"
+        text = f"evalcases:\n  - {{id: c, expected_outcome: x, input: {word}, evaluators: {evaluators}}}\n"
+        project.write(f"{folder}/same.eval.yaml", text)
+    assert run(project, "a", "b").outcomes == {"errors": 2}
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "a", "b", *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
