@@ -13,10 +13,14 @@ from pytest_agentv.models.scores import Score
 
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Marks that say how a sign is drawn."""
+_NUMBER: Final = re.compile(
+    r"(?<!\w)(?<![0-9][.,])(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?!\w|[.,][0-9])"
+)
+"""A number with a decimal point, or with commas between thousands. Dates and versions have more points."""
 
 
 class Word(TextCheck):
-    """A word is in the answer, and not only a part of a word: `30` is not in "130 euros"."""
+    """A word is in the answer, and not only a part of a word or number: `30` is not in "130" or "30.5 euros"."""
 
     kind = "word"
     examples = ({"answer": "It costs 30 euros.", "assert": [{"word": "30"}, {"not-word": "euro"}]},)
@@ -29,7 +33,14 @@ class Word(TextCheck):
 
 def has_word(word: str, folded: str) -> bool:
     """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
-    return any(not _is_part(folded, *found.span()) for found in _pattern(word).finditer(folded))
+    spans = [found.span() for found in _pattern(word).finditer(folded)]
+    within = _places_within_numbers(folded) if spans and re.search("^[0-9]|[0-9]$", word.strip()) else frozenset()
+    return any(within.isdisjoint(span) and not _is_part(folded, *span) for span in spans)
+
+
+def _places_within_numbers(text: str) -> frozenset[int]:
+    """Return where a word must not begin or end: `5` is not a word of 1.5, nor `500` of 1,500."""
+    return frozenset(at for found in _NUMBER.finditer(text) for at in range(found.start() + 1, found.end()))
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
