@@ -73,6 +73,11 @@ def is_in_one_of_several(answer: Json, path: str) -> bool:
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
 
 
+def holds_no_json(answer: str) -> bool:
+    """Return whether there is no JSON in an answer: neither one value nor several objects."""
+    return data_of(answer) is ABSENT and not _objects(answer, 1)
+
+
 def _objects(answer: str, most: int | None = None) -> list[Json]:
     return [found.value for found in itertools.islice(json_objects(answer), most)]
 
