@@ -192,3 +192,13 @@ def test_fields_of_no_json_are_not_negated_into_a_pass(bench):
     check = {"not-field_accuracy": {"fields": [{"path": "a", "match": "exact"}]}}
     found = [bench.judged(check, answer, case=case) for answer in ("I cannot.", '{"a": 2}')]
     assert [(each.score, each.error) for each in found] == [(0.0, None), (1.0, None)]
+
+
+@pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
+def test_arguments_may_be_reported_as_json_in_a_text(bench, called, check):
+    def score(given):
+        return bench.judged({check: "rm", "args": {"path": "/"}}, "x", **called(ToolCall("rm", given))).score
+
+    is_found = 1.0 if check == "tool-called" else 0.0
+    assert (score('{"path": "/", "force": true}'), score({"path": "/"})) == (is_found, is_found)
+    assert (score('{"path": "x"}'), score("/"), score("[]")) == (1 - is_found,) * 3
