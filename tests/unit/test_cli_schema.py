@@ -323,6 +323,10 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"name": "n", "type": "rubric", "rubrics": []},
         {"name": "n", "type": "field_accuracy", "fields": []},
         {"name": "n", "type": "llm_judge", "model": "m"},
+        {"contains-any": []},
+        {"type": "contains", "value": None},
+        {"tool_trajectory": {"forbidden": []}},
+        {"regex": "x", "flags": "g"},
     ],
 )
 def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):

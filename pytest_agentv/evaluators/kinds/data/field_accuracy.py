@@ -68,9 +68,7 @@ class FieldAccuracy(Evaluator):
     kind = "field_accuracy"
     short_key = "fields"
 
-    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(
-        description="the fields that are compared", json_schema_extra={"minItems": 1}
-    )
+    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(description="the fields that are compared")
     aggregation: Literal["weighted_average", "all_or_nothing"] = Field(
         default="weighted_average", description="how the fields make the score"
     )
