@@ -470,6 +470,16 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"type": "finish-reason", "value": "stop"}, "(no check reads it: each result has `finish_reason`)"),
         ({"not-perplexity": 1}, ".not-perplexity: is no kind of evaluator (no target reports log probabilities)"),
         ({"f1": "x"}, ".f1: is no kind of evaluator (`rouge` and `bleu` compare words)"),
+        (
+            "not-contains: sorry",
+            "'not-contains: …' is a check in a text, and no sentence that a model could check (write a mapping: "
+            "{not-contains: …})",
+        ),
+        ("similar(0.8): hello", "'similar: …' is a check in a text"),
+        (
+            "llm-rubric: is polite",
+            "'llm-rubric: …' is a check in a text, and no sentence that a model could check (write",
+        ),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
@@ -565,3 +575,10 @@ def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
 
     optional = {"fields": [{"path": path, "match": "exact", "required": False} for path in ("a", "b.c")]}
     assert bench.judged({"field_accuracy": optional}, '{"a": 1}', case=case).warnings is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Cost: names the price", "cost: names the price", "tone: polite", "Contains: 30 days"]
+)
+def test_a_sentence_may_begin_with_a_label(bench, text):
+    assert bench.one(text).kind == "statements"
