@@ -99,6 +99,9 @@ DEEP = "[" * 50_000
         ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
+        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
+        ({"not-field": "a"}, "[1]", ()),
+        ({"not-field": "[2]"}, "The list: [1, 2]", ()),
         ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),
         (

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
-from pytest_agentv.evaluators.comparing.answer_data import holds_no_json, is_in_one_of_several, locate_part
+from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several, lacking_data, locate_part
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.run import judge
 from pytest_agentv.evaluators.shared import shared_key, text_of_part
@@ -119,5 +119,5 @@ def _unchecked(context: Context, path: str) -> str | None:
     answer = context.candidate_answer if context.part is ABSENT else context.part
     if is_in_one_of_several(answer, path):  # which of them counts is not known, but the part is not missing
         return f"{path} is there, in one of several JSON objects"
-    is_prose = context.part is ABSENT and holds_no_json(context.candidate_answer)
-    return f"the answer holds no JSON, so {path} could not be checked" if is_prose else None
+    lacking = lacking_data(context.candidate_answer, path) if context.part is ABSENT else None
+    return f"the answer holds no {lacking}, so {path} could not be checked" if lacking else None
