@@ -418,6 +418,7 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
         ({"tool_trajectory": {"no_tools": False}}, ".no_tools: expected true, got false"),
         ({"contains": 5}, '.contains: expected a non-empty text, got the number 5 (put it into quotes: "5")'),
+        ({"contains": 1.0}, ".contains: expected a non-empty text, got the number 1.0 (put it into quotes as "),
         ({"contains": {"weight": 2}}, ".contains.value: is missing"),
         ({"field": {"equals": 1}}, ".field.path: is missing"),
         ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
