@@ -47,9 +47,11 @@ evalcases:
   and underscores are the same: `contains-any`, `contains_any`.
 - **`name`** is optional. It is derived from the kind and its value (`contains: 30 days`), and unique within the list.
 - **`not-`** before any kind, or `negate: true`, inverts the verdict: the score is 1 minus the score, and hits and
-  misses are swapped. A check that could not judge stays an error, and one whose `path` is missing stays a miss. A
-  score that depends on an unknown value (the `cost` of a target that reports none) is 0. If it is inverted, also by a
-  `not-composite` around it, it is an error.
+  misses are swapped. A check that could not judge stays an error, and one whose `path` is missing stays a miss. So
+  does a `not-composite` around such a check, and a `not-field` of an answer without JSON: a negated check passes only
+  if it was made. `not-field` passes if the answer is JSON that lacks the part. A score that depends on an unknown value
+  (the `cost` of a target that reports none) is 0. If it is inverted, also by a `not-composite` around it, it is an
+  error.
 - **`required: true`**: the case fails without it, whatever the mean of the scores and the weight. A check that can
   only pass or fail has to score 1. `contains-all`, `icontains-all` and `words` have to find everything. Other kinds
   have to reach the threshold of the case. A kind with its own `threshold` has to reach that.

@@ -144,6 +144,7 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         judge_retries=score.judge_retries,
         unmet_required=score.unmet_required,
         unknown=score.unknown,
+        unchecked=score.unchecked,
         warnings=(*score.warnings, *_warnings(score.value, value)) or None,
         required=shared_key(evaluator, "required") is True or None,
         judge_model=took.judge_model,

@@ -17,6 +17,7 @@ SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
 _NEGATED: Final = "negated: hits and misses are swapped"
+_NOT_NEGATED: Final = "negated, but the check could not be made"
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
@@ -43,7 +44,7 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 
     part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
     if part is ABSENT:
-        return Score(0.0, misses=(miss,))
+        return Score(0.0, misses=(miss,), unchecked=miss)
     return context.replace(candidate_answer=text_of_part(part), part=part)
 
 
@@ -55,8 +56,8 @@ def text_of_part(part: Json) -> str:
 def negated(score: Score) -> Score:
     """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer.
 
-    So does a value that is no number, which is an error, and must not become a pass. Raises `EvaluatorError` for a
-    score that rests on something unknown, which would pass in the same way.
+    So does a value that is no number, which is an error, and must not become a pass. A check that was not made scores 0
+    either way. Raises `EvaluatorError` for a score that rests on something unknown, which would pass in the same way.
     """
     if score.error is not None or not is_score(score.value):
         return score
@@ -64,6 +65,11 @@ def negated(score: Score) -> Score:
         error = EvaluatorError(f"{score.unknown}: there is nothing to negate", kind="config")
         error.results = score.results
         raise error
+    if score.unchecked is not None:
+        misses = (score.unchecked, *score.hits)
+        return score.replace(
+            value=0.0, hits=(), misses=misses, verdict=None, reasoning=_NOT_NEGATED, unmet_required=None
+        )
     return score.replace(
         value=1 - score.value,  # not clamped: one outside 0 to 1 has a warning
         hits=tuple(score.misses),

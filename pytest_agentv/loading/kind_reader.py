@@ -222,17 +222,17 @@ def _note(fault: ErrorDetails, place: Place) -> None:
                 did_you_mean(str(fault["input"]), choices),
             )
         case kind if kind == EXPECTED:
-            where.expected(context["what"], fault["input"], _quotes(context["what"], fault["input"]))
+            where.expected(context["what"], fault["input"], _quotes(context["what"], fault["input"], where))
         case kind if kind in WORDING:
-            where.expected(WORDING[kind], fault["input"], _quotes(WORDING[kind], fault["input"]))
+            where.expected(WORDING[kind], fault["input"], _quotes(WORDING[kind], fault["input"], where))
         case _:
             where.error(fault["msg"])
 
 
-def _quotes(what: str, value: Json) -> str | None:
+def _quotes(what: str, value: Json, place: Place) -> str | None:
     """Return the hint for a number where a text is expected."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f'put it into quotes: "{format_number(value)}"' if is_number and what in _TEXTS else None
+    return place.quotes(format_number(value)) if is_number and what in _TEXTS else None
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

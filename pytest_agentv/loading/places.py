@@ -1,8 +1,10 @@
 """Places of values in a file, where faults are noted."""
 
 import difflib
+import re
 import sys
 from collections.abc import Collection, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +47,13 @@ class Place:
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
+
+    def quotes(self, number: str) -> str:
+        """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
+        source, keys = self.source.origin(self.keys)
+        line = next(islice(source.text.split("\n"), source.line_of(keys) - 1, None), "")
+        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
+        return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
     def _line(self) -> int:
         return self.source.line_of(self.keys)

@@ -10,8 +10,17 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_args
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from pytest_agentv.models.base import ABSENT
 
@@ -54,7 +63,14 @@ def _has_entries(value: object) -> object:
     return value
 
 
-NOT_EMPTY: Final = BeforeValidator(_has_entries)
+class _NotEmpty(BeforeValidator):
+    """A validator that the JSON Schema tells of, which knows no validators by itself."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), "minItems": 1}
+
+
+NOT_EMPTY: Final = _NotEmpty(_has_entries)
 """For lists with at least one entry; pydantic's `min_length` counts the entries that are valid."""
 
 

@@ -99,6 +99,8 @@ class EvaluatorResult(Record):
     """Usage of the models that it asked, without those of its members; None: it asked none."""
     unknown: str | None = None
     """The unknown value that the score depends on, as an amount that the target does not report; None: nothing."""
+    unchecked: str | None = None
+    """Why the check could not be made on this answer: it lacks the part that is judged; None: it was made."""
 
 
 def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -163,3 +165,5 @@ class Score(Record):
     """The unknown value that the score depends on. Negating such a score is an error; None: there is none."""
     warnings: tuple[str, ...] = ()
     """What is odd about the check itself. The run warns about it."""
+    unchecked: str | None = None
+    """Why the check could not be made on this answer. Negating such a score gives 0; None: it was made."""

@@ -597,3 +597,15 @@ def test_a_file_that_is_like_the_missing_one_by_its_suffix_alone_is_not_suggeste
         suite_of("include: shared.yaml\nevalcases: []\n")
     with pytest.raises(SourceError, match=r"there is no file rows\.csv$"):
         suite_of("evalcases: {from: rows.csv}\n")
+
+
+def test_the_input_of_a_case_that_the_prompts_of_a_matrix_overrule_is_a_warning():
+    suite = suite_of(
+        "matrix: {prompt: [a.md]}\nevalcases:\n  - {id: a}\n  - {id: b, input: x}\n  - {id: c, input_messages: []}\n"
+    )
+    assert [str(problem) for problem in suite.problems] == [
+        "q.eval.yaml:4: evalcases[1].input: is not read: the prompts of the file's matrix are sent",
+        "q.eval.yaml:5: evalcases[2].input_messages: is not read: the prompts of the file's matrix are sent",
+    ]
+    shared = suite_of("matrix: {prompt: [a.md]}\ndefaults: {input: x}\nevalcases: [{id: a}]\n")
+    assert shared.problems == ()

@@ -224,10 +224,38 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
         (("evalcases", 0, "evaluators", 13, "contians"), "x"),
         (("evalcases", 0, "evaluators", 11, "aggregator", "type"), "mean"),
         (("cases",), []),
+        (("tags",), 5),
+        (("marks",), [5]),
+        (("fixtures",), True),
+        (("skip",), 1),
+        (("evalcases", 0, "xfail"), " No "),
+        (("input_files",), " "),
+        (("include",), ""),
+        (("threshold",), "{{ least }}"),
+        (("evalcases", 0, "execution"), {"targets": []}),
     ],
 )  # fmt: skip
 def test_a_fault_of_an_eval_file_is_invalid(where, new):
     assert not validator_of("eval").is_valid(changed(SUITE, where, new))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("repeat", 2),
+        ("required", True),
+        ("execution", {"target": "default"}),
+        ("evaluators", [{"contains": "x"}]),
+        ("input", [{"role": "user", "content": "x"}]),
+    ],
+)
+def test_variables_may_fill_what_is_no_text(file, key, value):
+    case = {"id": "a", "input": "x", "assert": [{"contains": "x"}]}
+    case = {name: item for name, item in case.items() if (name, key) != ("assert", "evaluators")}
+    suite = {"vars": {"it": value}, "evalcases": [{**case, key: "{{ it }}"}]}
+    file.write_text(json.dumps(suite))
+    assert loads(file)
+    validator_of("eval").validate(suite)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +323,10 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"name": "n", "type": "rubric", "rubrics": []},
         {"name": "n", "type": "field_accuracy", "fields": []},
         {"name": "n", "type": "llm_judge", "model": "m"},
+        {"contains-any": []},
+        {"type": "contains", "value": None},
+        {"tool_trajectory": {"forbidden": []}},
+        {"regex": "x", "flags": "g"},
     ],
 )
 def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):

@@ -141,7 +141,8 @@ def test_four_hits_and_four_misses_are_shown_and_all_are_counted():
 @pytest.mark.parametrize("answer", ["no json", "", "{'a': 1}", '{"a": 1} {"b": 2}', '{"a": NaN}', "5", "} {"])
 def test_an_answer_without_json_scores_0(answer):
     score = score_of([exact("a")], answer, {"a": 1})
-    assert score == Score(0.0, misses=("Failed to parse candidate answer as JSON",))
+    fault = "Failed to parse candidate answer as JSON"
+    assert score == Score(0.0, misses=(fault,), unchecked=fault)
 
 
 def test_an_answer_may_be_a_list():

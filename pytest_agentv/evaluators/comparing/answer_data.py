@@ -73,6 +73,15 @@ def is_in_one_of_several(answer: Json, path: str) -> bool:
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
 
 
+def lacking_data(answer: str, path: str) -> str | None:
+    """Return what an answer lacks, so that nobody can look for a path in it; None if it holds such data."""
+    if data_of(answer) is ABSENT:
+        return None if _objects(answer, 1) else "JSON"
+    # The only list amid text may be a mark such as [1], and has no names.
+    is_in_list = re.match(r"\[?\d", path) is not None
+    return None if is_in_list or parse_answer(answer) is not ABSENT else "JSON object"
+
+
 def _objects(answer: str, most: int | None = None) -> list[Json]:
     return [found.value for found in itertools.islice(json_objects(answer), most)]
 

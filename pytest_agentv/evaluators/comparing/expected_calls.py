@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.comparing.answer_data import parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search_now
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import Amount, Part, Text, expected, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.text import compact_json, format_number
@@ -78,9 +79,16 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
         return True
     if not isinstance(wanted, Mapping):
         return json_equal(wanted, call.input)
-    if not isinstance(call.input, Mapping):
-        return False
-    return all(key in call.input and _argument_fits(value, call.input[key]) for key, value in wanted.items())
+    given = _arguments_of(call)
+    return given is not None and all(
+        key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
+    )
+
+
+def _arguments_of(call: ToolCall) -> JsonObject | None:
+    """Return the arguments of a call; None: it has no mapping. OpenAI's API reports them as JSON in a text."""
+    given = parse_json(call.input) if isinstance(call.input, str) else call.input
+    return given if isinstance(given, Mapping) else None
 
 
 def _argument_fits(wanted: Json, given: Json) -> bool:

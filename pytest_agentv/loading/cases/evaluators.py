@@ -29,8 +29,8 @@ _RUBRIC: Final = "rubric"
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
 _ADDRESS: Final = "file://"
-_WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?", re.DOTALL)
-"""A text that may be a name and no sentence."""
+_WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?|[a-z-]+(\([^()]*\))?:.*", re.DOTALL)
+"""A text that may be a name, or a check, and no sentence."""
 _SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
 
 

@@ -61,6 +61,10 @@ INSTEAD: Final[Mapping[str, str]] = {
 
 _CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
 """The name of a kind, which other tools may call: `IsInstance(type_name="str")`."""
+_WRITTEN: Final = re.compile(r"((?:not-)?([a-z]+(?:-[a-z]+)*))(?:\([^()]*\))?:\s*(?=\S)")
+"""The begin of a check in one text, as cells of promptfoo have it: `not-contains: sorry`, `similar(0.8): yes`."""
+_NO_LABELS: Final = frozenset({"contains", "icontains", "equals", "regex", "levenshtein", "similar", "javascript"})
+"""Words of checks, beside those with a hyphen, with which no sentence begins: one may begin with `cost:`."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -80,8 +84,22 @@ def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
     """Whether a text of a list of evaluators is nothing that a model could check. Notes that as an error."""
     if note_statement(text, place):
         return True
+    written = _WRITTEN.match(text)
+    if written is not None:
+        return _note_written(written, place, table)
     known = table.find(text)
     hint = f"write what it checks: {{{text}: …}}" if known else instead_of(text, table)
     if hint is not None:
         place.error(f"{text!r} is the name of a check, and no sentence that a model could check", hint)
     return hint is not None
+
+
+def _note_written(written: re.Match[str], place: Place, table: KindTable) -> bool:
+    """Whether a text is a check and its value. Notes that as an error: a model would judge in place of the check."""
+    name, kind = written[1], written[2]
+    known = table.find(name) is not None
+    if not (known or kind in INSTEAD) or ("-" not in name and kind not in _NO_LABELS):
+        return False
+    hint = f"write a mapping: {{{name}: …}}" if known else instead_of(name, table)
+    place.error(f"'{name}: …' is a check in a text, and no sentence that a model could check", hint)
+    return True

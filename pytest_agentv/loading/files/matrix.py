@@ -3,17 +3,24 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pytest_agentv.loading.files.entries import CaseEntry, Combination
+from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.keys import INPUT_KEYS
 from pytest_agentv.loading.places import Place, mapping_at
 from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import Json, JsonObject
 
 TARGET: Final = "target"
 PROMPT: Final = "prompt"
+_INSTEAD: Final[Mapping[str, tuple[str, Sequence[KeyPath]]]] = {
+    TARGET: ("targets of the file's matrix are asked", ((TARGET,), ("execution", TARGET))),
+    PROMPT: ("prompts of the file's matrix are sent", tuple((key,) for key in INPUT_KEYS)),
+}
+"""What takes the place of keys of a case, and these keys."""
 _PLURALS: Final = {"targets": TARGET, "prompts": PROMPT}
 
 
@@ -39,21 +46,24 @@ def combined_entries(
     return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
 
 
-def warn_of_own_targets(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:
-    """Warn of cases whose target is not asked, because the matrix of the file names the targets.
+def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
+    """Warn of cases whose target or input is not read, because the matrix of the file has it.
 
     `place` is that of the case list.
     """
-    if not any(axis.key == TARGET for axis in axes):
-        return
-    for entry in entries:
-        own = entry.value if isinstance(entry.value, dict) and entry.row is None else {}
-        for keys in ((TARGET,), ("execution", TARGET)):
-            value: Json = own
-            for key in keys:
-                value = value.get(key) if isinstance(value, dict) else None
-            if value is not None and not any(keys[: len(known)] == known for known in entry.origins):
-                place.at(entry.index, *keys).warn("is not read: the targets of the file's matrix are asked")
+    for axis in axes:
+        said, written = _INSTEAD.get(axis.key, ("", ()))
+        for entry, keys in itertools.product(entries, written):
+            if _has_own(entry, keys):
+                place.at(entry.index, *keys).warn(f"is not read: the {said}")
+
+
+def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
+    """Whether a case that is no row has a value of its own at some keys, and not one of `defaults`."""
+    value: Json = entry.value if entry.row is None else None
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None and not any(keys[: len(known)] == known for known in entry.origins)
 
 
 def warn_of_hidden_columns(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:

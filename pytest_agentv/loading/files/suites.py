@@ -191,8 +191,8 @@ def _combined(
     from pytest_agentv.loading.files import matrix  # noqa: PLC0415 - for few files
 
     axes = matrix.read_axes(header, places)
-    if not targets:
-        matrix.warn_of_own_targets(entries, axes, places[1])
+    read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]
+    matrix.warn_of_own_values(entries, read, places[1])
     if has_template:
         matrix.warn_of_hidden_columns(entries, axes, places[0])
     return matrix.combined_entries(entries, axes, targets, places[0])

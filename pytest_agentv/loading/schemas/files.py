@@ -26,6 +26,7 @@ from pytest_agentv.loading.schemas.models import by_kind, model_schema
 from pytest_agentv.loading.schemas.shapes import (
     FILLED_TEXT,
     MAPPING,
+    NO_REASON,
     NULL,
     TEMPLATE,
     TEXT,
@@ -47,8 +48,10 @@ Kinds: TypeAlias = Mapping[str, type[Part]]
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
-_NUMBER_TO_ONE: Final = any_of({"type": "number", "minimum": 0, "maximum": 1}, TEMPLATE)
-_TEXTS: Final = any_of(TEXT, list_of(TEXT))
+_NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
+_NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
+_PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
+_REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": NO_REASON}})
 _RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
 _TOOL_CALL: Final = MAPPING
 """AgentV passes tool calls on as written, also those in the shape of a model's API."""
@@ -65,7 +68,7 @@ _MESSAGE: Final = {
     **MAPPING,
     "required": ["role"],
     "properties": {
-        "role": {"enum": list(ROLES)},
+        "role": any_of({"enum": list(ROLES)}, TEMPLATE),
         "content": any_of(TEXT, MAPPING, list_of(ref("content_item")), NULL),
         "tool_calls": any_of(list_of(ref("tool_call")), NULL),
     },
@@ -76,19 +79,24 @@ _SHARED: Final = {
     "target": TEXT,
     "threshold": _NUMBER_TO_ONE,
     "vars": MAPPING,
-    "input_files": _TEXTS,
+    "input_files": _PATHS,
     "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_REPEAT},
     "min_pass_rate": _NUMBER_TO_ONE,
-    **dict.fromkeys(EVALUATOR_LIST_KEYS, list_of(ref("evaluator"))),
+    **dict.fromkeys(EVALUATOR_LIST_KEYS, any_of(list_of(ref("evaluator")), TEMPLATE)),
+    **dict.fromkeys(("marks", "fixtures", "tags"), _NAMES),
+    **dict.fromkeys(("skip", "xfail"), _REASON),
 }
+_FILLED: Final = {key: any_of(_SHARED[key], TEMPLATE) for key in ("execution", "threshold", "repeat", "min_pass_rate")}
+"""Keys that variables may fill in cases. Those of a file stand as they are."""
 _PROMPT_FILE: Final = {**MAPPING, "required": ["file"], "properties": {"file": TEXT}, "additionalProperties": False}
 _PARTIAL_CASE: Final = closed(
     {
         **_SHARED,
+        **_FILLED,
         "id": FILLED_TEXT,
         "conversation_id": TEXT,
         "group": TEXT,
-        "required": {"type": "boolean"},
+        "required": any_of({"type": "boolean"}, TEMPLATE),
         "rubrics": any_of(list_of(_RUBRIC), TEMPLATE),
         **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
         **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), TEXT, _PROMPT_FILE)),
@@ -108,7 +116,7 @@ _TABLE: Final = {
     **MAPPING,
     "required": ["from"],
     "properties": {
-        "from": _TEXTS,
+        "from": _PATHS,
         "sample": {"type": "integer", "minimum": 0},
         "seed": {"type": "integer", "minimum": 0},
     },
@@ -124,13 +132,14 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
         evaluators: The kinds of evaluators, by the word after `type`.
         aggregators: The kinds of aggregators of composites, likewise.
     """
+    targets = {**list_of(FILLED_TEXT), "minItems": 1}
     definitions: dict[str, Json] = {
         "case": _CASE,
         "named_case": _NAMED_CASE,
         "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
-        "execution": closed({**_SHARED, "targets": list_of(FILLED_TEXT)}, FILE_EXECUTION_KEYS),
+        "execution": closed({**_SHARED, **_FILLED, "targets": targets}, FILE_EXECUTION_KEYS),
         "message": _MESSAGE,
         "tool_call": _TOOL_CALL,
     }
@@ -140,7 +149,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     definitions |= evaluator_definitions(evaluators, definitions)
     lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
     matrix = {**MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
-    parts = {"matrix": matrix, "case": ref("named_case"), "defaults": ref("partial_case"), "include": _TEXTS}
+    parts = {"matrix": matrix, "case": ref("named_case"), "defaults": ref("partial_case"), "include": _PATHS}
     root = {**closed({**_SHARED, "dataset": TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
     no_list = {"not": one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
     return _document("AgentV eval file", {**root, "oneOf": [*one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
@@ -166,7 +175,7 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
     for kind in classes.values():
         definitions[kind.__name__] = _target_schema(kind)
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
-    root = closed({"targets": list_of(ref("target")), "include": _TEXTS}, ("$schema", "targets", "include"))
+    root = closed({"targets": list_of(ref("target")), "include": _PATHS}, ("$schema", "targets", "include"))
     return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
 
 

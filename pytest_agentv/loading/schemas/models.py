@@ -35,9 +35,12 @@ def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         schema = _relinked(plain["properties"][field], texts=texts)
         about = {key: plain["properties"][field][key] for key in _ABOUT if key in plain["properties"][field]}
         schema = {key: value for key, value in schema.items() if key not in _ABOUT}
-        alternatives = (schema, TEXT if texts else TEMPLATE, NULL) if "const" not in schema else (schema, NULL)
+        is_required = field in plain.get("required", ())
+        alternatives = [schema, *([] if "const" in schema else [TEXT if texts else TEMPLATE])]
+        if texts or not is_required or len(keys) > 1:  # null counts as absent; another spelling may be there
+            alternatives.append(NULL)
         properties |= {key: {**about, **any_of(*alternatives)} for key in keys}
-        if field in plain.get("required", ()):
+        if is_required:
             required.append(one_key(keys))
     if issubclass(model, Kind) and not texts:
         properties["type"] = {}  # it chose the kind

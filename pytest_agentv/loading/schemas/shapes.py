@@ -8,6 +8,8 @@ from pytest_agentv.models.base import JsonObject
 TEXT: Final = {"type": "string"}
 FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
 MAPPING: Final = {"type": "object"}
+NO_REASON: Final = r"^\s*([nN][oO]?|[oO][fF][fF]|[fF][aA][lL][sS][eE]|0)\s*$"
+"""What is no reason to skip a case: the words for false in other readers of YAML, and in cells of CSV."""
 NULL: Final = {"type": "null"}
 TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
 """Variables may stand for a value of any type."""

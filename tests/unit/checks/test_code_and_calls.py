@@ -418,6 +418,7 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
         ({"tool_trajectory": {"no_tools": False}}, ".no_tools: expected true, got false"),
         ({"contains": 5}, '.contains: expected a non-empty text, got the number 5 (put it into quotes: "5")'),
+        ({"contains": 1.0}, ".contains: expected a non-empty text, got the number 1.0 (put it into quotes as "),
         ({"contains": {"weight": 2}}, ".contains.value: is missing"),
         ({"field": {"equals": 1}}, ".field.path: is missing"),
         ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
@@ -470,6 +471,16 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"type": "finish-reason", "value": "stop"}, "(no check reads it: each result has `finish_reason`)"),
         ({"not-perplexity": 1}, ".not-perplexity: is no kind of evaluator (no target reports log probabilities)"),
         ({"f1": "x"}, ".f1: is no kind of evaluator (`rouge` and `bleu` compare words)"),
+        (
+            "not-contains: sorry",
+            "'not-contains: …' is a check in a text, and no sentence that a model could check (write a mapping: "
+            "{not-contains: …})",
+        ),
+        ("similar(0.8): hello", "'similar: …' is a check in a text"),
+        (
+            "llm-rubric: is polite",
+            "'llm-rubric: …' is a check in a text, and no sentence that a model could check (write",
+        ),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
@@ -565,3 +576,10 @@ def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
 
     optional = {"fields": [{"path": path, "match": "exact", "required": False} for path in ("a", "b.c")]}
     assert bench.judged({"field_accuracy": optional}, '{"a": 1}', case=case).warnings is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Cost: names the price", "cost: names the price", "tone: polite", "Contains: 30 days"]
+)
+def test_a_sentence_may_begin_with_a_label(bench, text):
+    assert bench.one(text).kind == "statements"

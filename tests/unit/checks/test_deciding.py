@@ -143,3 +143,62 @@ def test_a_number_of_calls_does_not_pass_for_arguments_that_are_not_reported(
 def test_a_limit_that_is_not_kept_decides_without_arguments(bench, called) -> None:
     value = {**IN_ORDER["tool_trajectory"], "max_calls": 0}
     assert bench.judged({"not-tool_trajectory": value}, "x", **called("rm")).score == 1.0
+
+
+def _negated(*members, **aggregator):
+    return {"not-composite": {"assert": list(members), "aggregator": aggregator or {"type": "weighted_average"}}}
+
+
+PART = {"contains": "x", "path": "a.b"}
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "miss"),
+    [
+        (_negated(PART), '{"a": {}}', "contains: x (a.b): a.b is missing: a has no keys"),
+        (_negated(PART), "I cannot.", "contains: x (a.b): a.b is missing: the answer holds no JSON"),
+        (_negated({"not-contains": "x", "path": "a.b"}), "{}", "not-contains: x (a.b): a.b is missing"),
+        (_negated({"field": {"path": "a", "equals": 1}}), "{}", "field: equals: 1 (a): a is missing"),
+        (_negated({"not-field": "a"}), "I cannot.", "not-field (a): the answer holds no JSON"),
+        (_negated({"field": "a"}), '{"a": 1} {"b": 1}', "field (a): a is there, in one of several JSON objects"),
+        (_negated({"contains": "x"}, PART), "no", "contains: x (a.b): a.b is missing"),
+        (_negated({**_negated(PART), "name": "inner"}), "{}", "inner: contains: x (a.b): a.b is missing"),
+        (_negated(PART, type="code_judge", path="""echo '{"score": 0}'"""), "{}", "contains: x (a.b): a.b is missing"),
+        ({"not-field": {"path": "a", "check": PART}}, '{"a": {"a": 1}}', "a.b is missing: a is no mapping"),
+    ],
+)
+def test_a_check_that_could_not_be_made_is_not_negated_into_a_pass(bench, check, answer, miss):
+    result = bench.judged(check, answer)
+    assert (result.score, result.error, result.hits) == (0.0, None, ())
+    assert result.misses[0].startswith(miss)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        (_negated(PART), '{"a": {"b": "y"}}'),
+        (_negated({"field": "a"}), "{}"),
+        (_negated({"not-field": "a"}), '{"a": 1}'),
+        (_negated({**PART, "name": "p"}, {"contains": "x"}, type="weighted_average", weights={"p": 0}), "no"),
+    ],
+)
+def test_a_check_that_was_made_and_does_not_hold_is_negated_into_a_pass(bench, check, answer):
+    result = bench.judged(check, answer)
+    assert (result.score, result.unchecked) == (1.0, None)
+
+
+def test_fields_of_no_json_are_not_negated_into_a_pass(bench):
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": 1}},))
+    check = {"not-field_accuracy": {"fields": [{"path": "a", "match": "exact"}]}}
+    found = [bench.judged(check, answer, case=case) for answer in ("I cannot.", '{"a": 2}')]
+    assert [(each.score, each.error) for each in found] == [(0.0, None), (1.0, None)]
+
+
+@pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
+def test_arguments_may_be_reported_as_json_in_a_text(bench, called, check):
+    def score(given):
+        return bench.judged({check: "rm", "args": {"path": "/"}}, "x", **called(ToolCall("rm", given))).score
+
+    is_found = 1.0 if check == "tool-called" else 0.0
+    assert (score('{"path": "/", "force": true}'), score({"path": "/"})) == (is_found, is_found)
+    assert (score('{"path": "x"}'), score("/"), score("[]")) == (1 - is_found,) * 3

@@ -134,6 +134,7 @@ def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> 
         results=weighed,
         unmet_required=unmet_required(weighed) or None,
         unknown=rests_on(counting) if counting else NOTHING_COUNTS,
+        unchecked=lacks_checks(counting),
     )
 
 
@@ -142,13 +143,18 @@ def rests_on(results: Results) -> str | None:
     return "; ".join(f"{result.name}: {result.unknown}" for result in results if result.unknown) or None
 
 
+def lacks_checks(results: Results) -> str | None:
+    """Return which checks of results could not be made, and why; None: all were made."""
+    return "; ".join(f"{result.name}: {result.unchecked}" for result in results if result.unchecked) or None
+
+
 async def _ask_model(aggregator: LlmAggregator, results: Results, context: Context) -> Score:
     judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
     question = build_aggregator_question(aggregator, pretty_json(results_by_name(results)), context)
     score = await ask_judge(judge, question, context, read_judgement)
     request = {"aggregator": aggregator.kind, **(score.request or {})}
     members = tuple(result.replace(weight=None) for result in results)
-    return score.replace(request=request, results=members, unknown=rests_on(results))
+    return score.replace(request=request, results=members, unknown=rests_on(results), unchecked=lacks_checks(results))
 
 
 def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
@@ -179,6 +185,7 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
         request={"aggregator": aggregator.kind, "script": aggregator.path},
         results=tuple(result.replace(weight=1.0) for result in results),
         unknown=rests_on(results),
+        unchecked=lacks_checks(results),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
-from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several, locate_part
+from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several, lacking_data, locate_part
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.run import judge
 from pytest_agentv.evaluators.shared import shared_key, text_of_part
@@ -107,10 +107,17 @@ class AnswerField(Evaluator):
         if self.check is None:
             if part is not ABSENT:
                 return Score(1.0, hits=(f"{self.path} is there",))
-            if self.negate and await off_loop(len(context.candidate_answer), is_in_one_of_several, answer, self.path):
-                # Which of them counts is not known, but the part is not missing.
-                return Score(1.0, hits=(f"{self.path} is there, in one of several JSON objects",))
-            return Score(0.0, misses=(miss,))
+            unchecked = await off_loop(len(context.candidate_answer), _unchecked, context, self.path)
+            return Score(0.0, misses=(miss,), unchecked=unchecked)
         if part is ABSENT:  # without a value the check fails, even a negated one
-            return Score(1.0, hits=(miss,)) if self.negate else Score(0.0, misses=(miss,))
+            return Score(0.0, misses=(miss,), unchecked=miss)
         return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))
+
+
+def _unchecked(context: Context, path: str) -> str | None:
+    """Return why nobody knows whether an answer without this part has it; None: it does not have it."""
+    answer = context.candidate_answer if context.part is ABSENT else context.part
+    if is_in_one_of_several(answer, path):  # which of them counts is not known, but the part is not missing
+        return f"{path} is there, in one of several JSON objects"
+    lacking = lacking_data(context.candidate_answer, path) if context.part is ABSENT else None
+    return f"the answer holds no {lacking}, so {path} could not be checked" if lacking else None

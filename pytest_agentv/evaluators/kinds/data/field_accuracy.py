@@ -19,6 +19,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, weighted_mean
 from pytest_agentv.models.text import format_fixed, format_number
 
+_NO_JSON: Final = "Failed to parse candidate answer as JSON"
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
 
 _NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is optional and missing"
@@ -67,9 +68,7 @@ class FieldAccuracy(Evaluator):
     kind = "field_accuracy"
     short_key = "fields"
 
-    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(
-        description="the fields that are compared", json_schema_extra={"minItems": 1}
-    )
+    fields: Annotated[Items[FieldCheck], NOT_EMPTY] = Field(description="the fields that are compared")
     aggregation: Literal["weighted_average", "all_or_nothing"] = Field(
         default="weighted_average", description="how the fields make the score"
     )
@@ -94,7 +93,7 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
     candidate, expected = parse_answer(answer), expected_data(expected_messages)
     unknown = _NOTHING_EXPECTED if expected is ABSENT else None
     if candidate is ABSENT:
-        return Score(0.0, misses=("Failed to parse candidate answer as JSON",), unknown=unknown)
+        return Score(0.0, misses=(_NO_JSON,), unknown=unknown, unchecked=_NO_JSON)
     if expected is ABSENT:
         return Score(0.0, misses=(_NOTHING_EXPECTED,), unknown=unknown)
     findings = [check_field(check, candidate, expected) for check in config.fields]

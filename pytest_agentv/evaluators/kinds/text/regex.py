@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
@@ -12,6 +12,7 @@ from pytest_agentv.models.kind import Text, expected
 from pytest_agentv.models.scores import Score
 
 LETTERS: Final = "aimsx"
+_FLAGS: Final = {"type": "string", "pattern": f"^[{LETTERS}]+$"}
 
 
 def _letters(value: str) -> str:
@@ -37,7 +38,7 @@ class Regex(Evaluator):
     value: Annotated[Text, AfterValidator(_pattern)] = Field(
         description="the pattern, as for Python's `re.search`", examples=["\\d+ days"]
     )
-    flags: Annotated[str, AfterValidator(_letters)] | None = Field(
+    flags: Annotated[str, AfterValidator(_letters), WithJsonSchema(_FLAGS)] | None = Field(
         default=None, description="letters: `i` ignores case, and `m`, `s`, `a`, `x` as in `re`", examples=["i"]
     )
 
