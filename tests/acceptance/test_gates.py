@@ -584,6 +584,7 @@ def test_gates_by_tag(project, monkeypatch):
         "booking": ["failure"],
         "smalltalk": ["skipped"],
     }
+    assert verdict(project, 1)["judged_with_run"] == ["evals/a.eval.yaml::c0"]
 
 
 def test_gates_that_are_off_leave_no_case_to_themselves(project, monkeypatch):
