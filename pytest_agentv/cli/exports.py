@@ -11,7 +11,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.stored import StoredRun, read_stored
-from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, read_contract
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, mocked_part, read_contract
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import expected_failures, unexpected_passes
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -42,7 +42,12 @@ def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[Eval
     contract = read_contract(run, cases)
     if contract is None and verdict_path(run).is_file():
         note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
-    return ending_of(contract).replace(expected=expected_failures(results), unexpected=unexpected_passes(results))
+    ending = ending_of(contract)
+    return ending.replace(
+        unjudged=mocked_part(results) or ending.unjudged,
+        expected=expected_failures(results),
+        unexpected=unexpected_passes(results),
+    )
 
 
 def exported(run: Path, stored: StoredRun, kind: str) -> str:

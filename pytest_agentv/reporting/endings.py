@@ -85,6 +85,15 @@ def ending_of(contract: JsonObject | None) -> Ending:
     return Ending(red, contract.get("gate") in REPLACING and bool(gates), left, gates, skipped=skipped)
 
 
+def mocked_part(results: Sequence[EvalResult | JsonObject]) -> str:
+    """Return that some of a file's results are of a dry run; nothing where all are, or none."""
+    flags = [each.dry_run if isinstance(each, EvalResult) else each.get("dry_run") for each in results]
+    count = sum(flag is True for flag in flags)
+    if not 0 < count < len(flags):
+        return ""
+    return f"{count:,} of {len(flags):,} cases are of a dry run: their scores mean nothing"
+
+
 def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
     """Return the JSON of the verdict on these cases; None: there is none beside their file, or it is on others."""
     try:
