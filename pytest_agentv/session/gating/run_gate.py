@@ -88,7 +88,7 @@ class RunGate:
             return {}
         found: dict[int, list[EvalResult]] = {}
         by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
-        for case, answers in suspects_of(cases, self._baseline, options.confirm):
+        for case, answers in suspects_of(cases, self._baseline, options.confirm, retries=options.retry_errors):
             if case.node_id in self.marked.bound:
                 continue
             found.setdefault(answers, []).append(by_case[case.name, case.target])
