@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.cli.console import note
-from pytest_agentv.errors import locate
+from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
@@ -14,6 +14,7 @@ from pytest_agentv.reporting.ci.stored import StoredRun, read_stored
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, mocked_part, read_contract
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import expected_failures, unexpected_passes
+from pytest_agentv.reporting.readers import holds_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.writers import verdict_path
@@ -24,6 +25,9 @@ Exporter: TypeAlias = Callable[[Sequence[EvalResult], Masker, Ending], str]
 
 def read_ended(path: Path) -> StoredRun:
     """Read a run, and note what cannot be read of it. Raises `FileError` if it holds no result."""
+    if holds_baseline(path):
+        text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
+        raise FileError(path, text)
     stored = read_stored(path)
     for remark in stored.remarks:
         note(visible(remark))
