@@ -428,6 +428,8 @@ def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     monkeypatch.setenv("CRASH", "c1")
     run = small.run("--agentv-baseline", mode=("-n", "2"))
     assert section(run).endswith("No verdict     a worker crashed")
+    assert section(run).startswith("3 cases"), "the one on which it crashed as well"
+    assert verdict(small, 1)["errors"] == ["evals/a.eval.yaml::c1"], "else it is no verdict on these results"
     assert run.exit_code == 1
 
 

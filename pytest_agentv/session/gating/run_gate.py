@@ -121,6 +121,11 @@ class RunGate:
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
+    def complete(self, results: Sequence[EvalResult]) -> None:
+        """Compute the figures anew if there is no verdict: the line of a case on which a worker crashed comes late."""
+        if self.statistics is not None and self._no_verdict is not None:
+            self.statistics = self._statistics(cases_of_run(results))
+
     def note_deselected(self, count: int) -> None:
         """Learn how many evaluations a worker left out; all workers collect the same."""
         stash = self._config.stash
