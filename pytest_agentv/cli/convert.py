@@ -77,10 +77,10 @@ def _create_parser() -> ArgumentParser:
 
 def _export(source: Path, target: Path, kind: str) -> int:
     """Write the last result of each case in a format that cannot be converted back."""
-    from pytest_agentv.cli.exports import EXPORTERS, environment_masker, read_ended  # noqa: PLC0415 - for these formats
+    from pytest_agentv.cli.exports import exported, read_ended  # noqa: PLC0415 - for these formats
 
     stored = read_ended(source)
-    write_atomically(target, EXPORTERS[kind](stored.results, environment_masker()))
+    write_atomically(target, exported(source, stored, kind))
     say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
     return int(not stored.is_whole)
 

@@ -13,7 +13,7 @@ from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.merging.kept import copy_kept, kept_results
 from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
 from pytest_agentv.reporting.merging.parts import Part, read_part
-from pytest_agentv.reporting.readers import INCOMPLETE, Entry, iter_entries
+from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, iter_entries
 from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import answers_path, result_text, verdict_path
 from pytest_agentv.runtime.files import write_pieces_atomically
@@ -91,8 +91,7 @@ def _check_paths(sources: Sequence[Path], out: Path, *, overwrite: bool) -> None
 
 
 def _read(path: Path) -> Part:
-    first = next(iter_entries(path), None)
-    if isinstance(first, Entry) and "agentv_baseline" in first.value:
+    if holds_baseline(path):
         raise FileError(path, "is a baseline, not a results file")
     part = read_part(path)
     if not part.words and any(INCOMPLETE not in problem.message for problem in part.problems):

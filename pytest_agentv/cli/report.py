@@ -2,22 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin
 from pytest_agentv.cli.console import count, note, say
-from pytest_agentv.cli.exports import EXPORTERS, environment_masker, read_ended
+from pytest_agentv.cli.exports import ending_beside, environment_masker, exported, read_ended
 from pytest_agentv.errors import locate
-from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.stored import StoredRun
 from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.runtime.files import write_atomically
-
-if TYPE_CHECKING:  # for two of the formats
-    from pytest_agentv.models.base import JsonObject
-    from pytest_agentv.reporting.ci.stored import StoredRun
-    from pytest_agentv.reporting.endings import Ending
-    from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 DEFAULT_REPORT: Final = Path("report.html")
 
@@ -43,11 +38,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
     stored, *others = [read_ended(path) for path in (run, *bases)]
-    masker = environment_masker()
     if written == "markdown":
-        text = _comment(run, stored, others[0].results if others else None, masker)
+        text = _comment(run, stored, others[0].results if others else None)
     else:
-        text = EXPORTERS[written](stored.results, masker)
+        text = exported(run, stored, written)
     if out is None:
         say(text.rstrip("\n"))
     else:
@@ -56,12 +50,11 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
     return 0
 
 
-def _comment(run: Path, stored: "StoredRun", base: Sequence[EvalResult] | None, masker: Masker) -> str:
+def _comment(run: Path, stored: StoredRun, base: Sequence[EvalResult] | None) -> str:
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
-    from pytest_agentv.reporting.verdicts.case_reading import cases_of_run  # noqa: PLC0415 - as above
 
-    ending = _ending(run, cases_of_run(stored.results), stored.results)
-    lines = comment_lines(stored.results, base, masker, ending=ending, earlier=stored.earlier)
+    ending = ending_beside(run, cases_of_run(stored.results), stored.results)
+    lines = comment_lines(stored.results, base, environment_masker(), ending=ending, earlier=stored.earlier)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -77,25 +70,13 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:
         note(visible(problem))
     base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
-    ending = _ending(run, result.cases, [each.value for each in result.results])
+    ending = ending_beside(run, result.cases, [each.value for each in result.results])
     size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
     cases = count(len(result.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
     if result.dropped:
         note(f"{locate(run, None)}: {count(result.dropped, 'line')} dropped, the last line of a case counts")
     return 0
-
-
-def _ending(run: Path, cases: Sequence["JudgedCase"], results: "Sequence[EvalResult | JsonObject]") -> "Ending":
-    """Return what the results tell of marks, and the file beside them of the verdict on them."""
-    from pytest_agentv.reporting.endings import ending_of, read_contract  # noqa: PLC0415 - as above
-    from pytest_agentv.reporting.failing.expected import expected_failures, unexpected_passes  # noqa: PLC0415 - as above
-    from pytest_agentv.reporting.writers import verdict_path  # noqa: PLC0415 - as above
-
-    contract = read_contract(run, cases)
-    if contract is None and verdict_path(run).is_file():
-        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
-    return ending_of(contract).replace(expected=expected_failures(results), unexpected=unexpected_passes(results))
 
 
 def _format_of(out: Path | None) -> str:

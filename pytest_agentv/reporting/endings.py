@@ -8,13 +8,23 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.gates import LEFT, REPLACING
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 from pytest_agentv.reporting.writers import verdict_path
 
 NO_VERDICT: Final = "no verdict"
-REPLACING: Final = ("run", "strict")
-"""The gates that judge a run in the place of its cases: `--agentv-gate`."""
+
+
+@record
+class GateWord(Record):
+    """What a gate said."""
+
+    name: str
+    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
+    is_red: bool
+    reason: str
 
 
 @record
@@ -25,6 +35,10 @@ class Ending(Record):
     """What the gates said that failed."""
     replaces_cases: bool = False
     """Whether the gates judged the run in the place of its cases, but for errors and required cases."""
+    left: frozenset[str] | None = None
+    """Node ids of the failed cases that the gates judged; None: all, as far as an older version tells."""
+    gates: tuple[GateWord, ...] = ()
+    """What all gates said, those that failed too."""
     unjudged: str = ""
     """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
     troubles: tuple[str, ...] = ()
@@ -38,7 +52,15 @@ class Ending(Record):
 
     def excuses(self, case: JudgedCase) -> bool:
         """Whether a low score of a case does not fail the run."""
-        return case.node_id in self.expected or (self.replaces_cases and not case.required)
+        return case.node_id in self.expected or self.judges(case.node_id, required=case.required)
+
+    def judges(self, node_id: str | None, *, required: bool) -> bool:
+        """Whether the gates judged a low score of a case in its place: its item was shown as XFAIL."""
+        return self.replaces_cases and not required and (self.left is None or node_id in self.left)
+
+    def judged(self, result: EvalResult) -> bool:
+        """Whether the gates judged a case in its place, which failed."""
+        return result.status == "fail" and self.judges(result.node_id, required=bool(result.required))
 
 
 AS_JUDGED: Final = Ending()
@@ -49,13 +71,27 @@ def ending_of(contract: JsonObject | None) -> Ending:
     """Return what the JSON of a verdict tells; None: there is no verdict file."""
     if contract is None:
         return AS_JUDGED
-    gates = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
-    red = tuple(str(gate.get("reason")) for gate in gates if gate.get("failed") is True)
+    words = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
+    gates = tuple(
+        GateWord(str(each.get("name")), each.get("failed") is True, str(each.get("reason"))) for each in words
+    )
+    red = tuple(gate.reason for gate in gates if gate.is_red)
     if contract.get("verdict") == NO_VERDICT:
-        return Ending(red, unjudged="; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why")
+        unjudged = "; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why"
+        return Ending(red, unjudged=unjudged, gates=gates)
     cases = [case for case in _list(contract.get("cases")) if isinstance(case, dict) and case.get("state") == "skipped"]
     skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
-    return Ending(red, contract.get("gate") in REPLACING and bool(gates), skipped=skipped)
+    left = frozenset(map(str, _list(contract[LEFT]))) if LEFT in contract else None
+    return Ending(red, contract.get("gate") in REPLACING and bool(gates), left, gates, skipped=skipped)
+
+
+def mocked_part(results: Sequence[EvalResult | JsonObject]) -> str:
+    """Return that some of a file's results are of a dry run; nothing where all are, or none."""
+    flags = [each.dry_run if isinstance(each, EvalResult) else each.get("dry_run") for each in results]
+    count = sum(flag is True for flag in flags)
+    if not 0 < count < len(flags):
+        return ""
+    return f"{count:,} of {len(flags):,} cases are of a dry run: their scores mean nothing"
 
 
 def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:

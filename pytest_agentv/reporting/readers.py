@@ -75,6 +75,14 @@ def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
         yield entry
 
 
+def holds_baseline(path: Path) -> bool:
+    """Whether a file is a baseline, which a run compares itself with, and holds no results."""
+    if not path.is_file():
+        return False  # a pipe can be read only once
+    first = next(iter_entries(path), None)
+    return isinstance(first, Entry) and "agentv_baseline" in first.value
+
+
 def version_fault(value: JsonObject) -> str | None:
     """Return the fault of a result whose keys may mean something else than here; None if there is none."""
     version = value.get("schema_version")

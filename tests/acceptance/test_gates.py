@@ -428,6 +428,8 @@ def test_a_worker_that_crashes_leaves_no_verdict(small, monkeypatch):
     monkeypatch.setenv("CRASH", "c1")
     run = small.run("--agentv-baseline", mode=("-n", "2"))
     assert section(run).endswith("No verdict     a worker crashed")
+    assert section(run).startswith("3 cases"), "the one on which it crashed as well"
+    assert verdict(small, 1)["errors"] == ["evals/a.eval.yaml::c1"], "else it is no verdict on these results"
     assert run.exit_code == 1
 
 
@@ -584,6 +586,7 @@ def test_gates_by_tag(project, monkeypatch):
         "booking": ["failure"],
         "smalltalk": ["skipped"],
     }
+    assert verdict(project, 1)["judged_with_run"] == ["evals/a.eval.yaml::c0"]
 
 
 def test_gates_that_are_off_leave_no_case_to_themselves(project, monkeypatch):

@@ -111,6 +111,14 @@ def test_a_comment_on_a_dry_run_claims_nothing() -> None:
     assert not any(line.startswith("| Passed") for line in lines)
 
 
+def test_a_report_on_mocked_answers_beside_others_claims_nothing(agentv: Any, tmp_path: Path) -> None:
+    run = stored(tmp_path / "run.jsonl", result("a"), result("b", dry_run=True))
+    told = agentv("report", run).out
+    assert "## ⚠️ Evaluations: 2 passed" in told
+    assert "`1 of 2 cases are of a dry run: their scores mean nothing`" in told
+    assert "dry run" not in agentv("report", stored(tmp_path / "real.jsonl", result("a"))).out
+
+
 def test_a_comment_says_of_how_many_cases_a_cost_is_known() -> None:
     base = [result("a", execution_metrics=paid(0.02, 1_000)), result("b"), result("c")]
     now = [result("a", execution_metrics=paid(0.03, 1_000)), result("b"), result("c")]

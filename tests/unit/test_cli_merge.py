@@ -222,6 +222,18 @@ def test_files_without_a_common_eval_file_are_refused(agentv):
     assert len(merged()) == 2
 
 
+def test_a_shard_of_a_dry_run_is_no_part_of_a_run(agentv):
+    """Its mocked answers were counted as passed."""
+    write("1.jsonl", result("a", shard=shard(1, 1, 2)))
+    write("2.jsonl", result("b", shard=shard(2, 1, 2), target="default-dry-run", dry_run=True))
+    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    assert run.exit_code == 2
+    told = "agentv merge: 2.jsonl holds results of a dry run, 1.jsonl does not; --force merges them all the same"
+    assert run.err == told + TRY
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--force").exit_code == 0
+    assert agentv("merge", "2.jsonl", "-o", "dry.jsonl", "--allow-missing").exit_code == 0
+
+
 def test_small_shards_may_share_no_eval_file(agentv):
     write("1.jsonl", result("a", shard=shard(1, 1, 2)))
     write("2.jsonl", result("b", eval_file="evals/b.eval.yaml", shard=shard(2, 1, 2)))

@@ -112,6 +112,24 @@ def test_scores_without_a_threshold_are_no_passes_and_their_order_tells_nothing(
     assert "never 2" not in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("compare", "base.jsonl", "new.jsonl"), "--statistics compares results with a baseline"),
+        (("compare", "new.jsonl", "base.jsonl", "--statistics"), "name the baseline first, and the results behind it"),
+        (("report", "base.jsonl"), "`agentv compare --statistics` and HTML reports compare with one"),
+    ],
+)
+def test_a_baseline_in_the_place_of_results_is_told(agentv, arguments, told):
+    """Each of its lines was told to be no result."""
+    Path("base.jsonl").write_text('{"agentv_baseline": 1}\n{"case": "a::b", "scores": [1], "threshold": 1}\n')
+    Path("new.jsonl").write_text('{"eval_id": "b", "score": 1}\n')
+    run = agentv(*arguments)
+    assert run.exit_code == 2
+    assert f"base.jsonl: is a baseline, not a results file: {told}" in run.err
+    assert "no eval_id" not in run.err
+
+
 def test_a_dry_run_is_not_compared(agentv):
     """All its cases pass: it was "improved", with the exit code of a green gate."""
     base, dry = run("a.jsonl", [3] * 40), run("b.jsonl", [5] * 40, dry_run=True)

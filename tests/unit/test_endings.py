@@ -3,17 +3,23 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.code_quality import code_quality
 from pytest_agentv.reporting.ci.comment import comment_lines
-from pytest_agentv.reporting.endings import AS_JUDGED, Ending, ending_of, read_contract
+from pytest_agentv.reporting.ci.junit import junit_xml
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord, ending_of, read_contract
 from pytest_agentv.reporting.verdicts.case_reading import case_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
+PASSED = GATE | {"failed": False}
+RED = GateWord("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken")
+GREEN = RED.replace(is_red=False)
 FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
 
 
@@ -31,14 +37,25 @@ def cases() -> list[JudgedCase]:
     [
         (None, AS_JUDGED),
         ({"verdict": "no baseline", "reasons": []}, AS_JUDGED),
-        ({"verdict": "broken", "gate": "cases", "gates": [GATE]}, Ending(red=("12 cases are broken",))),
-        ({"verdict": "broken", "gate": "run", "gates": [{**GATE, "failed": False}]}, Ending(replaces_cases=True)),
-        ({"verdict": "broken", "gates": [GATE]}, Ending(red=("12 cases are broken",))),  # of an older version
+        ({"verdict": "broken", "gate": "cases", "gates": [GATE]}, Ending(red=("12 cases are broken",), gates=(RED,))),
+        (
+            {"verdict": "broken", "gate": "run", "gates": [PASSED], "judged_with_run": ["a::b"]},
+            Ending(replaces_cases=True, left=frozenset({"a::b"}), gates=(GREEN,)),
+        ),
+        (  # of an older version
+            {"verdict": "broken", "gate": "run", "gates": [PASSED]},
+            Ending(replaces_cases=True, gates=(GREEN,)),
+        ),
+        ({"verdict": "broken", "gates": [GATE]}, Ending(red=("12 cases are broken",), gates=(RED,))),
         (
             {"verdict": "no verdict", "reasons": ["a worker crashed"], "gate": "run", "gates": [GATE]},
-            Ending(red=("12 cases are broken",), unjudged="a worker crashed"),
+            Ending(red=("12 cases are broken",), unjudged="a worker crashed", gates=(RED,)),
         ),
-        ({"verdict": 3, "gates": ["x", {"failed": "yes"}], "reasons": "none"}, AS_JUDGED),
+        ({"verdict": 3, "gates": ["x"], "reasons": "none"}, AS_JUDGED),
+        (
+            {"verdict": 3, "gates": [{"failed": "yes"}], "reasons": "none"},
+            Ending(gates=(GateWord("None", is_red=False, reason="None"),)),
+        ),
     ],
 )
 def test_what_a_verdict_tells(contract: Any, ending: Ending) -> None:
@@ -76,6 +93,8 @@ def result(eval_id: str, score: float, **values: Any) -> EvalResult:
         (AS_JUDGED, "## ❌ Evaluations: 1 passed, 1 failed"),
         (Ending(replaces_cases=True), "## ✅ Evaluations: 1 passed, 1 judged with the run"),
         (Ending(("12 cases are broken",), replaces_cases=True), "## ❌ Evaluations: 1 passed, 1 judged with the run"),
+        (Ending(replaces_cases=True, left=frozenset({"a::b"})), "## ✅ Evaluations: 1 passed, 1 judged with the run"),
+        (Ending(replaces_cases=True, left=frozenset({"a::x"})), "## ❌ Evaluations: 1 passed, 1 failed"),
     ],
 )
 def test_the_comment_has_the_verdict_of_the_gates(ending: Ending, head: str) -> None:
@@ -95,3 +114,20 @@ def test_the_comment_on_a_part_of_a_run_has_no_verdict() -> None:
     assert "- No verdict on the run as a whole: ``1 of 12 cases (-k `a`)``" in [
         line.replace("`` ", "``") for line in lines
     ]
+
+
+def test_junit_and_code_quality_have_the_verdict_of_the_gates() -> None:
+    """A run that its gate failed was green in them, and cases that the gate judged were red."""
+    results = [result("a", 1), result("b", 0), result("c", 0), result("d", 0, required=True)]
+    ending = Ending(("12 cases are broken",), replaces_cases=True, left=frozenset({"a::b", "a::d"}), gates=(RED, GREEN))
+    [suite] = ElementTree.fromstring(junit_xml(results, Masker(), ending))
+    assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["6", "3", "1", "0"]
+    kinds = {f"{case.get('classname')} {case.get('name')}": [child.tag for child in case][-1:] for case in suite}
+    assert kinds["d b"] == ["skipped"]
+    assert kinds["d c"] == kinds["d d"] == ["failure"]
+    assert [each.tag for each in suite[-2]] == ["failure"]
+    assert (suite[-2].get("classname"), suite[-2].get("name")) == ("agentv.baseline.jsonl", "regression")
+    assert suite[-2][0].get("message") == "12 cases are broken"
+    assert list(suite[-1]) == []
+    told = [each["description"] for each in code_quality(results, Masker(), ending)]
+    assert told == ["a::c: the score is too low", "a::d: the score is too low"]

@@ -18,6 +18,7 @@ from pytest_agentv.reporting.comparing.comparison import (
     listed,
 )
 from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.readers import holds_baseline
 
 _SHOWN: Final = 10
 """How many problems and how many duplicates are listed per file."""
@@ -40,6 +41,9 @@ def run(arguments: Sequence[str]) -> int:
         runs = [options.candidate, *options.more]
         output = options.format or "table"
         return compare_statistics(options.baseline, runs, margin=options.margin, output=output, gate=options.gate)
+    for path in (options.baseline, options.candidate, *options.more):
+        if holds_baseline(path):
+            raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
     if options.more:
         from pytest_agentv.cli.comparing.compare_runs import compare_files  # noqa: PLC0415 - for three files or more
 

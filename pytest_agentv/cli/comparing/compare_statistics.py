@@ -11,7 +11,7 @@ from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import Entry, iter_entries
+from pytest_agentv.reporting.readers import holds_baseline
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import read_cases
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
@@ -74,10 +74,7 @@ def _compare(base: Path, cases: Sequence[JudgedCase], *, margin: float) -> RunSt
 
 def is_baseline(path: Path) -> bool:
     """Whether a file is a baseline rather than a results file."""
-    if path.name == DEFAULT_BASELINE.name:
-        return True
-    first = next(iter_entries(path), None)
-    return isinstance(first, Entry) and "agentv_baseline" in first.value
+    return path.name == DEFAULT_BASELINE.name or holds_baseline(path)
 
 
 def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
@@ -96,6 +93,8 @@ def read(path: Path) -> list[JudgedCase]:
 
     Raises `FileError` where it holds none, or those of a dry run.
     """
+    if holds_baseline(path):
+        raise FileError(path, "is a baseline, not a results file: name the baseline first, and the results behind it")
     cases, problems = read_cases(path)
     for text in _remarks(path, problems):
         note(visible(text))

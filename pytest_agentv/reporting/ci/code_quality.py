@@ -7,18 +7,20 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.figures import case_name
 
 
-def code_quality(results: Sequence[EvalResult], masker: Masker) -> list[JsonObject]:
+def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:
     """Return an entry for each case that failed or could not be judged. Its fingerprint is the same in each run.
 
-    Cases that a mark `xfail` expects to fail have none, unless it is strict and they passed.
+    Cases that a mark `xfail` expects to fail have none, unless it is strict and they passed. Nor have those that
+    gates judged in their place.
     """
     strict = unexpected_passes(results)
     bad = (each for each in results if each.status != "pass" or each.node_id in strict)
-    return [_entry(each, masker) for each in bad if not failed_as_expected(each)]
+    return [_entry(each, masker) for each in bad if not (failed_as_expected(each) or ending.judged(each))]
 
 
 def _entry(result: EvalResult, masker: Masker) -> JsonObject:

@@ -70,8 +70,7 @@ def comment_lines(
 
 def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
     """Return the verdict of a run that ended like this."""
-    left = (each for each in results if ending.replaces_cases and each.status == "fail" and not each.required)
-    excused = frozenset(each.node_id for each in left if each.node_id is not None)
+    excused = frozenset(filter(None, (each.node_id for each in results if ending.judged(each))))
     troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
     if ending.unexpected:
         troubles.append(Trouble(STRICT_PASSES, tuple(sorted(ending.unexpected))))

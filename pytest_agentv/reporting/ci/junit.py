@@ -8,6 +8,7 @@ from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
+from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
@@ -16,24 +17,30 @@ from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_pa
 _COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
 
 
-def junit_xml(results: Sequence[EvalResult], masker: Masker) -> str:
-    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them."""
+def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> str:
+    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them.
+
+    The gates of a run that ended like this are test cases as well.
+    """
     strict = unexpected_passes(results)
-    kinds = [_kind(result, strict) for result in results]
-    figures = {name: str(kinds.count(kind)) for name, kind in _COUNTS.items()}
+    kinds = [_kind(result, strict, ending) for result in results]
+    gates = ["failure" if gate.is_red else None for gate in ending.gates]
+    figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
     seconds = sum(map(_seconds, results))
     root = ElementTree.Element("testsuites", name="agentv")
-    attributes = {"name": "agentv", "tests": str(len(results)), **figures, "time": f"{seconds:.3f}"}
+    attributes = {"name": "agentv", "tests": str(len(kinds) + len(gates)), **figures, "time": f"{seconds:.3f}"}
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     for result, kind in zip(results, kinds, strict=True):
         _add_case(suite, result, kind, masker)
+    for gate in ending.gates:
+        _add_gate(suite, gate, masker)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _kind(result: EvalResult, strict: Collection[str]) -> str | None:
+def _kind(result: EvalResult, strict: Collection[str], ending: Ending) -> str | None:
     """Return the element that a result has in its test case; None: it passed."""
-    if failed_as_expected(result):
+    if failed_as_expected(result) or ending.judged(result):
         return "skipped"
     if result.status == "pass":
         return "failure" if result.node_id in strict else None
@@ -52,11 +59,21 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
         return
     mark = masker.mask(result.xfail or "")
     if kind == "skipped":
-        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(mark))
+        reason = mark if failed_as_expected(result) else "judged with the run"
+        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(reason))
     elif result.status == "pass":
         ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
     else:
         ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+
+
+def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> None:
+    """Add a gate under the names that it has in pytest's own file."""
+    file, _, name = visible(masker.mask(gate.name)).partition("::")
+    case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
+    if gate.is_red:
+        reason = visible(masker.mask(gate.reason))
+        ElementTree.SubElement(case, "failure", message=reason).text = reason
 
 
 def _text(result: EvalResult, masker: Masker) -> str:

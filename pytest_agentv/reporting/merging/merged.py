@@ -65,7 +65,11 @@ def merge_parts(parts: Sequence[Part]) -> Merged:
 
 
 def foreign_fault(parts: Sequence[Part]) -> str | None:
-    """Return why files are no parts of one run, if so: their runs collected different evals."""
+    """Return why files are no parts of one run, if so: their runs collected different evals, or some were dry runs."""
+    mocked = next((part for part in parts if part.is_mocked), None)
+    real = next((part for part in parts if part.words and not part.is_mocked), None)
+    if mocked is not None and real is not None:
+        return f"{locate(mocked.path, None)} holds results of a dry run, {locate(real.path, None)} does not"
     suites: dict[str, Part] = {}
     for part in parts:
         if part.suite is not None:

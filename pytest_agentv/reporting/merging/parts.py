@@ -40,6 +40,8 @@ class Word(NamedTuple):
     took: float | None
     run_id: str | None
     shard: ShardFigures | None
+    is_mocked: bool = False
+    """Whether it is of a dry run."""
 
     def is_of(self, other: "Word") -> bool:
         """Whether two lines are of one attempt: a resumed run writes some anew, and a merged file holds copies."""
@@ -63,6 +65,11 @@ class Part(Record):
     def suite(self) -> str | None:
         """The hash of the evals that its last run with shards collected; None: there was none."""
         return next((word.shard.suite for word in reversed(tuple(self.words.values())) if word.shard is not None), None)
+
+    @property
+    def is_mocked(self) -> bool:
+        """Whether a result is of a dry run."""
+        return any(word.is_mocked for word in self.words.values())
 
     @property
     def foreign_ids(self) -> list[str]:
@@ -117,6 +124,7 @@ def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> W
         float(took) if isinstance(took, int | float) and is_number(took) else None,
         _text(value.get("run_id")),
         _figures(value.get("shard"), shards),
+        value.get("dry_run") is True,
     )
 
 

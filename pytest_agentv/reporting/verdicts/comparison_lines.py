@@ -116,7 +116,9 @@ def _chance_lines(
 def _unconfirmed_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
     """Say which suspects are judged by what they were suspected for."""
     if comparison.unconfirmed:
-        text = "these could not be asked again, so their answers of this run decide: "
+        fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
+        few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
+        text = f"these could not be asked again{few}, so their answers of this run decide: "
         names = [short_name(pair.new) for pair in comparison.unconfirmed]
         yield from wrapped("Not confirmed", text + short_list(names, verbose=verbose), "warning")
 

@@ -1,9 +1,9 @@
 """Which verdicts make a run red."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.options.values import Gate
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import wrap
@@ -13,6 +13,10 @@ from pytest_agentv.reporting.verdicts.tag_gates import RateCheck
 
 REGRESSION: Final = "regression"
 """The name of the gate on a baseline, behind the baseline's."""
+REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
+"""The gates that judge a run in the place of its cases: `--agentv-gate`."""
+LEFT: Final = "judged_with_run"
+"""The key of a verdict for the node ids of the failed cases that its gates judged."""
 _WIDTH: Final = 80
 _INDENT: Final = 6
 
@@ -37,6 +41,17 @@ class GateOutcome(Record):
     @property
     def headline(self) -> str:
         return self.reason.partition("\n")[0]
+
+
+def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:
+    """Return what `<results>.verdict.json` tells of gates; nothing where there is none.
+
+    `left` are the node ids of failed cases that the gates judge in their place.
+    """
+    if not outcomes:
+        return {}
+    words = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in outcomes]
+    return {"gate": gate, "gates": words, **({LEFT: sorted(left)} if gate in REPLACING else {})}
 
 
 def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:

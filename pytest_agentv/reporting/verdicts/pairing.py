@@ -43,8 +43,27 @@ class Pair(Record):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether fresh answers tell of the case."""
-        return self.new.confirmation is not None and self.new.confirmation.judged > 0
+        """Whether fresh answers tell of the case.
+
+        Where some of them could not be had, they do if these could not have made the case look broken, or if the others
+        tell as much as the answers of the run: an outage must not clear a case.
+        """
+        fresh = self.new.confirmation
+        if fresh is None or fresh.judged == 0:
+            return False
+        return fresh.judged == fresh.asked or self._p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
+
+    @property
+    def p_fresh(self) -> float:
+        """The p value of the fresh answers; 1 without any."""
+        fresh = self.new.confirmation
+        return 1.0 if fresh is None else self._p_of(fresh.judged)
+
+    def _p_of(self, judged: int) -> float:
+        """Return the p value of the fresh answers if so many were judged: those that are unknown did not pass."""
+        fresh = self.new.confirmation
+        passes = 0 if fresh is None else fresh.passes
+        return fisher_less(passes, judged, self.old.passes, self.old.judged)
 
     @property
     def is_sure(self) -> bool:
@@ -144,7 +163,7 @@ def pair_cases(
 
 
 def unconfirmed(pairing: Pairing) -> tuple[Pair, ...]:
-    """Return the suspects that could not be asked again, or whose fresh answers could not be had."""
+    """Return the suspects that could not be asked again, or of whose fresh answers too few could be had."""
     return tuple(pair for pair in pairing.pairs if pair.is_suspect and not pair.is_confirmed)
 
 
@@ -178,13 +197,13 @@ def not_compared(case: CaseComparison) -> CaseComparison:
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
     """Source: Benjamini-Hochberg over the suspects alone would be wrong: the baseline was selected for its luck."""
-    confirmation = pair.new.confirmation
     if pair.is_sure:
         return pair.p_seen
-    if confirmation is not None and pair.is_confirmed and pair.is_suspect:
-        return fisher_less(confirmation.passes, confirmation.judged, pair.old.passes, pair.old.judged)
+    if pair.is_confirmed and pair.is_suspect:
+        return pair.p_fresh
     is_cleared = is_confirming and not pair.is_suspect
-    return 1.0 if is_cleared or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS else pair.p_seen
+    seen = 1.0 if is_cleared or min(pair.new.judged, pair.old.judged) < LEAST_ANSWERS else pair.p_seen
+    return min(seen, pair.p_fresh) if pair.is_suspect else seen
 
 
 def _comparison(pair: Pair, state: State) -> CaseComparison:

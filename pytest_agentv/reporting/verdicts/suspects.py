@@ -9,7 +9,7 @@ from pytest_agentv.statistics.broken import answers_to_confirm
 
 
 def suspects_of(
-    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None
+    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None, retries: bool = False
 ) -> Iterator[tuple[JudgedCase, int]]:
     """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
 
@@ -18,12 +18,14 @@ def suspects_of(
         baseline: What they are held against.
         wanted: Fresh answers for each, or more where so few could find nothing among so many cases.
         pairs: How many cases are compared in all; None: these.
+        retries: Whether cases are asked once more whose fresh answers an earlier run could not have.
     """
     if has_other_judge(cases, baseline):
         return  # nothing can be compared
     found = pair_cases(cases, baseline.cases).pairs
     for pair in found:
-        if pair.is_suspect and pair.new.confirmation is None:
+        is_asked = pair.is_confirmed if retries else pair.new.confirmation is not None
+        if pair.is_suspect and not is_asked:
             answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
             if answers:
                 yield pair.new, answers

@@ -16,6 +16,8 @@ class MarkedItems:
     def __init__(self) -> None:
         self.expected: Final[set[str]] = set()
         """Node ids of items that failed as their `xfail` mark expects."""
+        self.left: Final[set[str]] = set()
+        """Node ids of items that failed and are judged with the run."""
         self.bound: Final[set[str]] = set()
         """Node ids of items whose cases cannot be asked again: their fixtures are gone."""
         self.unasked = 0
@@ -31,8 +33,7 @@ class MarkedItems:
         if not report.skipped:
             return
         if hasattr(report, "wasxfail"):
-            if report.wasxfail != REASON:
-                self.expected.add(report.nodeid)
+            (self.left if report.wasxfail == REASON else self.expected).add(report.nodeid)
         elif NOT_ASKED in str(report.longrepr):
             self.unasked += 1
         else:

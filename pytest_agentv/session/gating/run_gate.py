@@ -14,7 +14,14 @@ from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.gates import REGRESSION, GateOutcome, baseline_gate, gate_lines, rate_gate
+from pytest_agentv.reporting.verdicts.gates import (
+    REGRESSION,
+    GateOutcome,
+    baseline_gate,
+    gate_lines,
+    gates_contract,
+    rate_gate,
+)
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
@@ -23,6 +30,7 @@ from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, re
 from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
+from pytest_agentv.session.gating.option_check import check_gates
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of, uncollected_tags
 from pytest_agentv.session.gating.verdict_files import amend_results, write_verdict
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -54,7 +62,7 @@ class RunGate:
         """
         options = self._options
         self._is_checked = True
-        _check_options(options)
+        check_gates(options)
         if options.update_baseline is not None:
             refuse_before(self._config, options)
         try:
@@ -80,7 +88,7 @@ class RunGate:
             return {}
         found: dict[int, list[EvalResult]] = {}
         by_case = dict(zip(((case.name, case.target) for case in cases), results, strict=True))
-        for case, answers in suspects_of(cases, self._baseline, options.confirm):
+        for case, answers in suspects_of(cases, self._baseline, options.confirm, retries=options.retry_errors):
             if case.node_id in self.marked.bound:
                 continue
             found.setdefault(answers, []).append(by_case[case.name, case.target])
@@ -113,6 +121,11 @@ class RunGate:
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
+    def complete(self, results: Sequence[EvalResult]) -> None:
+        """Compute the figures anew if there is no verdict: the line of a case on which a worker crashed comes late."""
+        if self.statistics is not None and self._no_verdict is not None:
+            self.statistics = self._statistics(cases_of_run(results))
+
     def note_deselected(self, count: int) -> None:
         """Learn how many evaluations a worker left out; all workers collect the same."""
         stash = self._config.stash
@@ -132,8 +145,8 @@ class RunGate:
         """Return the JSON of `<results>.verdict.json`."""
         if self.statistics is None:
             return None
-        gates = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in self.outcomes]
-        return {**self.statistics.contract(), **({"gate": self._options.gate, "gates": gates} if gates else {})}
+        gates = gates_contract(self.outcomes, self._options.gate, self.marked.left)
+        return {**self.statistics.contract(), **gates}
 
     def write(self, results_path: Path) -> str | None:
         """Write the verdict beside the results; return why it cannot be."""
@@ -234,13 +247,3 @@ class RunGate:
             else:
                 return GateOutcome(name, is_red=False, reason=text, is_plain=True)
         return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {refused}")
-
-
-def _check_options(options: RunOptions) -> None:
-    """Raise `pytest.UsageError` for a gate without a case to judge."""
-    if options.gate in ("run", "strict"):
-        if options.baseline is None and options.min_rate is None and not options.gates:
-            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
-            raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
-    elif options.min_rate is not None and options.gate == "cases":
-        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")

@@ -90,6 +90,32 @@ def test_a_suspect_that_could_not_be_asked_again_is_judged_by_the_answers_of_the
     assert few.comparison.broken == (), "among 48 cases five answers cannot tell it from chance"
 
 
+@pytest.mark.parametrize(
+    ("passes", "fresh", "is_broken", "is_unconfirmed"),
+    [
+        (0, (0, 1), True, True),  # the other nine could have told more than this one
+        (0, (1, 2), True, True),
+        (0, (0, 9), True, False),  # nine tell as much as those of the run
+        (0, (7, 8), False, False),  # the other two could not make it look broken
+        (4, (0, 9), True, False),
+    ],
+)
+def test_an_outage_while_a_suspect_is_asked_again_does_not_clear_it(passes, fresh, is_broken, is_unconfirmed):
+    """With one fresh answer of ten, a case that failed nine times out of nine was called chance."""
+    asked = case("c0", passes, 9, confirmation=Confirmation(10, fresh[1], fresh[0]))
+    statistics = judged([asked, *run_of([9] * 8, 9)[1:]], run_of([9] * 8, 9))
+    assert bool(statistics.comparison.broken) == is_broken
+    assert bool(statistics.comparison.unconfirmed) == is_unconfirmed
+
+
+def test_a_run_that_retries_errors_asks_suspects_whose_fresh_answers_could_not_be_had():
+    old = baseline_of(run_of([5] * 3))
+    for answers, asked in ((0, ["c0"]), (10, [])):
+        new = [confirmed("c0", 0, 0, judged=answers), *run_of([5] * 3)[1:]]
+        assert [each.eval_id for each, _ in suspects_of(new, old, 10, retries=True)] == asked
+        assert list(suspects_of(new, old, 10)) == []
+
+
 def test_ten_answers_on_both_sides_need_no_confirmation():
     new, old = run_of([2, 10, 10], 10), run_of([10, 10, 10], 10)
     assert list(suspects_of(new, baseline_of(old), 10)) == []

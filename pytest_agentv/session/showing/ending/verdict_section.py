@@ -68,7 +68,9 @@ class VerdictSection:
             self._gate.describe(results)
         elif results and not self._is_judged:
             self._gate.describe(results, self._trouble() or _BROKE_OFF)
-        elif self._is_judged and not results:
+        elif results:
+            self._gate.complete(results)
+        elif self._is_judged:
             self._faults.append(_NOTHING)  # all were skipped: a gate that was asked for must not be silent
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
