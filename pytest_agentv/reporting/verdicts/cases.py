@@ -1,7 +1,6 @@
 """The cases of a run or of a baseline, and what their answers scored."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -95,11 +94,12 @@ def unique_names(cases: Sequence[JudgedCase]) -> list[JudgedCase]:
 
 
 def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
-    """Return the group of each case, its own where it has none; None where no two cases share one."""
-    groups = Counter(case.group for case in cases if case.group is not None)
-    if max(groups.values(), default=0) < 2:
-        return None
-    return [f"group {case.group}" if case.group is not None else f"case {i}" for i, case in enumerate(cases)]
+    """Return the group of each case; None where no two cases share one.
+
+    A case without a group is one by itself, with all targets that were asked: its answers are to one question.
+    """
+    groups = [f"group {case.group}" if case.group is not None else f"case {case.name}" for case in cases]
+    return groups if len(set(groups)) < len(groups) else None
 
 
 def is_graded(cases: Sequence[JudgedCase]) -> bool:

@@ -287,6 +287,17 @@ def test_cases_of_a_group_are_one_unit():
     assert pass_rate_of([each.replace(group="g") for each in grouped]).low is None, "one unit has no interval"
 
 
+def test_a_case_that_several_targets_were_asked_is_one_unit():
+    passes = [5, 5, 4, 5, 0, 5]
+    both = [each.replace(target=target) for target in ("small", "large") for each in run_of(passes)]
+    rate, alone = pass_rate_of(both), pass_rate_of(run_of(passes))
+    assert (rate.n, rate.units) == (12, 6)
+    assert (rate.low, rate.high) == pytest.approx((alone.low, alone.high)), (
+        "equal answers of another target tell nothing"
+    )
+    assert compare_runs(both, both).difference.estimate.units == 6
+
+
 def test_no_judged_case_has_no_rate():
     statistics = run_statistics([case("a", 0).replace(scores=(), is_error=True)])
     assert statistics.rate is None
