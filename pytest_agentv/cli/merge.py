@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     _write_answers(parts, out)
     copy_kept(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
-    verdict_path(out).unlink(missing_ok=True)  # it is on results that the file no longer holds
+    verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):
         note(text)
@@ -113,17 +113,17 @@ def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputForm
 
 
 def _write_answers(parts: Sequence[Part], out: Path) -> None:
-    """Put the single answers of cases together that have no verdict yet: a resumed run asks for none of them again."""
+    """Merge the single answers of cases without a verdict, so that a resumed run does not ask for them again."""
     sources = [answers_path(part.path) for part in parts if part.has_answers]
     if sources:
         write_pieces_atomically(answers_path(out), [_whole_lines(path) for path in sources])
     elif not any(part.path.absolute() == out.absolute() for part in parts):
         with suppress(OSError):
-            answers_path(out).unlink()  # of the file that is overwritten
+            answers_path(out).unlink()  # it belongs to the file that is overwritten
 
 
 def _whole_lines(path: Path) -> bytes:
-    """Return a file without the half line of a writer that was killed."""
+    """Return the content of a file without the half line that a killed writer left."""
     data = path.read_bytes()
     return data[: data.rfind(b"\n") + 1]
 
@@ -147,7 +147,7 @@ def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
-    """Yield which results have names that no result of ours has: they replace none of them."""
+    """Yield a note for each file with results of another program. Their names never match ours: they replace none."""
     own = {name.eval_id for part in parts for name in part.words if name.eval_file is not None}
     for part in parts:
         if own and (ids := part.foreign_ids):

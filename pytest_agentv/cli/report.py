@@ -1,4 +1,4 @@
-"""`agentv report`: tells others of a run that is over, as a page to look at or as text for a CI service."""
+"""`agentv report`: reports a finished run, as an HTML page or as text for a CI service."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +87,7 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
 
 
 def _ending(run: Path, cases: Sequence["JudgedCase"], results: "Sequence[EvalResult | JsonObject]") -> "Ending":
-    """Return what the results tell of marks, and the file beside them of the verdict on them."""
+    """Return how the run ended, from the marks in its results and the verdict file beside them."""
     from pytest_agentv.reporting.endings import ending_of, read_contract  # noqa: PLC0415 - as above
     from pytest_agentv.reporting.failing.expected import expected_failures, unexpected_passes  # noqa: PLC0415 - as above
     from pytest_agentv.reporting.writers import verdict_path  # noqa: PLC0415 - as above

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Leave: TypeAlias = Callable[[], None]
 """Gives the place of a running job to the next one. Called on the event loop, by the job."""
 _MOST_FINISHING: Final = 4
-"""Of so many places of a group, jobs that have not ended may have left one."""
+"""A group may have one job that left its place, but has not ended, for every so many places."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +81,7 @@ class Scheduler(Generic[T]):
         self.start_waiting()
         return job.future
 
-    def room(self, group: str, limit: int) -> int:
+    def free_places(self, group: str, limit: int) -> int:
         """Return how many jobs of a group would start at once: none while others of it wait."""
         with self._lock:
             if any(job.group == group for job in self._queue):

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     """Compare two results files and return the exit code: 0 as good or better, 1 worse, 2 not comparable."""
     options = _create_parser().parse_args(arguments)
     if options.statistics or options.gate:
-        from pytest_agentv.cli.comparing.compare_statistics import compare_statistics  # noqa: PLC0415 - for who asks for it
+        from pytest_agentv.cli.comparing.compare_statistics import compare_statistics  # noqa: PLC0415 - if asked for
 
         runs = [options.candidate, *options.more]
         output = options.format or "table"

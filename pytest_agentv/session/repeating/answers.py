@@ -92,7 +92,7 @@ class Answers:
 
     def _has_room(self, count: int) -> bool:
         lane = self._lane
-        return not lane.is_batched and lane.scheduler.room(lane.group, lane.limit) >= count
+        return not lane.is_batched and lane.scheduler.free_places(lane.group, lane.limit) >= count
 
     def _sorted(self) -> list[EvalResult]:
         return [self._results[number] for number in sorted(self._results)]

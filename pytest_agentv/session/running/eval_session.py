@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentv.engine.targets.pacing import is_first_to_tell
+from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
@@ -137,7 +137,7 @@ class EvalSession:
 
     def _warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""
-        if is_first_to_tell(self._engine.places.shared_folder, "reruns"):
+        if is_first_to_warn(self._engine.places.shared_folder, "reruns"):
             self.user_hooks.warnings.append(problem)
 
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":

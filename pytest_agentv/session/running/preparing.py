@@ -10,7 +10,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pacing import is_first_to_tell
+from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -175,7 +175,7 @@ class CasePreparer:
         if wanted is None or (case.repeat or 1) <= wanted or self._told_of_repeat:
             return
         self._told_of_repeat = True
-        if is_first_to_tell(self._places.shared_folder, "repeat"):
+        if is_first_to_warn(self._places.shared_folder, "repeat"):
             message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
             yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
