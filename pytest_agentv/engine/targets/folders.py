@@ -132,8 +132,8 @@ class FolderTargets:
     def unjudged(self, target: Target) -> UnjudgedFolders | None:
         """Return the folders of a target's unjudged answers; None: they are not kept, or a cache keeps them.
 
-        They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder: a script
-        may judge these, and they may change before the next run.
+        They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder, which
+        a script may judge and which may change before the next run.
         """
         settings = target.settings
         costs_money, is_agent = getattr(settings, "costs_money", False), getattr(settings, "is_agent", False)
