@@ -167,7 +167,7 @@ class CaseRuns:
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
     ) -> EvalResult:
-        """Write a result. The next case starts meanwhile, unless many results wait to be written: a kill would lose them.
+        """Write a result. The next case starts meanwhile, unless too many wait to be written: a kill would lose them.
 
         A cancellation skips only the hooks. The result of a judged case is always written once.
         """

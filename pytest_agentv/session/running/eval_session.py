@@ -150,7 +150,7 @@ class EvalSession:
     def begin_again(
         self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]
     ) -> Begun | None:
-        """Start to ask a case again whose result looks broken against the baseline; None: it does not, or no verdict comes.
+        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
 
         Used in a run with a baseline for cases whose fixtures end with their items.
         """
