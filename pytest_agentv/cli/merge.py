@@ -95,7 +95,7 @@ def _read(path: Path) -> Part:
     if isinstance(first, Entry) and "agentv_baseline" in first.value:
         raise FileError(path, "is a baseline, not a results file")
     part = read_part(path)
-    if not part.words and any(INCOMPLETE not in problem.message for problem in part.problems):
+    if not part.results and any(INCOMPLETE not in problem.message for problem in part.problems):
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
     return part
 
@@ -129,7 +129,7 @@ def _whole_lines(path: Path) -> bytes:
 
 
 def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
-    statuses = Counter(place.word.status for place in merged.chosen.values())
+    statuses = Counter(place.result.status for place in merged.chosen.values())
     words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
     words |= {"error": "could not be judged", "judged": "judged"}
     counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
@@ -142,13 +142,13 @@ def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
             yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
-        if not part.words and not part.problems:
+        if not part.results and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
 
 
 def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
     """Yield a note for each file with results of another program. Their names never match ours: they replace none."""
-    own = {name.eval_id for part in parts for name in part.words if name.eval_file is not None}
+    own = {name.eval_id for part in parts for name in part.results if name.eval_file is not None}
     for part in parts:
         if own and (ids := part.foreign_ids):
             names, they = (
@@ -170,8 +170,8 @@ def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
 def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     for name, other in list(merged.replaced.items())[:_SHOWN]:
         last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.word.line)} ({other.word.status})"
-        here = f"{locate(parts[last.part].path, last.word.line)} ({last.word.status})"
+        there = f"{locate(parts[other.part].path, other.result.line)} ({other.result.status})"
+        here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{count(len(merged.replaced) - _SHOWN, 'more case')} with several results"

@@ -16,8 +16,9 @@ from pytest_agentv.models.masking.secrets import Masker
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates,
-what XML forbids."""
+"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates, and characters
+that XML forbids.
+"""
 
 _CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")

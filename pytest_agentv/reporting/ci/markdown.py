@@ -29,7 +29,7 @@ _MOST_LISTED: Final = 5
 _LONGEST_NAME: Final = 200
 _LONGEST_TEXT: Final = 500
 _LONGEST_STATISTICS: Final = 16_384
-"""In bytes: a quarter of what a page may take."""
+"""In bytes: a quarter of the limit of a page."""
 _LAST_LINES: Final = 10
 
 
@@ -62,9 +62,9 @@ class RunVerdict(Record):
     unexpected_passes: frozenset[str] = frozenset()
     """Node ids of cases that failed because they passed (strict `xfail`)."""
     notes: tuple[str, ...] = ()
-    """Lines of Markdown that follow the figures, as a comparison with another run."""
+    """Lines of Markdown below the figures, such as a comparison with another run."""
     unjudged: str = ""
-    """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
+    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _head_lines(
 
 
 def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
-    """Yield the section on statistics as it stands on the terminal; no line of it can end the block."""
+    """Yield the section on statistics as on the terminal. No line of it can end the block."""
     if lines:
         fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
         shown = _without_middle([masker.mask(line) for line in lines[1:]])
@@ -134,7 +134,10 @@ def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
 
 
 def _without_middle(lines: list[str]) -> list[str]:
-    """Return lines that leave room for the tables. Those of many broken cases go; what the gates say stays."""
+    """Return lines that leave space for the tables.
+
+    Drops lines of broken cases in the middle; the lines of gates stay.
+    """
     ends = lines[-_LAST_LINES:]
     room = _LONGEST_STATISTICS - _size(ends)
     first: list[str] = []

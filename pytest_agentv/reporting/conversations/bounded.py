@@ -1,4 +1,4 @@
-"""Cuts what a target said and did to what a results file may hold of it."""
+"""Cuts the messages of a target to the length that a results file may hold."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,16 +8,16 @@ from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.conversations.images import holds_images, without_images
 
 MOST_MESSAGES: Final = 60
-"""Of a longer conversation the first and the last messages are kept."""
+"""A longer conversation keeps its first and last messages."""
 MOST_CALLS: Final = 40
 """Tool calls of one message."""
 LONGEST_TEXT: Final = 4_000
-"""Characters of a message, and of what went into a tool or came out of it, as JSON."""
+"""Characters of a message, and of a tool's input or output as JSON."""
 MOST_TEXT: Final = 48_000
 """Characters of a whole conversation."""
 
 _SHORTEST: Final = 200
-"""Characters that are left of each text once the conversation has reached its limit."""
+"""Characters of each text after the conversation has reached its limit."""
 _MESSAGE_KEYS: Final = ("role", "name", "timestamp")
 _CALL_KEYS: Final = ("tool", "id", "timestamp", "duration_ms")
 
@@ -35,13 +35,13 @@ def bounded_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 class _Room:
-    """The characters that are left for a conversation."""
+    """The characters that a conversation may still use."""
 
     def __init__(self) -> None:
         self._left = MOST_TEXT
 
     def fit(self, value: Json) -> Json:
-        """Return a value as it is if there is room for it, else the head of its text."""
+        """Return a value, or the head of its text if it is too long."""
         text = value if isinstance(value, str) else compact_json(value)
         limit = max(_SHORTEST, min(LONGEST_TEXT, self._left))
         if len(text) > limit and holds_images(text):  # words are worth more than the head of an image

@@ -1,4 +1,4 @@
-"""Fits the parts of a text into a limit. A part that needs less than its share leaves the rest to the others."""
+"""Fits the parts of a text into a limit. A short part leaves its spare space to the others."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,12 +21,12 @@ class Section(Record):
 
     text: str
     weight: int
-    """Its share of the room relative to the other sections, when they do not all fit."""
+    """Its share of the space relative to the other sections, if they do not all fit."""
 
 
 @record
 class Look:
-    """How texts are shown: masked, and cut to what could fit at most."""
+    """How texts are shown: masked, and cut to the longest possible length."""
 
     masker: Masker
     limit: int | None
@@ -50,7 +50,7 @@ class Look:
 
 
 def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
-    """Join the parts and cut the sections to the room left. Unused room goes to the first section that needs it."""
+    """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
     present = [section for section in sections if section.text]
     if limit is None:
         return _SEPARATOR.join([headline, *(section.text for section in present), footer])
@@ -68,7 +68,7 @@ def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int
 
 
 def block(title: str, text: str, look: Look) -> str:
-    """Return a text below its title, or nothing without a text."""
+    """Return a text below its title; nothing without a text."""
     head = look.head(text)
     if not head.strip():
         return ""
@@ -76,7 +76,7 @@ def block(title: str, text: str, look: Look) -> str:
 
 
 def indented(text: str, spaces: str) -> str:
-    """Return a text whose lines but the first begin with some blanks."""
+    """Return a text with its lines indented, except the first."""
     return text.replace("\n", f"\n{spaces}")
 
 

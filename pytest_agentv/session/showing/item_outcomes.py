@@ -22,7 +22,7 @@ class ItemOutcomes:
         """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
         """The node ids of the items, mapped to themselves, so that results read later can share these strings."""
-        self.told: set[str] = set()
+        self.explained: set[str] = set()
         """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
@@ -52,7 +52,7 @@ class ItemOutcomes:
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
         if report.failed:
-            self.told.add(report.nodeid)
+            self.explained.add(report.nodeid)
             self._failed[report.nodeid] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
@@ -79,8 +79,8 @@ class ItemOutcomes:
     def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
         """Return the node ids of items that failed although all their results passed, in order."""
         known = {result.node_id for result in results}
-        told = {result.node_id for result in results if result.status != "pass"}
-        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
+        not_passed = {result.node_id for result in results if result.status != "pass"}
+        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
 
 
 def uncollected_text(files: Collection[str]) -> str:

@@ -148,7 +148,7 @@ class RunReporter:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        if self._outcomes.told and self._terminal is not None:
+        if self._outcomes.explained and self._terminal is not None:
             from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - only for runs with failures
 
             wrap_accounts(self._terminal)

@@ -57,7 +57,7 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
             frozenset(ended.outcomes.unexpected_passes),
             ended.expected_words,
         ),
-        told=ended.outcomes.told if terminal.config.getoption("tbstyle", "auto") != "no" else (),
+        shown_errors=ended.outcomes.explained if terminal.config.getoption("tbstyle", "auto") != "no" else (),
     )
     for line in itertools.chain(lines, _source_lines(ended.identity), end.section):
         _write(terminal, line)
