@@ -13,6 +13,7 @@ from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import refused
+from pytest_agentv.providers.apis.proxies import shown_url
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.python.question import require_no_media
 from pytest_agentv.providers.repeating import Repeater
@@ -127,8 +128,13 @@ class ServiceProvider:
 
     def _redirected(self, request: HttpRequest, status: int, place: str) -> HttpRequest:
         """Return the request for a redirect. Raises `RequestError` for another server, which would get the headers."""
-        url = urljoin(request.url, place)
-        if _origin(url) != _origin(request.url):
+        try:
+            url = urljoin(request.url, place)
+            is_elsewhere = _origin(url) != _origin(request.url)
+        except ValueError:
+            message = f"{self._label} redirects to {shown_url(place)}, which is no URL"
+            raise RequestError(RequestFailure(message, "config", status)) from None
+        if is_elsewhere:
             message = f"{self._label} redirects to {_site(url)}, which must not get the headers and the body"
             raise RequestError(RequestFailure(f"{message} (name that URL in {self._where})", "config", status))
         if status in (307, 308) or request.method == "GET":
