@@ -60,7 +60,7 @@ class AnswerField(Evaluator):
 
     @model_validator(mode="after")
     def _be_required(self, info: ValidationInfo) -> Self:
-        """Take over the requirement of the check, which is not asked when the part is missing."""
+        """Take over `required` from the check, which is not called if the part is missing."""
         if scope_of(info) is None or self.check is None or shared_key(self.check, "required") is not True:
             return self
         return self.model_copy(update={"required": True, "check": self.check.model_copy(update={"required": False})})
@@ -108,7 +108,7 @@ class AnswerField(Evaluator):
             if part is not ABSENT:
                 return Score(1.0, hits=(f"{self.path} is there",))
             if self.negate and await off_loop(len(context.candidate_answer), is_in_one_of_several, answer, self.path):
-                # Which of them counts is not known, but the part is not missing.
+                # unknown which of them counts, but the part is not missing
                 return Score(1.0, hits=(f"{self.path} is there, in one of several JSON objects",))
             return Score(0.0, misses=(miss,))
         if part is ABSENT:  # without a value the check fails, even a negated one
