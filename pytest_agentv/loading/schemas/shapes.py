@@ -1,4 +1,4 @@
-"""Makes the parts that schemas are put together of."""
+"""Makes the parts of schemas."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,7 +10,7 @@ FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
 MAPPING: Final = {"type": "object"}
 NULL: Final = {"type": "null"}
 TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
-"""Variables may stand for a value of any type."""
+"""A variable may replace a value of any type."""
 
 
 def ref(name: str) -> JsonObject:
@@ -22,7 +22,7 @@ def list_of(item: JsonObject) -> JsonObject:
 
 
 def any_of(*schemas: JsonObject) -> JsonObject:
-    """Return alternatives; those within an alternative that is nothing else are told once, at the same level."""
+    """Return alternatives. Nested alternatives are put on the same level, without duplicates."""
     flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
     return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
 
