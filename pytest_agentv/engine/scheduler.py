@@ -47,7 +47,7 @@ class _Job(Generic[T]):
 class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
-    Jobs of a group share a limit. Jobs start in the order of submission when their group has room. `start_now` starts
+    Jobs of a group share a limit. Jobs start in the order of submission when their group has a free place. `start_now` starts
     a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
 
     A job keeps its place until it has ended, unless it leaves the place earlier: writing a result, for example, needs
@@ -120,7 +120,7 @@ class Scheduler(Generic[T]):
         return future.set_running_or_notify_cancel() is False
 
     def start_waiting(self) -> None:
-        """Start waiting jobs while there is room."""
+        """Start waiting jobs while there are free places."""
         while (job := self._next_job()) is not None:
             self._start(job)
 

@@ -78,6 +78,6 @@ def cut(text: str, size: int, mark: str = "...") -> str:
     head = text[: size + 1]
     if len(head) == len(text) and escaped_size(text) <= size:
         return text
-    room = size - escaped_size(mark)
-    length = bisect.bisect_right(range(1, len(head) + 1), room, key=lambda count: escaped_size(head[:count]))
+    space = size - escaped_size(mark)
+    length = bisect.bisect_right(range(1, len(head) + 1), space, key=lambda count: escaped_size(head[:count]))
     return head[:length] + mark

@@ -185,7 +185,7 @@ def _extreme_lines(heading: str, results: Sequence[EvalResult]) -> Iterator[Summ
     yield SummaryLine(heading, "heading")
     for rank, result in enumerate(results, start=1):
         label = _label(result)
-        room = _WIDTH - 12
-        name = label if len(label) <= room else f"...{label[3 - room :]}"
+        space = _WIDTH - 12
+        name = label if len(label) <= space else f"...{label[3 - space :]}"
         style: LineStyle = "pass" if result.status == "pass" else "fail"
         yield SummaryLine(f"  {rank}. {format_score(result.score)}  {name}", style)

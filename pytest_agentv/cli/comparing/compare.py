@@ -53,9 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.format in ("table", "verbose"):
         say("\n".join(lines))
     else:
-        json.dump(
-            comparison.contract(), sys.stdout, indent=2
-        )  # written in pieces, because the whole text would double the memory
+        # Written in pieces, because the whole text would double the memory.
+        json.dump(comparison.contract(), sys.stdout, indent=2)
         say()
         if sys.stderr.isatty():
             note("\n".join(lines))

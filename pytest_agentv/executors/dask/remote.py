@@ -76,9 +76,7 @@ class _Handler:
         """Open a session for a run. Return why that failed."""
         async with asyncio.timeout(_APPEAR_SECONDS):
             while not _is_wanted(self._worker, task):  # noqa: ASYNC110 - Dask has no event for it
-                await asyncio.sleep(
-                    _LOOK_SECONDS / 10
-                )  # the task does not come through the same channel as this message
+                await asyncio.sleep(_LOOK_SECONDS / 10)  # the task arrives through another channel
         try:
             found: Setup = unpack(setup)
         except JobRefused as error:
@@ -206,9 +204,7 @@ class _Session:
         kept = self._kept.find(ticket)
         if kept is None:
             return Frame("lost", ticket, str(error).encode())
-        return Frame(
-            "reply", ticket, Reply(kept.result).to_bytes()
-        )  # the worker process died after it had kept the result
+        return Frame("reply", ticket, Reply(kept.result).to_bytes())  # the process died after it had kept this
 
 
 def _is_wanted(worker: Any, task: str) -> bool:

@@ -61,15 +61,15 @@ class AgentOutput:
         """Event types that are neither kept nor logged."""
         self._unread = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(skipped))
         """The usual beginnings of such lines. They are most of the output, and parsing them would be a waste."""
-        self._room = most_kept
-        """The number of bytes of events that may still come."""
+        self._bytes_left = most_kept
+        """Bytes of events that may still come."""
         self._lines = {"stdout": LineSplitter(), "stderr": LineSplitter()}
         self._said = {"stdout": "", "stderr": ""}
 
     @property
     def overflowed(self) -> bool:
         """Whether the program wrote more events than are kept."""
-        return self._room < 0
+        return self._bytes_left < 0
 
     @property
     def stdout(self) -> str:
@@ -112,7 +112,7 @@ class AgentOutput:
             return
         if as_text(event.get("type")) in self._skipped:
             return
-        self._room -= len(line)
+        self._bytes_left -= len(line)
         if not self.overflowed:
             self.events.append(event)
             self._log.write_event(event)

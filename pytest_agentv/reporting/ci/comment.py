@@ -59,11 +59,11 @@ def comment_lines(
     Texts of others cannot become links, mentions or HTML.
     """
     notes = tuple(_comparison(results, base, masker)) if base is not None else ()
-    room = limit - len(MARKER) - 1
+    space = limit - len(MARKER) - 1
     verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
-    lines = list(markdown_lines(verdict, masker, room))
+    lines = list(markdown_lines(verdict, masker, space))
     if not lines and notes:  # too long with the diffs
-        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, room))
+        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, space))
     yield MARKER
     yield from lines
 

@@ -75,16 +75,16 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
     errors = [result for result in verdict.results if result.status == "error"]
     failures = _failures(verdict)
     head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict, masker))
-    room = limit - _size(head) - _size(tail)
-    if room < 0:
+    space = limit - _size(head) - _size(tail)
+    if space < 0:
         return
     rows = _error_rows(errors, masker)
-    share = room // 2 if failures else room
+    share = space // 2 if failures else space
     error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
     scored = failures or lowest_results(verdict.results)
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
     rows = _score_rows(scored)
-    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), room - _size(error_table))
+    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), space - _size(error_table))
     yield from (*head, *error_table, *score_table, *tail)
 
 
@@ -139,11 +139,11 @@ def _without_middle(lines: list[str]) -> list[str]:
     Drops lines of broken cases in the middle; the lines of gates stay.
     """
     ends = lines[-_LAST_LINES:]
-    room = _LONGEST_STATISTICS - _size(ends)
+    space = _LONGEST_STATISTICS - _size(ends)
     first: list[str] = []
     for line in lines[:-_LAST_LINES]:
-        room -= _size([line])
-        if room < 0:
+        space -= _size([line])
+        if space < 0:
             return [*first, _more(len(lines) - len(first) - len(ends)).replace("more", "more lines"), *ends]
         first.append(line)
     return lines
@@ -167,14 +167,14 @@ def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
         yield f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
+def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, space: int) -> list[str]:
     """Return a section with as many rows as fit and the number of rows left out; empty without rows."""
     lines = [f"### {title}", "", table_row(columns), table_row("---" for _ in columns)]
     used = _size([*lines, "", _more(count), ""])
     shown_rows: list[str] = []
     for row in itertools.islice(rows, _MOST_ROWS):
         used += _size([row])
-        if used > room:
+        if used > space:
             break
         shown_rows.append(row)
     if not shown_rows:

@@ -54,11 +54,11 @@ def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int
     present = [section for section in sections if section.text]
     if limit is None:
         return _SEPARATOR.join([headline, *(section.text for section in present), footer])
-    room = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
+    space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
     needs = [escaped_size(section.text) for section in present]
     total = sum(section.weight for section in present)
-    sizes = [min(need, room * section.weight // total) for need, section in zip(needs, present, strict=True)]
-    spare = room - sum(sizes)
+    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
+    spare = space - sum(sizes)
     for index, need in enumerate(needs):
         extra = min(spare, need - sizes[index])
         sizes[index] += extra

@@ -66,8 +66,8 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     errors = [First(case, "! Error", "error", case.why) for case in cases if case.status == "error"]
     rest = [case for case in cases if case.status == "fail" and not case.is_broken]
     failed = [First(case, "✕ Failed", "fail", case.why) for case in sorted(rest, key=_drop)]
-    room = _MOST_FIRST - min(len(errors), 2)
-    shown = broken[:room]
+    space = _MOST_FIRST - min(len(errors), 2)
+    shown = broken[:space]
     shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 

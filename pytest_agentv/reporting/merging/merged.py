@@ -104,11 +104,10 @@ def find_missing(merged: Merged) -> Missing | None:
 
     Tests that evaluate do not count, because only their run shows how many results they have.
     """
-    words = [
-        (name, result) for name, (_, result) in merged.chosen.items() if not (name.eval_file or "").endswith(".py")
-    ]
+    chosen = ((name, result) for name, (_, result) in merged.chosen.items())
+    found = [(name, result) for name, result in chosen if not (name.eval_file or "").endswith(".py")]
     newest: CaseResult | None = None
-    for _, result in words:
+    for _, result in found:
         if result.shard is not None and (newest is None or _is_later(result, newest)):
             newest = result
     if newest is None or newest.shard is None:
@@ -116,12 +115,12 @@ def find_missing(merged: Merged) -> Missing | None:
     suite, count = newest.shard.suite, newest.shard.count
     own = [
         (name.node_id, result.shard)
-        for name, result in words
+        for name, result in found
         if result.shard is not None and result.shard.suite == suite
     ]
     total = max(figures.total for _, figures in own)
-    runs = {result.run_id for _, result in words if result.shard is not None and result.shard.suite == suite}
-    missing = max(0, total - len({name.node_id for name, result in words if _is_of_suite(result, suite, runs)}))
+    runs = {result.run_id for _, result in found if result.shard is not None and result.shard.suite == suite}
+    missing = max(0, total - len({name.node_id for name, result in found if _is_of_suite(result, suite, runs)}))
     return Missing(missing, total, tuple(_lacking(count, own)) if missing else ())
 
 

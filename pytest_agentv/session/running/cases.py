@@ -195,7 +195,7 @@ class Cases:
             )
             return Begun.of(future, 1, prepared, log)
         limit = self.paces.limit(prepared)
-        group, room = (_BATCHES, sys.maxsize) if members else (self._group(prepared), limit)
+        group, group_limit = (_BATCHES, sys.maxsize) if members else (self._group(prepared), limit)
         if prepared.repeat > 1:
             repeated = self._repeats.open(
                 job,
@@ -203,12 +203,14 @@ class Cases:
                 members,
                 reruns=reruns,
                 group=group,
-                limit=room,
+                limit=group_limit,
             )
             running = self._loop.submit(runs.run(job, prepared, log, ending, members=members, answers=repeated.result))
             return Begun.of(running, limit, prepared, log, ending, hurry=repeated.hurry)
         future = self._scheduler.submit(
-            lambda leave: runs.run(job, prepared, log, ending, members=members, leave=leave), group=group, limit=room
+            lambda leave: runs.run(job, prepared, log, ending, members=members, leave=leave),
+            group=group,
+            limit=group_limit,
         )
         return Begun.of(future, limit, prepared, log, ending)
 

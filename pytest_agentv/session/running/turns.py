@@ -66,9 +66,7 @@ class Turns:
         prepared = self._prepare(item, item)
         try:
             self._begin(item, prepared)
-        except (
-            pytest.fail.Exception
-        ) as error:  # only pytest-timeout raises this here: no code of the project runs in this thread
+        except pytest.fail.Exception as error:  # of pytest-timeout: no user code runs in this thread
             item.was_ended = True
             self._give_up(item, error, "cancelled", _reason(error))
             raise
@@ -166,8 +164,8 @@ class Turns:
             self._run_wider_targets(item)
             return
         reach = self._widest if self._session.failures.maximum else _REACH
-        room = AHEAD * self._widest - self._cases.unfinished
-        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
+        free = AHEAD * self._widest - self._cases.unfinished
+        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, free)):
             self._begin_ahead(following, item)
 
     def _run_wider_targets(self, item: EvalItem) -> None:

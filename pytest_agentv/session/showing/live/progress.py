@@ -73,8 +73,8 @@ class Progress:
             return
         self._drawn = time.monotonic()
         text = self.text(in_flight, self._drawn - self._started)
-        room = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
-        fits = len(text) + 2 <= room
+        width = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
+        fits = len(text) + 2 <= width
         behind, below = (f"  {text}", []) if fits else ("", textwrap.wrap(text, self._writer.fullwidth)[:_MOST_LINES])
         below += self._table()
         self._draw(f"{_SAVE}{behind}{_CLEAR}{_RESTORE}{self._below(below)}")
@@ -104,9 +104,8 @@ class Progress:
         if not lines or self._writer is None:
             return ""
         column = self._writer.width_of_current_line + 1
-        drawn = "".join(
-            f"\r\n{line}{_CLEAR}" for line in lines
-        )  # newlines may scroll the screen, so a saved position would be wrong
+        # Newlines may scroll the screen, so a saved cursor position would be wrong.
+        drawn = "".join(f"\r\n{line}{_CLEAR}" for line in lines)
         return f"{drawn}{_CLEAR_BELOW}\x1b[{len(lines)}A\x1b[{column}G"
 
     def _table(self) -> list[str]:
