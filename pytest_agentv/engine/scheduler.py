@@ -47,8 +47,8 @@ class _Job(Generic[T]):
 class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
-    Jobs of a group share a limit. Jobs start in the order of submission when their group has a free place. `start_now` starts
-    a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
+    Jobs of a group share a limit. Jobs start in the order of submission when their group has a free place. `start_now`
+    starts a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
 
     A job keeps its place until it has ended, unless it leaves the place earlier: writing a result, for example, needs
     none. At most a quarter of the places may be left at a time, so that unwritten results cannot pile up.
