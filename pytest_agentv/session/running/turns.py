@@ -59,10 +59,7 @@ class Turns:
         return result
 
     def _begin_now(self, item: EvalItem) -> Begun:
-        """Begin the case of the current item.
-
-        A time-out during this call has the same effect as a time-out while it runs.
-        """
+        """Begin the case of the current item. A time-out during this call has the same effect as one while it runs."""
         prepared = self._prepare(item, item)
         try:
             self._begin(item, prepared)
