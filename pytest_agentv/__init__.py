@@ -107,7 +107,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - all are texts
 
-TYPE_CHECKING = False  # type checkers take this name for true; `typing` would cost judge scripts milliseconds
+TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` would cost judge scripts milliseconds
 if TYPE_CHECKING:
     from pytest_agentv.errors import (
         AgentvError as AgentvError,

@@ -80,12 +80,12 @@ def pytest_collect_file(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect eval files that are links to nothing, too: pytest leaves them out without a word."""
+    """Collect eval files that are broken symlinks, too. pytest skips them silently."""
     report = yield
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along
-    links = _dangling(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
+    links = _broken_symlinks(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
     for path in links:
         if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
             with unchanged_imports():
@@ -98,7 +98,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectreport(report: Any) -> None:
-    """Give a broken file its short line where a worker collected it, too: xdist's workers send the text alone."""
+    """Give a broken file its short line also if a worker collected it. xdist's workers send only the text."""
     headline = getattr(report, "agentv_headline", None)
     if headline is not None and isinstance(report.longrepr, str):
         from pytest_agentv.session.outcomes import retold
@@ -106,12 +106,12 @@ def pytest_collectreport(report: Any) -> None:
         report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
 
 
-def _dangling(folder: Path) -> list[Path]:
-    """Return the links to nothing in a folder that have names like eval files."""
+def _broken_symlinks(folder: Path) -> list[Path]:
+    """Return the broken symlinks in a folder that are named like eval files."""
     try:
         with os.scandir(folder) as entries:
             links = [Path(entry.path) for entry in entries if entry.name.endswith(_SUFFIXES) and entry.is_symlink()]
-    except OSError:  # pytest tells of it
+    except OSError:  # pytest reports it
         return []
     return [link for link in links if not link.exists()]
 
@@ -126,7 +126,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let tests that evaluate be judged with the run, where no eval file was collected."""
+    """Prepare the verdict on the run for tests that evaluate, if no eval file was collected."""
     if config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
@@ -137,7 +137,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
-    """Say that there is nothing to judge: a run whose evaluations are gone must not look like one that is well."""
+    """Say that no evaluation was collected. Otherwise the run would look like a success."""
     options = ("agentv_baseline", "agentv_update_baseline")
     wants_verdict = any(map(config.getoption, options)) and not config.getoption("collectonly")
     has_evals = config.pluginmanager.has_plugin("agentv-session") or config.pluginmanager.has_plugin("dsession")
@@ -146,7 +146,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Have the run judged, where somebody wants it, when all items are done."""
+    """Judge the whole run after its last item, if its options ask for that."""
     done = yield
     section = session.config.pluginmanager.get_plugin("agentv-verdict")
     if section is not None and not session.config.getoption("collectonly"):
@@ -164,7 +164,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Let the run go on when a worker of pytest-xdist dies while it is started."""
+    """Keep the run going when a worker of pytest-xdist dies while it starts."""
     from pytest_agentv.session.workers.starts import tolerate_deaths
 
     tolerate_deaths(config)

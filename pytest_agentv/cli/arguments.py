@@ -12,7 +12,7 @@ USAGE_EXIT_CODE: Final = 2
 
 
 _MISSING: Final = "the following arguments are required: "
-"""How argparse begins to say so."""
+"""The beginning of argparse's error about missing arguments."""
 
 
 class UsageError(AgentvError):
@@ -31,7 +31,7 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UsageError(f"missing: {', '.join(map(self._in_words, names))}" if is_missing else message)
 
     def _in_words(self, name: str) -> str:
-        """Return the name of an argument with the first sentence of its help."""
+        """Return an argument's name with the first sentence of its help."""
         names = ((action, (action.dest, action.metavar, "/".join(action.option_strings))) for action in self._actions)
         text = next((action.help for action, known in names if name in known and action.help), None)
         if text is None:

@@ -17,14 +17,14 @@ def note(text: str) -> None:
     sys.stderr.write(f"{visible(text)}\n")
 
 
-def open_what_is_closed() -> None:
-    """Give the process standard streams if it was started without: the exit code of a command tells enough."""
+def open_closed_streams() -> None:
+    """Open standard streams that are closed, so that a command can still run and return its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - till the process ends
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the process ends
 
 
-def escape_what_cannot_be_shown() -> None:
+def escape_unencodable() -> None:
     """Make the standard streams escape characters that their encoding lacks instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -181,7 +181,7 @@ def _argument(option: RunOption) -> dict[str, Any]:
 
 
 class _Join(argparse.Action):
-    """Joins the values of a flag that is given more than once by commas."""
+    """Joins the values of a repeated flag by commas."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
         before = getattr(namespace, self.dest)

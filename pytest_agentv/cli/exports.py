@@ -1,4 +1,4 @@
-"""What `agentv report` and `agentv convert` share: runs that are over, in the formats of other programs."""
+"""Writes the results of finished runs in the formats of other programs, for `agentv report` and `agentv convert`."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

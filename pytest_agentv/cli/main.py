@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
-from pytest_agentv.cli.console import escape_what_cannot_be_shown, note, open_what_is_closed, say
+from pytest_agentv.cli.console import escape_unencodable, note, open_closed_streams, say
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import did_you_mean
 
@@ -27,11 +27,11 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
 
-_ROOMS: Final[Mapping[str, str]] = {
+_FOLDERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("agree", "compare", "plan"), "comparing."),
     "init": "starting.",
 }
-"""The rooms of the modules that are in one."""
+"""The folders of the modules that are not beside this one."""
 
 _INTERRUPTED: Final = 130
 _READER_GONE: Final = 1
@@ -39,8 +39,8 @@ _READER_GONE: Final = 1
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code. Print errors on one line, without a traceback."""
-    open_what_is_closed()
-    escape_what_cannot_be_shown()
+    open_closed_streams()
+    escape_unencodable()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         exit_code = _run(arguments)
@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         exit_code = exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:
         exit_code = _INTERRUPTED
-    except BrokenPipeError:  # for `agentv … | head`, as Python's documentation recommends
+    except BrokenPipeError:  # as in `agentv … | head`; Python's documentation recommends this
         _drop_output()
         exit_code = _READER_GONE
-    except OSError as error:  # a full disk below standard output
+    except OSError as error:  # for example a full disk
         _drop_output()
         note(f"agentv: the output cannot be written: {error.strerror or error}")
         exit_code = USAGE_EXIT_CODE
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Send what is still to be printed nowhere, so that Python's end does not fail with it."""
+    """Discard the buffered output. Python would fail to flush it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -82,7 +82,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _run_command(command: str, arguments: Sequence[str]) -> int:
-    module = importlib.import_module(f"pytest_agentv.cli.{_ROOMS.get(command, '')}{command}")
+    module = importlib.import_module(f"pytest_agentv.cli.{_FOLDERS.get(command, '')}{command}")
     try:
         exit_code: int = module.run(arguments)
     except UsageError as error:

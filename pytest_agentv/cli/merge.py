@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     _write_answers(parts, out)
     copy_kept(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
-    verdict_path(out).unlink(missing_ok=True)  # it is on results that the file no longer holds
+    verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
     for text in _missing_texts(missing):
         note(text)
@@ -94,7 +94,7 @@ def _read(path: Path) -> Part:
     if holds_baseline(path):
         raise FileError(path, "is a baseline, not a results file")
     part = read_part(path)
-    if not part.words and any(INCOMPLETE not in problem.message for problem in part.problems):
+    if not part.results and any(INCOMPLETE not in problem.message for problem in part.problems):
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
     return part
 
@@ -112,23 +112,23 @@ def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputForm
 
 
 def _write_answers(parts: Sequence[Part], out: Path) -> None:
-    """Put the single answers of cases together that have no verdict yet: a resumed run asks for none of them again."""
+    """Merge the single answers of cases without a verdict, so that a resumed run does not ask for them again."""
     sources = [answers_path(part.path) for part in parts if part.has_answers]
     if sources:
         write_pieces_atomically(answers_path(out), [_whole_lines(path) for path in sources])
     elif not any(part.path.absolute() == out.absolute() for part in parts):
         with suppress(OSError):
-            answers_path(out).unlink()  # of the file that is overwritten
+            answers_path(out).unlink()  # it belongs to the file that is overwritten
 
 
 def _whole_lines(path: Path) -> bytes:
-    """Return a file without the half line of a writer that was killed."""
+    """Return the content of a file without the half line that a killed writer left."""
     data = path.read_bytes()
     return data[: data.rfind(b"\n") + 1]
 
 
 def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
-    statuses = Counter(place.word.status for place in merged.chosen.values())
+    statuses = Counter(place.result.status for place in merged.chosen.values())
     words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
     words |= {"error": "could not be judged", "judged": "judged"}
     counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
@@ -141,13 +141,13 @@ def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
             yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
-        if not part.words and not part.problems:
+        if not part.results and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
 
 
 def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
-    """Yield which results have names that no result of ours has: they replace none of them."""
-    own = {name.eval_id for part in parts for name in part.words if name.eval_file is not None}
+    """Yield a note for each file with results of another program. Their names never match ours: they replace none."""
+    own = {name.eval_id for part in parts for name in part.results if name.eval_file is not None}
     for part in parts:
         if own and (ids := part.foreign_ids):
             names, they = (
@@ -169,8 +169,8 @@ def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
 def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     for name, other in list(merged.replaced.items())[:_SHOWN]:
         last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.word.line)} ({other.word.status})"
-        here = f"{locate(parts[last.part].path, last.word.line)} ({last.word.status})"
+        there = f"{locate(parts[other.part].path, other.result.line)} ({other.result.status})"
+        here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{count(len(merged.replaced) - _SHOWN, 'more case')} with several results"

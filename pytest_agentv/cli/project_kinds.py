@@ -32,7 +32,7 @@ class ProjectKinds:
         self._folders = sorted({path.parent for path in files})
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
-        """Return what gives the kinds of one hook for a folder. `named` ones always count as kinds."""
+        """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
         return lambda folder: LazyKinds(self, hook, built_in, named, folder)
 
     @cached_property
@@ -42,12 +42,12 @@ class ProjectKinds:
         return any(any(sign in _read(folder / "conftest.py") for sign in _SIGNS) for folder in folders)
 
     def find(self, hook: str, folder: Path) -> Mapping[str, Any]:
-        """Return the kinds of a hook: those of the conftest files above a folder win."""
+        """Return the kinds of a hook for a folder. The conftest files above the folder win."""
         return self._found.get((hook, folder)) or self._found.get((hook, None)) or {}
 
     @cached_property
     def _found(self) -> "Mapping[_Key, Mapping[str, Any]]":
-        import pytest  # noqa: PLC0415 - a fifth of a second
+        import pytest  # noqa: PLC0415 - takes a fifth of a second
 
         asker = _Asker(self._folders)
         said = io.StringIO()

@@ -1,4 +1,4 @@
-"""`agentv report`: tells others of a run that is over, as a page to look at or as text for a CI service."""
+"""`agentv report`: reports a finished run, as an HTML page or as text for a CI service."""
 
 from collections.abc import Sequence
 from pathlib import Path

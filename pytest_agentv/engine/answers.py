@@ -33,7 +33,7 @@ class Answered(Record):
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
     cost_source: str | None = None
-    """Who says what the answer cost; None: nobody does."""
+    """Where the cost comes from; None: it is unknown."""
     is_text_only: bool = False
     """Whether the target returned only a text, so that its tool calls are unknown."""
 

@@ -54,7 +54,7 @@ async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> Pr
     """Call a provider once. Raises `ProviderError` for every error, because a plugin's provider may raise any."""
     limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
     if getattr(provider, "keeps_limits", False):
-        limit = None  # the call waits for others first
+        limit = None  # the call may wait for others first
     attempt = attempt_here if getattr(provider, "needs_no_task", False) else attempt_async
     started = time.monotonic()
     try:
@@ -62,7 +62,7 @@ async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> Pr
             outcome = await attempt(lambda: provider.invoke(request))
     except TimeoutError:
         raise _timeout_error(request) from None
-    if limit is not None and time.monotonic() - started > limit:  # it blocked the loop and so the timeout
+    if limit is not None and time.monotonic() - started > limit:  # the call blocked the loop, and the timeout with it
         raise _timeout_error(request)
     error = outcome.error
     if error is None:

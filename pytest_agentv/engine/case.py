@@ -30,7 +30,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, requ
 from pytest_agentv.runtime.outcomes import attempt_here
 from pytest_agentv.runtime.user_errors import user_traceback
 
-if TYPE_CHECKING:  # for batches, and for targets that cost money
+if TYPE_CHECKING:  # imported at run time only for batches and for targets that cost money
     from pytest_agentv.engine.batching import BatchMember
     from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer
 
@@ -90,7 +90,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     if unjudged is None or answer is None:
         return await _finish(job, prepared, attempts, hooks)
     has_hooks = hooks.response is not None or hooks.decide is not None
-    if has_hooks or take_long(prepared.evaluators):  # so that a kill may come meanwhile
+    if has_hooks or take_long(prepared.evaluators):  # judging takes so long that the run may be killed meanwhile
         await unjudged.keep(answer, attempts.duration_ms)
     result = await _finish(job, prepared, attempts, hooks)
     if result.status == "error":
@@ -114,14 +114,14 @@ def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "U
     folders = prepared.target.unjudged
     if folders is None or prepared.answer is not None or job.identity.target_hash is None:
         return None
-    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - for targets that cost money
+    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
 
     pool = prepared.pool
     return UnjudgedAnswer(job.identity, request, folders, pool.masker, pool.waiting)
 
 
 async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
-    """Read, show and judge what came of the calls."""
+    """Read the outcome of the calls, show it to the hooks and judge it."""
     if attempts.response is not None and attempts.response.warnings:
         warnings = [masked(warning) for warning in attempts.response.warnings]
         prepared.pool.warn_of_answer(job.case.folder, prepared.target.name, warnings)

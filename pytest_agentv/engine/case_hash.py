@@ -1,4 +1,4 @@
-"""The hash of a case: a kept result is that of the same case only as long as it stays the same."""
+"""Hashes cases: a kept result is valid only as long as the hash of its case stays the same."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode
 
 
 class CaseHashes:
-    """Hashes cases; what is said above them once for each file."""
+    """Hashes cases. The header of each eval file is serialized only once."""
 
     def __init__(self) -> None:
         self._headers: dict[Path, str] = {}
@@ -42,19 +42,22 @@ class CaseHashes:
             self._headers[suite.path] = _to_json(_without_rules(suite.header))
         parts = (part for message in written.messages for part in message.parts if isinstance(part, FilePart))
         files = [(part.is_guideline, _content(part)) for part in parts]
-        files_said = _to_json(files) if files else _NONE
+        files_json = _to_json(files) if files else _NONE
         expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
-        said = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_said, expected]
-        said += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
+        hashed = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_json, expected]
+        hashed += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()
             changed = {key: after.get(key) for key in before | after if after.get(key) != before.get(key)}
-            said += map(_to_json, filter(None, [_without_rules(changed)]))
-        return hashlib.sha256(f"[{', '.join(said)}]".encode()).hexdigest()[:16]
+            hashed += map(_to_json, filter(None, [_without_rules(changed)]))
+        return hashlib.sha256(f"[{', '.join(hashed)}]".encode()).hexdigest()[:16]
 
 
 def _content(part: FilePart) -> str:
-    """Return what a file holds. Bytes that are no text are all read as the same character: they are hashed."""
+    """Return the content of a file. Returns a hash of its bytes if they are not all text.
+
+    Decoding replaces all invalid bytes by one character, so that different bytes could become the same text.
+    """
     if part.media is not None:
         return part.media.sha256
     if "\N{REPLACEMENT CHARACTER}" not in part.text:
@@ -66,7 +69,7 @@ def _content(part: FilePart) -> str:
 
 
 def _without_rules(value: Json) -> Json:
-    """Leave out the keys that a kept score can be compared with again, without a call."""
+    """Leave out the keys that only say how a score is judged: a kept score is judged by the new ones without a call."""
     if not isinstance(value, dict):
         return value
     rest = {key: item for key, item in value.items() if key not in _RULES}

@@ -9,7 +9,7 @@ from pytest_agentv.prompts.prompt import Prompt
 
 
 def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
-    """Write the prompt of a case. Raises `FileError`: nothing is paid for yet."""
+    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
     folder = job.options.dump_prompts
     if folder is None or job.answer:  # all answers have the same prompt
         return
@@ -45,7 +45,7 @@ def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Ans
                 answer=job.answer,
                 target=job.identity.target,
                 trace=last.trace if last else None,
-                trace_summary=None if last is None or last.trace is None else last.summary,  # else it is metrics alone
+                trace_summary=None if last is None or last.trace is None else last.summary,  # else only metrics
                 masker=pool.masker,
                 qualifier=job.dump_qualifier,
             )

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Leave: TypeAlias = Callable[[], None]
 """Gives the place of a running job to the next one. Called on the event loop, by the job."""
 _MOST_FINISHING: Final = 4
-"""Of so many places of a group, jobs that have not ended may have left one."""
+"""A group may have one job that left its place, but has not ended, for every so many places."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +47,8 @@ class _Job(Generic[T]):
 class Scheduler(Generic[T]):
     """An ordered queue of jobs, run on the event loop; used from any thread.
 
-    Jobs of a group share a limit. Jobs start in the order of submission when their group has room. `start_now` starts
-    a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
+    Jobs of a group share a limit. Jobs start in the order of submission when their group has a free place. `start_now`
+    starts a job at once. While `may_start` returns False, no other job starts; `start_waiting` calls it again.
 
     A job keeps its place until it has ended, unless it leaves the place earlier: writing a result, for example, needs
     none. At most a quarter of the places may be left at a time, so that unwritten results cannot pile up.
@@ -81,7 +81,7 @@ class Scheduler(Generic[T]):
         self.start_waiting()
         return job.future
 
-    def room(self, group: str, limit: int) -> int:
+    def free_places(self, group: str, limit: int) -> int:
         """Return how many jobs of a group would start at once: none while others of it wait."""
         with self._lock:
             if any(job.group == group for job in self._queue):
@@ -120,7 +120,7 @@ class Scheduler(Generic[T]):
         return future.set_running_or_notify_cancel() is False
 
     def start_waiting(self) -> None:
-        """Start waiting jobs while there is room."""
+        """Start waiting jobs while there are free places."""
         while (job := self._next_job()) is not None:
             self._start(job)
 

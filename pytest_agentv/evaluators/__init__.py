@@ -1,1 +1,1 @@
-"""What judges an answer, one file per kind, and the table of kinds."""
+"""Judges answers: one file per kind of evaluator, and the table of kinds."""

@@ -18,9 +18,9 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 
 EvaluationContext = Context
-"""The name that `Context` had at first."""
+"""The former name of `Context`."""
 EvaluatorServices = Services
-"""The name that `Services` had at first."""
+"""The former name of `Services`."""
 
 __all__ = [
     "Context",

@@ -1,6 +1,6 @@
-"""Counts what the models take that an evaluator asks: tokens and US dollars of judges are paid for as those of answers.
+"""Meters the models that an evaluator asks: tokens and US dollars of judges, which are paid for like those of answers.
 
-The count belongs to the evaluator that runs, not to the judge, which all evaluators of a case share.
+The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
 """
 
 import math
@@ -14,29 +14,29 @@ from pytest_agentv.providers.base import ProviderResponse
 
 
 class Meter:
-    """What the models took that one evaluator asked."""
+    """The calls, tokens and US dollars of the models that one evaluator asked."""
 
     def __init__(self) -> None:
         self._parts: list[JudgeMetrics] = []
 
     @property
     def total(self) -> JudgeMetrics | None:
-        """None: no model was asked."""
+        """The figures; None: no model was asked."""
         return added_judge_metrics(self._parts)
 
     def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
-        """Count calls that were made. Of several, only the last one says what it took."""
+        """Add calls. Only the last of them reports its figures."""
         usage = usage if usage is not None and _is_amount(usage.input) and _is_amount(usage.output) else None
         cost = cost_usd if _is_amount(cost_usd) else None
         self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
         self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))
 
     def take_over(self, parts: Iterable[JudgeMetrics]) -> None:
-        """Count what evaluators counted whose results are dropped."""
+        """Add the figures of evaluators whose results are dropped."""
         self._parts += parts
 
     def add_reply(self, response: ProviderResponse | None, calls: int = 1) -> None:
-        """Count a reply and the calls that it took; None: nobody replied, which may have been paid for."""
+        """Add a reply and its calls; None: there was no reply, but the calls may have been paid for."""
         if response is None:
             self.add(calls, None, None)
         elif response.cached:
@@ -50,7 +50,7 @@ _METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=Non
 
 @contextmanager
 def metering() -> Iterator[Meter]:
-    """Count what is asked meanwhile in this task, and in those that it starts, except what has a count of its own."""
+    """Meter all questions of this task and of tasks that it starts, except those with a meter of their own."""
     token = _METER.set(Meter())
     try:
         yield current_meter()
@@ -59,10 +59,10 @@ def metering() -> Iterator[Meter]:
 
 
 def current_meter() -> Meter:
-    """Return the count of the evaluator that runs; one that nobody reads where none is counted, as in a dry run."""
+    """Return the meter of the running evaluator. Without one, as in a dry run, return an unused meter."""
     return _METER.get() or Meter()
 
 
 def _is_amount(value: object) -> bool:
-    # Python targets and plugins can return values of any type.
+    # Python targets and plugins may return values of any type.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

@@ -1,4 +1,4 @@
-"""Kinds that a hook adds by a factory, the older form of `pytest_agentv_evaluators`."""
+"""Kinds that a hook adds as a factory, the older form of `pytest_agentv_evaluators`."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeAlias

@@ -26,7 +26,7 @@ ROUNDING: Final = 1e-9
 
 
 class _Took(NamedTuple):
-    """What a judgement took."""
+    """The duration and the figures of a judgement."""
 
     duration_ms: float | None = None
     judge_model: str | None = None
@@ -36,13 +36,13 @@ _NOTHING: Final = _Took()
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
-    """Evaluate an answer. A failure becomes a result with score 0 and `error`; only cancelling passes through.
+    """Evaluate an answer. A failure becomes a result with score 0 and `error`. Only a cancellation is raised.
 
     Source: agentv-formats 6.10.
     """
     if context.dry_run or not _may_ask_models(evaluator):
         return await _run(evaluator, context)
-    from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - for those that ask models
+    from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - only for evaluators that ask models
 
     with metering() as meter:
         result = await _run(evaluator, context)
@@ -58,7 +58,7 @@ def _may_ask_models(evaluator: AnyEvaluator) -> bool:
 
 async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     started = time.perf_counter()
-    # Users write evaluators: theirs may raise anything, and the others go on.
+    # Users' evaluators may raise anything. The other evaluators continue.
     attempt = attempt_here if evaluator.own_code is None else attempt_async
     outcome = await attempt(lambda: judge(evaluator, context))
     took = _Took(round((time.perf_counter() - started) * 1000, 3), _judge_model(evaluator, context))
@@ -98,7 +98,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 async def _narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
     if shared_key(evaluator, "path") is None:
         return context
-    from pytest_agentv.evaluators.judging.reply import off_loop  # noqa: PLC0415 - for those with a path
+    from pytest_agentv.evaluators.judging.reply import off_loop  # noqa: PLC0415 - only for evaluators with a path
 
     return await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
 
@@ -118,7 +118,7 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
 
 
 def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
-    """Build the record of a judgement. Raises `EvaluatorError` when an evaluator returned something else."""
+    """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
         raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
@@ -160,7 +160,7 @@ def _warnings(given: float, value: float) -> tuple[str, ...]:
 
 
 def json_fault(value: object) -> str | None:
-    """Return why a value cannot be recorded: it is nested too deeply, or is no JSON."""
+    """Return why a value cannot be recorded: it is nested too deeply, or not JSON."""
     waiting = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()

@@ -36,11 +36,11 @@ def _definitions(kind: type[object], key: str) -> Iterable[type[object]]:
 
 
 def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
-    """Return the context with the part of the answer that is judged, or the score of an answer that lacks it."""
+    """Return the context of the part to judge, or the score of an answer without that part."""
     path = shared_key(evaluator, "path")
     if path is None:
         return context
-    from pytest_agentv.evaluators.comparing.answer_data import locate_part  # noqa: PLC0415 - for those with a path
+    from pytest_agentv.evaluators.comparing.answer_data import locate_part  # noqa: PLC0415 - only for evaluators with a path
 
     part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
     if part is ABSENT:
@@ -49,15 +49,15 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 
 
 def text_of_part(part: Json) -> str:
-    """Return a text as it is, and other data as JSON."""
+    """Return a text unchanged, and other data as JSON."""
     return part if isinstance(part, str) else compact_json(part)
 
 
 def negated(score: Score) -> Score:
-    """Negate a judgement. A failed judgement stays as it is: it says nothing about the answer.
+    """Negate a judgement. An error stays unchanged, because it says nothing about the answer.
 
-    So does a value that is no number, which is an error, and must not become a pass. A check that was not made scores 0
-    either way. Raises `EvaluatorError` for a score that rests on something unknown, which would pass in the same way.
+    A value that is not a number also stays: it is an error, and must not become a pass. A check that was not made
+    scores 0 either way. Raises `EvaluatorError` for a score that rests on unknown facts, which would become a pass too.
     """
     if score.error is not None or not is_score(score.value):
         return score
@@ -71,7 +71,7 @@ def negated(score: Score) -> Score:
             value=0.0, hits=(), misses=misses, verdict=None, reasoning=_NOT_NEGATED, unmet_required=None
         )
     return score.replace(
-        value=1 - score.value,  # not clamped: one outside 0 to 1 has a warning
+        value=1 - score.value,  # not clamped, because a score outside of 0 to 1 causes a warning
         hits=tuple(score.misses),
         misses=tuple(score.hits),
         verdict=None,

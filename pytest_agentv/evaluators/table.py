@@ -1,4 +1,4 @@
-"""The kinds of evaluators: the word after `type:` in an eval file, and where its class is."""
+"""The kinds of evaluators: the names for `type:` in an eval file, and the modules of their classes."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ _ROOM: Final = "pytest_agentv.evaluators.kinds"
 
 
 def _from_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.evaluators.own import factory_class  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.own import factory_class  # noqa: PLC0415 - imports pydantic
 
     return factory_class(word, factory)
 

@@ -1,1 +1,1 @@
-"""Runs cases in other processes: a job goes there, and a result comes back. Nothing here knows pytest."""
+"""Runs cases in other processes: sends jobs, and receives results. Does not depend on pytest."""

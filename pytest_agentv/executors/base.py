@@ -1,4 +1,4 @@
-"""What travels between the process that owns the run and those that run its cases."""
+"""The messages between the process of the run and its workers."""
 
 import json
 import sys
@@ -18,16 +18,16 @@ from pytest_agentv.models.records import record
 
 
 class WorkerLost(AgentvError):
-    """A worker ended, or its executor broke, before it gave the result of a job."""
+    """A worker ended, or its executor broke, before it replied to a job."""
 
 
 class ExecutorLost(WorkerLost):
-    """No worker can be reached any more, so the run has to end."""
+    """No worker can be reached any more, so the run must end."""
 
 
 @record
 class Setup(Record):
-    """What a worker has to know of a run. It holds no secret but `passed`: a worker has its own environment and `.env`.
+    """The facts that a worker needs about a run. Its only secret is `passed`: a worker has its own `.env`.
 
     All paths are those of the process of the run.
     """
@@ -42,13 +42,13 @@ class Setup(Record):
     import_path: tuple[str, ...] = ()
     """The folders that the process of the run imports modules from."""
     log_levels: dict[str, int] = field(default_factory=dict)
-    """The levels of loggers by name; the root logger has an empty name."""
+    """The levels of loggers by name. The root logger has an empty name."""
     roots: Roots = NO_ROOTS
     """The folders that paths in jobs are relative to."""
     ships: bool = False
-    """Whether workers get the files of the cases; False: they find them in the same folders, or in their own."""
+    """Whether workers get the files of the cases; False: they have them, in the same folders or elsewhere."""
     process: str = ""
-    """The process of the run, as `process_name` tells it: the files are there."""
+    """The process of the run, by `process_name`. It has the files."""
     is_here: bool = True
     """Whether the worker has the interpreter and the packages of the run."""
     python: str = sys.executable
@@ -58,39 +58,45 @@ class Setup(Record):
     unjudged: UnjudgedFolders | None = None
     """Where answers are kept until they are judged."""
     results: Path | None = None
-    """The results file: where it is, and the folder of kept results is not, the run is over."""
+    """The results file. If it exists and the folder of kept results does not, the run is over."""
     own_providers: tuple[str, ...] = ()
-    """The kinds of targets that the project adds. Workers know their words only: what needs them runs with the run."""
+    """The names of the project's kinds of targets.
+
+    Workers know only the names: cases that need these kinds stay at home.
+    """
     passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of `--agentv-pass-env`, which are secrets."""
 
     def is_seen(self) -> bool:
-        """Whether this machine sees the folder of the run's results. On another machine nobody looks for a kept one."""
+        """Whether this machine sees the folder of the run's results.
+
+        On another machine, nobody looks for a kept result.
+        """
         return self.kept_folder.is_dir() or (self.results is not None and self.results.exists())
 
 
 @record
 class Reply(Record):
-    """What a worker says of a job: its secrets are masked."""
+    """The reply of a worker to a job, with secrets masked."""
 
     result: JsonObject | None = None
     """The keys of the result; None: the job was cancelled or refused."""
     refused: str | None = None
-    """Why the job did not start, so that the process of the run has to run it."""
+    """Why the job did not start, so that the process of the run must run it."""
     missing: tuple[str, ...] = ()
-    """The digests of bundles that the worker lacks. The job did not start."""
+    """The digests of bundles that the worker lacks, so that the job did not start."""
     worker: str = ""
-    """Which worker says so."""
+    """The name of the worker."""
     fault: str | None = None
-    """Why no worker of this sort can start the job."""
+    """Why no such worker can start the job."""
     log: tuple[str, ...] = ()
     """The lines that the case logged."""
     warnings: tuple[JsonObject, ...] = ()
-    """The keys of `Problem`s that were found."""
+    """The keys of `Problem`s that the worker found."""
     stop_reason: str | None = None
-    """Why the whole run is to end: a target is not well."""
+    """Why the whole run must end: a target is unhealthy."""
     files: tuple[SentFile, ...] = ()
-    """What cases have written for the run where its folders are not seen."""
+    """The files that cases have written for the run, if the worker does not see its folders."""
 
     def to_bytes(self) -> bytes:
         return json.dumps(self.to_plain(), ensure_ascii=True).encode()
@@ -108,21 +114,21 @@ class CaseExecutor(Protocol):
 
     @property
     def name(self) -> str:
-        """How the terminal calls it."""
+        """The name on the terminal."""
 
     @property
     def processes(self) -> int:
-        """How many processes run cases: as many at once unless the run or a target says so, and 50 each at most."""
+        """How many processes run cases. By default, each runs one case at a time, and at most 50."""
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
-        """Hand a packed `Parcel` to a worker. A cancelled call returns when the job has ended.
+        """Send a packed `Parcel` to a worker. A cancelled call returns when the job has ended.
 
-        What comes under a ticket that was there before goes to the same worker, where the executor can choose: the
-        files that it lacks, and then the job again. Raises `WorkerLost` or `JobRefused`.
+        If the executor can choose, all messages under one ticket go to the same worker: the job, missing files, and the
+        job again. Raises `WorkerLost` or `JobRefused`.
         """
 
     def written(self, ticket: str) -> None:
-        """Learn that the results file has a result. A worker that keeps it on another machine then forgets it."""
+        """Note that the results file holds a result. A worker that keeps it on another machine then drops it."""
 
     async def close(self) -> None:
-        """End all jobs and the processes that they started."""
+        """End all jobs and their processes."""

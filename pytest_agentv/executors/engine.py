@@ -1,4 +1,4 @@
-"""The engine of a worker process: an event loop, targets of its own, and the jobs that run."""
+"""The engine of a worker process: an event loop, targets of its own, and running jobs."""
 
 import asyncio
 import logging
@@ -32,14 +32,14 @@ from pytest_agentv.runtime.threads import run_in_thread
 _LOGGER: Final = logging.getLogger(__name__)
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _LINES: Final[ContextVar[list[str] | None]] = ContextVar("agentv_job_lines", default=None)
-"""What the job logged that the running task belongs to."""
+"""The log lines of the job that the running task belongs to."""
 
 
 class WorkerEngine:
-    """Runs jobs of one run, side by side. Any thread may call it."""
+    """Runs jobs of one run concurrently. Any thread may call it."""
 
     def __init__(self, setup: Setup, probes: Probes | None = None) -> None:
-        """`probes` shares health checks with workers that share no folder with this one."""
+        """Prepare an engine. `probes` shares health checks with workers without a common folder."""
         self._setup = setup
         self._probes = probes
         self._masker = Masker(setup.passed.values())
@@ -61,7 +61,7 @@ class WorkerEngine:
     def start(self, ticket: str, parcel: bytes) -> "Future[bytes]":
         """Start the job of a packed `Parcel`. Its future has the bytes of a `Reply`, and never an error.
 
-        If the worker lacks files of the job, the reply says so at once.
+        If the worker lacks files of the job, it replies at once.
         """
         if self._is_closed:
             late: Future[bytes] = Future()
@@ -73,11 +73,11 @@ class WorkerEngine:
         return future
 
     def cancel(self, ticket: str) -> None:
-        """Have a job end, with the processes that it started; then it replies."""
+        """Cancel a job with its processes. Then it replies."""
         self._loop.call(lambda: self._cancel(ticket))
 
     def close(self) -> None:
-        """Cancel all jobs, wait for the end of what they started, and close the targets."""
+        """Cancel all jobs, wait for the end of their processes, and close the targets."""
         self._is_closed = True
         if self._loop.is_running:
             self._loop.cancel_all()
@@ -99,7 +99,7 @@ class WorkerEngine:
         for task in tasks:
             if not task.cancelling():
                 task.cancel()
-        if not tasks and ticket in self._running:  # its task is there, but has not taken its name yet
+        if not tasks and ticket in self._running:  # the task exists, but does not have its name yet
             self._cancelled.add(ticket)
 
     async def _reply(self, ticket: str, data: bytes) -> bytes:
@@ -126,7 +126,7 @@ class WorkerEngine:
         ).to_bytes()
 
     async def _begin(self, ticket: str, data: bytes) -> tuple[CaseJob, Here] | Reply:
-        """Return the job of a parcel and what the run has here, or the reply to a job that does not start."""
+        """Return the job of a parcel with the local environment of its run, or a reply if the job does not start."""
         if ticket in self._cancelled:
             return Reply()
         try:
@@ -145,14 +145,14 @@ class WorkerEngine:
             fault = f"this worker cannot keep the files of the run: {error}"
         except asyncio.CancelledError:
             return Reply()
-        except Exception as error:  # noqa: BLE001 - the run waits for a reply, whatever breaks here
+        except Exception as error:  # noqa: BLE001 - the run waits for a reply, whatever fails here
             fault = f"this worker cannot start the case: {_told(error)}"
         return Reply(fault=self._masker.mask(fault))
 
     async def _run(self, ticket: str, job: CaseJob, here: Here) -> tuple[JsonObject, tuple[SentFile, ...]]:
-        """Run a case; return its record, and the files that it wrote. Raises only for a cancellation.
+        """Run a case. Return its record and its files. Raises only for a cancellation.
 
-        The run waits for a reply, whatever breaks here. What was answered must not be asked, and paid for, again.
+        All other failures become replies, because the run waits for one. A paid answer must not be asked for again.
         """
         try:
             result = await self._result(job, here)
@@ -160,12 +160,12 @@ class WorkerEngine:
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)
             here.pool.waiting.settle(result, job.answer)
-        except Exception as error:  # noqa: BLE001 - as the docstring says
+        except Exception as error:  # noqa: BLE001 - see the docstring
             result = _broken(job, f"the worker broke after the answer: {_told(error)}")
             return here.plain_home(recordable(result.to_plain(), self._masker)), ()
         try:
             return record, await here.take_files(result)
-        except Exception as error:  # noqa: BLE001 - as the docstring says
+        except Exception as error:  # noqa: BLE001 - see the docstring
             _LOGGER.warning("the files of the case are lost: %s", _told(error))
             return record, ()
 
@@ -175,7 +175,7 @@ class WorkerEngine:
         return await run_in_thread(lambda: self._site.take(parcel), "agentv-unpack")
 
     def _settle(self) -> Here:
-        """Return what the run has here, made for the first job: only then is it known where its files lie."""
+        """Return the local environment of the run. The first job creates it, because only jobs bring files."""
         if self._here is None:
             self._here = Here(self._setup, self._site.roots, self._masker, self._probes)
         return self._here
@@ -183,7 +183,7 @@ class WorkerEngine:
     async def _result(self, job: CaseJob, here: Here) -> EvalResult:
         try:
             return await run_case(job, here.pool)
-        except Exception as error:  # noqa: BLE001 - whatever breaks is a result, as in the process of the run
+        except Exception as error:  # noqa: BLE001 - any failure is a result, as in the process of the run
             return _broken(job, _told(error))
 
     async def _keep(self, ticket: str, job: CaseJob, record: JsonObject) -> None:
@@ -192,7 +192,7 @@ class WorkerEngine:
         answer = job.answer if job.answer or job.repeat > 1 else None
         try:
             await run_in_thread(lambda: self._kept.keep(KeptResult(ticket, record, answer)), "agentv-keep")
-        except Exception as error:  # noqa: BLE001 - a process without room for a thread can still send the result
+        except Exception as error:  # noqa: BLE001 - a process that cannot start a thread can still send the result
             _LOGGER.warning("a result is not kept until the run has it: %s", _told(error))
 
     def _warnings(self, here: Here) -> tuple[JsonObject, ...]:
@@ -205,7 +205,7 @@ class WorkerEngine:
 
 
 def _broken(job: CaseJob, message: str) -> EvalResult:
-    identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+    identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
     return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
 
 

@@ -1,4 +1,4 @@
-"""Messages between a run and its worker processes: a length, a word, a ticket and bytes."""
+"""The format of messages between a run and its worker processes: a length, a word, a ticket and bytes."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 
 _HEAD: Final = struct.Struct(">IQ")
-"""The length of the header, and that of the body, in bytes."""
+"""The length of the header and the length of the body, in bytes."""
 
 
 @record
@@ -28,7 +28,7 @@ class Frame(Record):
 
 
 class FrameReader:
-    """Puts frames together from chunks that end anywhere."""
+    """Joins chunks of any size to frames."""
 
     def __init__(self, take: Callable[[Frame], None]) -> None:
         self._take = take

@@ -1,4 +1,4 @@
-"""Any `concurrent.futures.Executor`: that of a hook, which may reach a cluster. Its workers see the run's files."""
+"""Runs jobs on any `concurrent.futures.Executor` of a hook, perhaps on a cluster. Its workers see the run's files."""
 
 import asyncio
 import concurrent.futures
@@ -23,7 +23,7 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Futures:
-    """Hands jobs to an executor. One that breaks is replaced by another, if there is one."""
+    """Sends jobs to an executor. A broken executor is replaced by another one, if there is one."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Futures:
         executor = self._executor
         try:
             future = executor.submit(run_job, self._setup, ticket, parcel)
-        except RuntimeError as error:  # it is broken or was shut down, and has not taken the job
+        except RuntimeError as error:  # it is broken or was shut down, so it has not taken the job
             executor = self._executor = self._replacement(executor, error)
             future = executor.submit(run_job, self._setup, ticket, parcel)
         try:
@@ -55,7 +55,7 @@ class Futures:
         return reply
 
     def written(self, ticket: str) -> None:
-        """Do nothing: the run itself deletes what these workers keep."""
+        """Do nothing: the run itself deletes the results that these workers keep."""
 
     async def close(self) -> None:
         self._leash.release()
@@ -87,9 +87,9 @@ class Futures:
         return future.result()
 
     def _replacement(self, broken: concurrent.futures.Executor, error: RuntimeError) -> concurrent.futures.Executor:
-        """Return what takes the place of a broken executor. Raises `JobRefused`."""
+        """Return the replacement for a broken executor. Raises `JobRefused`."""
         if self._executor is not broken:
-            return self._executor  # another job has had it replaced
+            return self._executor  # another job has replaced it
         found = self._replace()
         if found is None or id(found) in self._broken or found is broken:
             raise WorkerLost(f"the executor takes no more cases: {error}") from error
@@ -103,13 +103,13 @@ def _settle(done: "asyncio.Future[None]") -> None:
 
 
 def is_private(executor: concurrent.futures.Executor) -> bool:
-    """Whether nobody can read what goes to the workers: they are on this machine, or the executor says so."""
+    """Whether the connection to the workers is private: they are on this machine, or the executor says so."""
     known = (concurrent.futures.ProcessPoolExecutor, concurrent.futures.ThreadPoolExecutor)
     return isinstance(executor, known) or getattr(executor, "agentv_is_private", False) is True
 
 
 def run_job(setup: bytes, ticket: str, parcel: bytes) -> bytes:
-    """Run a job in a worker, and return the bytes of a `Reply`. Blocks until the job has ended."""
+    """Run a job in a worker. Return the bytes of a `Reply`. Blocks until the job has ended."""
     try:
         engine = _ENGINES.get(setup)
     except JobRefused as error:
@@ -118,7 +118,7 @@ def run_job(setup: bytes, ticket: str, parcel: bytes) -> bytes:
 
 
 class _LeashedEngine:
-    """The engine of a run in a worker that others started, with a thread that looks at the leash."""
+    """The engine of a run in a foreign worker, with a thread that watches the leash."""
 
     def __init__(self, setup: Setup) -> None:
         is_seen = setup.is_seen()
@@ -151,7 +151,7 @@ class _LeashedEngine:
         self._end_orphan()
 
     def _end_orphan(self) -> None:
-        """End this process if it belongs to a pool of a run that was killed: it would wait for jobs for ever."""
+        """End this process if it belongs to the pool of a killed run. Otherwise it would wait for jobs for ever."""
         parent = multiprocessing.parent_process()
         until = time.monotonic() + _ORPHAN_SECONDS
         while parent is not None and time.monotonic() < until:
@@ -161,7 +161,7 @@ class _LeashedEngine:
 
 
 class _Engines:
-    """The engines of this process, one for each run."""
+    """The engines of this process, one per run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What a run has in a worker process: its folders, its variables and its targets."""
+"""The local environment of a run in a worker process: its folders, variables and targets."""
 
 import asyncio
 import os
@@ -26,19 +26,19 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 
 def is_elsewhere(setup: Setup) -> bool:
-    """Whether this process gets files of the run. An executor of threads runs jobs in the process that has them."""
+    """Whether this process gets files of the run. Threads of an executor run jobs in the process with the files."""
     return setup.ships and setup.process != process_name()
 
 
-def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - a factory's
+def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
     raise ProviderError(f"kind {target.kind!r} is one of the project's, which workers do not have", "config")
 
 
 class Here:
-    """Where a run's files lie in this process, and its targets. `leave` undoes what it changes of the process."""
+    """The files of a run in this process, and its targets. `leave` undoes its changes to the process."""
 
     def __init__(self, setup: Setup, roots: Roots, masker: Masker, probes: Probes | None = None) -> None:
-        """`probes` shares health checks with workers that share no folder with this one."""
+        """Prepare the environment. `probes` shares health checks with workers without a common folder."""
         options, repo_root, cwd, import_path = _moved(setup, roots)
         self.roots = roots
         homes = dict(setup.roots.folders)
@@ -68,29 +68,29 @@ class Here:
         self.pool = TargetPool(options, places, masker, lambda _: own, together)
 
     def text_home(self, text: str) -> str:
-        """Return a text with the paths that the process of the run would have written."""
+        """Return a text with the paths of the process of the run."""
         return self._translation.text(text)
 
     def lines_home(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """The same for lines."""
+        """Return lines with the paths of the process of the run."""
         return tuple(map(self._translation.text, lines))
 
     def plain_home(self, value: Mapping[str, object]) -> dict[str, object]:
-        """The same for plain data."""
+        """Return plain data with the paths of the process of the run."""
         plain: dict[str, object] = self._translation.plain(value)
         return plain
 
     def collect_files(self) -> None:
-        """Collect the files that the current task writes, unless the run sees them itself."""
+        """Collect the files that the current task writes, unless the run sees them."""
         if self._outgoing is not None:
             listen_to_writing(self._outgoing.note)
 
     async def take_files(self, result: EvalResult) -> tuple[SentFile, ...]:
-        """Return the files that cases have written since the last call; none where the run sees them itself."""
+        """Return the files that cases have written since the last call; empty if the run sees them."""
         outgoing = self._outgoing
         if outgoing is None:
             return ()
-        log = () if result.log_file is None else (Path(result.log_file),)  # it may be in a folder of its own
+        log = () if result.log_file is None else (Path(result.log_file),)  # a target may write into a folder of its own
         paths = dict.fromkeys((*log, *outgoing.take()))
         if not paths:
             return ()
@@ -103,27 +103,27 @@ class Here:
         return tuple(file.replace(text=self.text_home(file.text)) for file in files)
 
     def leave(self) -> None:
-        """Go back to the folder in which the process was, and forget where the run's modules are."""
+        """Return to the previous working directory, and remove the folders of the run's modules."""
         if self._left is not None:
             os.chdir(self._left)
             sys.path[:] = [folder for folder in sys.path if folder not in self._shown]
 
 
 def _moved(setup: Setup, roots: Roots) -> tuple[RunOptions, Path, Path, tuple[str, ...]]:
-    """Return what a setup says of folders, with the paths of this place."""
+    """Return a setup with the folders of this machine."""
     said = setup.options, setup.repo_root, setup.cwd, setup.import_path
     moved: tuple[RunOptions, Path, Path, tuple[str, ...]] = said
     return moved if roots == setup.roots else unpack(pack(said, setup.roots), roots)
 
 
 def _shared_folder(setup: Setup, roots: Roots) -> Path:
-    """Return the folder that the processes of the run share; on another machine, one of the same name."""
+    """Return the folder that the processes of the run share. On another machine, it has the same name."""
     shared = setup.shared_folder
     return shared if shared.is_dir() else Path(roots.folders[0][1]).parent / shared.name
 
 
 class PassedVariables:
-    """Shows the variables that came from the run to this process, until `hide`."""
+    """Sets the variables from the run in this process, until `hide`."""
 
     def __init__(self, setup: Setup) -> None:
         shown = {} if setup.process == process_name() else setup.passed

@@ -1,4 +1,4 @@
-"""Results that a worker has and the run may not have: kept in files until the run has written them."""
+"""Keeps results of workers in files until the run has written them."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SUFFIX: Final = ".json"
 
 @record
 class KeptResult(Record):
-    """A result that was kept."""
+    """A kept result."""
 
     ticket: str
     result: JsonObject
@@ -25,7 +25,7 @@ class KeptResult(Record):
 
 
 class KeptResults:
-    """A folder with a file for each result. A run that was killed leaves it to the run that goes on."""
+    """A folder with a file for each result. A killed run leaves it for a resumed run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,22 +36,22 @@ class KeptResults:
         write_atomically(self._path(kept.ticket), json.dumps(data, ensure_ascii=True))
 
     def find(self, ticket: str) -> KeptResult | None:
-        """Return the result of a job; None: none is kept."""
+        """Return the result of a job; None if it is not kept."""
         return self._read(self._path(ticket))
 
     def drop(self, ticket: str) -> None:
-        """Forget a result: the run has written it."""
+        """Delete a result, because the run has written it."""
         with suppress(OSError):
             self._path(ticket).unlink()
 
     def all(self) -> Iterator[KeptResult]:
-        """Yield what is kept, in the order in which it was."""
+        """Yield the kept results, oldest first."""
         with suppress(OSError):
             paths = sorted(self._folder.glob(f"*{_SUFFIX}"), key=lambda path: (path.stat().st_mtime_ns, path.name))
             yield from filter(None, map(self._read, paths))
 
     def close(self) -> None:
-        """Remove the folder unless it holds results, when nobody writes there any more."""
+        """Remove the folder when nobody writes there any more, unless it holds results."""
         with suppress(OSError):
             for path in self._folder.glob(".*.tmp"):  # of a worker that was killed while it wrote
                 path.unlink()

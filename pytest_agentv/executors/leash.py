@@ -1,7 +1,7 @@
-"""How workers that the run did not start learn that it has ended, or that a job of theirs is to end.
+"""Tells foreign workers that the run has ended, or that one of their jobs must end.
 
-The process of the run locks a file in a folder that all of them see. The operating system frees the lock when the
-process dies. A lock of this sort belongs to one process: children that it forks do not hold it.
+The process of the run locks a file in a folder that all workers see. The operating system releases the lock when the
+process dies. Such a lock belongs to one process: forked children do not hold it.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ _STOP: Final = ".stop"
 
 
 class Leash:
-    """The end that the process of the run holds."""
+    """The end of the leash in the process of the run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,17 +27,17 @@ class Leash:
         self._file.flush()
 
     def stop(self, ticket: str) -> None:
-        """Have one job end."""
+        """Tell a job to end."""
         with suppress(OSError):
             (self._folder / f"{ticket}{_STOP}").touch()
 
     def forget(self, ticket: str) -> None:
-        """Take back what `stop` said: the job has ended."""
+        """Withdraw `stop`, because the job has ended."""
         with suppress(OSError):
             (self._folder / f"{ticket}{_STOP}").unlink()
 
     def release(self) -> None:
-        """Have all jobs end, and every worker close what it opened."""
+        """Tell all jobs to end, and all workers to close their resources."""
         if self._file is not None:
             with suppress(OSError):
                 (self._folder / _NAME).unlink()
@@ -46,7 +46,7 @@ class Leash:
 
 
 def clear_leash(folder: Path) -> None:
-    """Remove what a run that was killed has left of its leash; that of a run that goes on stays."""
+    """Remove the leash of a killed run. The leash of a running run stays."""
     if (folder / _NAME).exists() and LeashEnd(folder).is_cut():
         for path in (folder / _NAME, *folder.glob(f"*{_STOP}")):
             with suppress(OSError):
@@ -54,7 +54,7 @@ def clear_leash(folder: Path) -> None:
 
 
 class LeashEnd:
-    """The end that a worker looks at."""
+    """The end of the leash that a worker watches."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,9 +67,9 @@ class LeashEnd:
             holder = path.read_text("utf-8")
             self._holder = self._holder or holder
             if holder != self._holder:
-                return True  # another run goes on with the results of this one
+                return True  # another run has resumed the results of this one
             if holder == process_name():
-                return False  # its own process holds it; to close the file again would release the lock
+                return False  # our own process holds the lock, and closing the file again would release it
             with path.open("a", encoding="utf-8") as file:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -79,10 +79,10 @@ class LeashEnd:
         return True
 
     def is_stopped(self, ticket: str) -> bool:
-        """Whether a job is to end."""
+        """Whether a job must end."""
         return (self._folder / f"{ticket}{_STOP}").exists()
 
 
 def process_name() -> str:
-    """Return a name of this process that no other has at the same time."""
+    """Return a unique name of this process."""
     return f"{socket.gethostname()} {os.getpid()}"

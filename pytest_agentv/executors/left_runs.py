@@ -1,4 +1,4 @@
-"""Which clusters may keep results of a run: noted beside its results file before the first job."""
+"""Records which clusters may keep results of a run, beside its results file and before the first job."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -15,14 +15,14 @@ _NAME: Final = "clusters"
 
 @record
 class LeftRun(Record):
-    """A run on a cluster whose workers may keep results of it."""
+    """A run on a cluster whose workers may keep results."""
 
     address: str
     run: str
 
 
 class LeftRuns:
-    """The runs of a results file that did not end as they should: a file beside what else is kept of them."""
+    """The runs of a results file that did not end normally, in a file beside other kept data."""
 
     def __init__(self, kept_folder: Path) -> None:
         self._path = kept_folder / _NAME
@@ -39,11 +39,11 @@ class LeftRuns:
         return list(_parsed(lines))
 
     def add(self, left: LeftRun) -> None:
-        """Note a run before its first job. Raises `FileError`."""
+        """Add a run before its first job. Raises `FileError`."""
         self._write([*self.all(), left])
 
     def remove(self, runs: Collection[str]) -> None:
-        """Forget runs of which no worker keeps anything."""
+        """Remove runs without kept results."""
         with suppress(OSError):
             self._write([left for left in self.all() if left.run not in runs])
 
@@ -61,5 +61,5 @@ def _parsed(lines: list[str]) -> Iterator[LeftRun]:
 
 
 def missing_text(address: str, error: ModuleNotFoundError) -> str:
-    """Return what to install for a cluster."""
+    """Return the packages to install for a cluster."""
     return f"{address} needs a package that is not installed ({error.name}): pip install 'pytest-agentv[dask]'"

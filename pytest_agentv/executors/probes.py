@@ -1,4 +1,4 @@
-"""Health checks of workers that share no folder: the process of the run says which of them checks a target."""
+"""Shares health checks among workers without a common folder. The process of the run decides who checks a target."""
 
 import asyncio
 import json
@@ -10,13 +10,13 @@ from pytest_agentv.engine.targets.checks import finding, raise_finding
 from pytest_agentv.executors.frames import Frame
 
 PROBE: Final = "probe"
-"""Asks whether a target is to be checked; the reply has what was found, or null: check it."""
+"""Asks whether to check a target. The reply is the finding, or null to check it."""
 PROBED: Final = "probed"
-"""Has what a worker found; null: its check did not end."""
+"""Carries the finding of a worker; null: its check did not end."""
 
 
 class Probes:
-    """The worker's side. Used on its event loop, but for `answer`."""
+    """The worker's side. Used on its event loop, except for `answer`."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
         self._send = send
@@ -24,7 +24,10 @@ class Probes:
         self._asked: dict[str, asyncio.Future[Any]] = {}
 
     async def together(self, key: str, check: Callable[[], Awaitable[None]], homeward: Callable[[str], str]) -> None:
-        """Check unless another worker has done so; raise what was found. `homeward` makes paths those of the run."""
+        """Check, unless another worker has done so.
+
+        Raise its finding. `homeward` converts paths to those of the run.
+        """
         key = homeward(key)
         self._loop = asyncio.get_running_loop()
         answered = self._asked[key] = self._loop.create_future()
@@ -38,9 +41,9 @@ class Probes:
         raise_finding(found)
 
     def answer(self, frame: Frame) -> None:
-        """Take what the process of the run says. Any thread may call it."""
+        """Take a reply of the process of the run. Any thread may call it."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the worker is at its end
+            with suppress(RuntimeError):  # the worker is ending
                 self._loop.call_soon_threadsafe(self._answer, frame.ticket, json.loads(frame.body))
 
     def _answer(self, key: str, found: Any) -> None:

@@ -21,16 +21,16 @@ _PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
 _PROGRAM: Final = "import sys; sys.path.append(sys.argv[2]); from pytest_agentv.executors.worker import main; main()"
 _GRACE_SECONDS: Final = END_SECONDS + 1
 _SHOWN: Final = 500
-"""Characters of what a lost worker printed last."""
+"""The most characters of the last output of a lost worker."""
 
 
 class Processes:
-    """Hands each job to the worker that has the fewest. A worker that is lost is replaced when a job needs it."""
+    """Sends each job to the worker with the fewest jobs. A lost worker is replaced when a job needs one."""
 
     def __init__(self, count: int, setup: Setup, environment: Mapping[str, str], cwd: Path | None = None) -> None:
-        """Start none yet. `cwd` is where they start; None: where the run was started."""
+        """Prepare the workers. `cwd` is their working directory; None: that of the run."""
         self.on_probe: OnProbe | None = None
-        """Takes what workers say of health checks."""
+        """Handles messages of workers about health checks."""
         self.name = f"processes:{count}"
         self.processes = count
         self._setup = pack(setup)
@@ -39,7 +39,7 @@ class Processes:
         self._workers: list[WorkerProcess] = []
         self._past: list[WorkerProcess] = []
         self._had: dict[str, WorkerProcess] = {}
-        """The worker that had a ticket last."""
+        """The last worker of each ticket."""
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         reply = Reply.from_bytes(await self.relay(ticket, parcel))
@@ -48,7 +48,7 @@ class Processes:
         return reply
 
     async def relay(self, ticket: str, parcel: bytes) -> bytes:
-        """Hand a packed `Parcel` to a worker, and return the bytes of a `Reply`. Raises `WorkerLost`."""
+        """Send a packed `Parcel` to a worker. Return the bytes of a `Reply`. Raises `WorkerLost`."""
         worker = self._had.get(ticket)
         if worker is None or worker.is_lost:
             worker = self._had[ticket] = self._next_worker()
@@ -56,7 +56,7 @@ class Processes:
         return await worker.relay(ticket, parcel)
 
     def written(self, ticket: str) -> None:
-        """Forget a ticket. The run itself deletes what these workers keep."""
+        """Forget a ticket. The run itself deletes the results that these workers keep."""
         self._had.pop(ticket, None)
 
     async def close(self) -> None:
@@ -74,9 +74,10 @@ class Processes:
 
 
 class WorkerProcess(asyncio.Protocol):
-    """One worker: its process, its socket, and the jobs that it has.
+    """A worker: its process, its socket, and its jobs.
 
-    It reads by callbacks and not in a task: the run cancels all tasks of the loop at its end, and waits for replies.
+    It uses callbacks instead of a task, because the run cancels all tasks of the loop at its end, but still waits for
+    replies.
     """
 
     def __init__(self, setup: bytes, cwd: Path, environment: Mapping[str, str], on_probe: "OnProbe | None") -> None:
@@ -85,7 +86,7 @@ class WorkerProcess(asyncio.Protocol):
         self._open: dict[str, asyncio.Future[bytes]] = {}
         self._arriving = 0
         self._is_ready = False
-        """Whether it runs jobs: what comes on its stderr then may be that of a target, secrets and all."""
+        """Whether it runs jobs. From then on, its stderr may hold output of targets, with secrets."""
         self._reader = FrameReader(self._take)
         self._transport: asyncio.BaseTransport | None = None
         self._connecting: asyncio.Future[Any] | None = None
@@ -110,7 +111,7 @@ class WorkerProcess(asyncio.Protocol):
         return len(self._open) + self._arriving
 
     async def connect(self) -> None:
-        """Connect once; a job that is cancelled meanwhile must not break the connection for others."""
+        """Connect once. A job that is cancelled meanwhile must not break the connection for others."""
         self._arriving += 1
         try:
             if self._connecting is None:
@@ -137,10 +138,10 @@ class WorkerProcess(asyncio.Protocol):
         finally:
             self._open.pop(ticket, None)
             if replied.done() and not replied.cancelled():
-                replied.exception()  # looked at, also when the job was cancelled
+                replied.exception()  # retrieved even if the job was cancelled
 
     async def close(self) -> None:
-        """Close the socket, on which the worker ends its jobs; kill it if it does not end."""
+        """Close the socket, so that the worker ends its jobs. Kill it if it does not end."""
         if self._transport is not None:
             self._transport.close()
         self._socket.close()
@@ -174,7 +175,7 @@ class WorkerProcess(asyncio.Protocol):
             self._transport.write(frame.to_bytes())
 
     async def _last_words(self) -> str:
-        """Return how the process ended, and why it could not start if that is so."""
+        """Return how the process ended, and why if it could not start."""
         code = await run_in_thread(self._wait, "agentv-worker-end")
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         ended = f"its process {self._process.pid} ended ({how})"
@@ -187,7 +188,7 @@ class WorkerProcess(asyncio.Protocol):
     def _wait(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(1)
-        self._process.kill()  # it has closed its socket, so nothing more comes of it
+        self._process.kill()  # it has closed its socket and sends no more
         return self._process.wait()
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""The sender's side: makes parcels of jobs, and brings workers the bundles that they lack."""
+"""The sender's side: packs jobs into parcels, and sends missing bundles to workers."""
 
 import asyncio
 from collections.abc import Iterable
@@ -23,19 +23,22 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.threads import run_in_thread
 
 _ROUNDS: Final = 3
-"""How often bundles go by themselves. If other workers got them each time, they go with the job."""
+"""How many times bundles are sent separately. If other workers get them each time, they are sent with the job."""
 
 
 class Shipper:
-    """Hands jobs to an executor. Used on the event loop.
+    """Sends jobs to an executor. Used on the event loop.
 
-    A job goes with the digests of its bundles. A worker that lacks some says so before it starts the job. Then they are
-    sent once to that worker, and the job is handed over again, all under one ticket. An executor of a hook may give
-    them to another worker, so that they are sent more often.
+    A job is sent with the digests of its bundles. A worker that lacks some says so before it starts the job. Then that
+    worker gets them once, and the job again, all under one ticket. An executor of a hook may send them to another
+    worker, so they may be sent again.
     """
 
     def __init__(self, roots: Roots, pool: TargetPool, rules: ShippingRules | None, cache: Path | None = None) -> None:
-        """`rules` are those for files that are shipped; None: workers see the files. `cache` has kept answers."""
+        """Prepare a shipper.
+
+        `rules` are for files that are shipped; None: workers see the files. `cache` holds cached answers.
+        """
         self.roots = roots
         self._pool = pool
         self._rules = rules
@@ -46,10 +49,10 @@ class Shipper:
         self._bundles: dict[str, Bundle] = {}
         self._bringing = asyncio.Lock()
         self._brought: set[tuple[str, str]] = set()
-        """Workers with the digests that they got."""
+        """Workers with the digests of bundles that they have."""
 
     async def parcel(self, job: CaseJob) -> Parcel:
-        """Return a job as what travels. Raises `JobRefused`, `OutsideProject` and `BundleTooLarge`."""
+        """Return the parcel of a job. Raises `JobRefused`, `OutsideProject` and `BundleTooLarge`."""
         data = pack(job, self.roots)
         probe = self.roots.spot(job.case.path)
         if self._rules is None or self._needs is None:
@@ -59,7 +62,7 @@ class Shipper:
         return Parcel(data, probe, await self._digests_of(needs, self._rules))
 
     async def ask(self, executor: CaseExecutor, ticket: str, parcel: Parcel) -> Reply:
-        """Have a worker run a job that has all its files. Raises like `CaseExecutor.ask`."""
+        """Have a worker run a job, after sending its missing files. Raises like `CaseExecutor.ask`."""
         for _ in range(_ROUNDS):
             reply = await executor.ask(ticket, parcel.to_bytes())
             if not reply.missing:
@@ -69,7 +72,7 @@ class Shipper:
         return await executor.ask(ticket, whole.to_bytes())
 
     def kinds(self, job: CaseJob) -> frozenset[str]:
-        """Return the kinds of the targets that a job may ask, and the built-in ones that their file names."""
+        """Return the kinds of the targets that a job may ask, and the built-in kinds in their file."""
         file, targets = self._targets(job)
         if file is None:
             return frozenset()
@@ -78,16 +81,16 @@ class Shipper:
         return frozenset(written | {target.kind for target in targets})
 
     def bundle(self, digest: str) -> Bundle:
-        """Return a bundle that some parcel needs."""
+        """Return the bundle with a digest, which a parcel has named."""
         return self._bundles[digest]
 
     async def _bring(self, executor: CaseExecutor, ticket: str, reply: Reply) -> None:
-        """Send what a worker lacks, unless another job has had it sent meanwhile."""
+        """Send missing bundles to a worker, unless another job has sent them meanwhile."""
         async with self._bringing:
             lacking = [digest for digest in reply.missing if (reply.worker, digest) not in self._brought]
             if not lacking:
                 return
-            with suppress(WorkerLost):  # nothing was paid for; the job itself will tell
+            with suppress(WorkerLost):  # nothing was paid for, and the job itself will report it
                 parcel = Parcel(bundles=self._with_data(lacking))
                 there = await executor.ask(ticket, parcel.to_bytes())
                 self._brought |= {(there.worker, digest) for digest in lacking}
@@ -100,7 +103,7 @@ class Shipper:
         return tuple([await self._digest(group, rules) for group in groups])
 
     async def _digest(self, places: tuple[str, ...], rules: ShippingRules) -> str:
-        """Return the digest of the bundle of some places, made once in a run."""
+        """Return the digest of the bundle of some places. Each is packed once in a run."""
         async with self._making:
             if places not in self._made:
                 self._made[places] = await run_in_thread(lambda: self._make(places, rules), "agentv-bundle")
@@ -117,7 +120,7 @@ class Shipper:
             return error
 
     def _targets(self, job: CaseJob) -> tuple[TargetsFile | None, list[Target]]:
-        """Return the targets file of a job, and those of its targets that can be resolved here.
+        """Return the targets file of a job, and its targets that can be resolved here.
 
         A worker may have variables that this process lacks.
         """

@@ -1,4 +1,4 @@
-"""A worker process: `python -m pytest_agentv.executors.worker FD`, with a socket to the process that owns the run."""
+"""A worker process: `python -m pytest_agentv.executors.worker FD`, with a socket to the process of the run."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from pytest_agentv.executors.probes import PROBE, Probes
 from pytest_agentv.executors.shipping.packing import unpack
 
 END_SECONDS: Final = 8.0
-"""How long a worker may take to end what it started, when the run is over or its process is gone."""
+"""How long a worker may take to end its processes, when the run is over or its process is gone."""
 _CHUNK: Final = 2**16
 
 
 class Worker:
-    """Reads messages in the main thread until the socket closes; the engine runs the jobs on a loop of its own."""
+    """Reads messages in the main thread until the socket closes. The engine runs the jobs on its own loop."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -34,7 +34,7 @@ class Worker:
         with suppress(OSError):  # the process of the run may be gone
             while chunk := self._channel.recv(_CHUNK):
                 reader.feed(chunk)
-        # What hangs must not outlive the run: the watcher of this process ends the programs that it started.
+        # A hanging worker must not outlive the run. The watcher of this process ends its programs.
         timer = threading.Timer(END_SECONDS, os._exit, (1,))
         timer.daemon = True
         timer.start()
@@ -44,7 +44,7 @@ class Worker:
     def _take(self, frame: Frame) -> None:
         if frame.word == "setup":
             setup: Setup = unpack(frame.body)
-            if setup.is_here and not setup.ships:  # modules are found in the same order as by the run
+            if setup.is_here and not setup.ships:  # modules are found in the same order as in the run
                 sys.path[:] = setup.import_path
             self._probes = None if setup.is_here else Probes(self._send)
             self._engine = WorkerEngine(setup, self._probes)
@@ -59,8 +59,8 @@ class Worker:
 
     def _reply(self, ticket: str, done: "Future[bytes]") -> None:
         if done.cancelled():
-            return  # the worker is at its end
-        # Without a reply the run would wait for ever.
+            return  # the worker is ending
+        # without a reply, the run would wait for ever
         self._send(Frame("reply", ticket, Reply().to_bytes() if done.exception() else done.result()))
 
     def _send(self, frame: Frame) -> None:
@@ -69,7 +69,7 @@ class Worker:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the run decides when the jobs end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the run decides when jobs end
     with socket.socket(fileno=int(sys.argv[1])) as channel:
         Worker(channel).serve()
 

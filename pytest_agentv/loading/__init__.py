@@ -1,1 +1,1 @@
-"""Reads files into checked records: eval suites, targets, environment, guideline patterns."""
+"""Reads files into checked records: eval files, targets, environment, guideline patterns."""

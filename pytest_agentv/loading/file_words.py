@@ -1,6 +1,6 @@
-"""Finds `file://…` where promptfoo would read a file and this plugin takes a text, and says what to write instead.
+"""Finds `file://…` where promptfoo reads a file but this plugin takes a text. Suggests what to write instead.
 
-Texts that hold more than the address are left alone. Import this lazily: few files have such texts.
+Texts with more than the address are allowed. Import this lazily: few files have such texts.
 """
 
 import re
@@ -11,14 +11,14 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.models.base import Json, JsonObject
 
 _ADDRESS: Final = re.compile(r"\s*file://(\S*\w\S*|[^\n]*\.\w{1,8}(?::\w+)?)\s*")
-"""A text that is an address and nothing else. Blanks are part of it where a suffix ends it."""
+"""A text that is only an address. It may contain blanks if it ends with a suffix."""
 _FUNCTION: Final = re.compile(r"(.+\.py)(?::(\w+))?")
 _PLAIN: Final = re.compile(r"[\w./@~ -]+")
 _PATH_KEYS: Final = frozenset({"prompt", "prompt_path", "promptPath"})
 
 
 def path_in(value: Json) -> str | None:
-    """Return the path of a text that is `file://path`; None for any other value."""
+    """Return the path of a text `file://path`; None for any other value."""
     found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     return found and found[1]
 
@@ -30,18 +30,18 @@ def alone(value: str) -> str | None:
 
 
 def note_in_check(kind: str, keys: JsonObject, place: Place, *, takes_data: bool) -> bool:
-    """Note an error for each value of a check that names a file in this way; return whether there is one."""
+    """Note an error for each value of a check that names a file like this. Return whether there is one."""
     noted = len(place.problems)
     for key, value in keys.items():
         for where, path in _paths(value, place.at(key), with_items=not takes_data):
             if kind == "regex" and not _PLAIN.fullmatch(path):
-                continue  # a pattern that finds addresses
+                continue  # a pattern may search for addresses
             _note(where, path, _in_check(kind, key, path))
     return len(place.problems) > noted
 
 
 def note_statement(text: str, place: Place) -> bool:
-    """Note an error for a sentence of a list of evaluators that names a file; return whether it does."""
+    """Note an error for a sentence in a list of evaluators that names a file. Return whether it does."""
     path = path_in(text)
     if path is not None:
         _note(place, path, "write the sentence itself")
@@ -49,7 +49,7 @@ def note_statement(text: str, place: Place) -> bool:
 
 
 def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:
-    """Note a message that names a file: it would be sent, or compared, as these few characters."""
+    """Note a message that names a file, because the address itself would be sent or compared."""
     path = path_in(text)
     if path is None:
         return
@@ -60,21 +60,21 @@ def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:
 
 
 def note_in_variables(variables: Mapping[str, Json], place: Place) -> None:
-    """Note each variable that names a file: templates would show the address."""
+    """Note each variable that names a file, because templates would show the address."""
     for name, value in variables.items():
         for where, path in _paths(value, place.at(name), with_items=True):
             _note(where, path, f"write the text itself; `input: {{file: {path}}}` fills a file", may_be_text=True)
 
 
 def warn_of_columns(row: Mapping[str, Json], place: Place) -> None:
-    """Warn once of each column of a table that names files. Its cells may be meant as texts."""
+    """Warn once of each table column that names files. Its cells may be meant as texts."""
     for name, value in row.items():
         if path_in(value) is not None:
             place.warn(f"the column {name!r} has file://…, for which no file is read", "write the texts themselves")
 
 
 def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the addresses that a value is, or that are items of it."""
+    """Yield the addresses in a value: itself, or its items."""
     if with_items and isinstance(value, list | tuple):
         found = [(place.at(index), path_in(item)) for index, item in enumerate(value)]
     else:
@@ -83,7 +83,7 @@ def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Pla
 
 
 def _note(place: Place, path: str, hint: str, *, may_be_text: bool = False) -> None:
-    """Note an error. An absolute address may be meant as a text where texts are free: that is a warning."""
+    """Note an error. Only a warning for an absolute address where any text is allowed."""
     note = place.warn if may_be_text and path.startswith("/") else place.error
     note(f"'file://{path}' is a text here: no file is read for it", hint)
 

@@ -1,4 +1,4 @@
-"""What to write instead of the keys and names of other tools. Import this lazily: few files have them."""
+"""Replacements for the keys and names of other tools. Import this lazily: few files have them."""
 
 import re
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ MEANT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("metrics", "scorer", "scorers"), "assert"),
     **dict.fromkeys(("prompt", "query"), "input"),
 }
-"""The keys of a case that stand there in place of ours, so that ours is missing."""
+"""Keys of a case that replace ours in other tools, so that ours is missing."""
 
 _CHECKS: Final = re.compile(r"__expected\d*")
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -56,14 +56,14 @@ NAMES: Final[Mapping[str, str]] = {
 
 
 def instead_of_key(key: str) -> str | None:
-    """Return what to write instead of a key or a column; None for any other."""
+    """Return the replacement for a key or a column; None for any other."""
     if _CHECKS.fullmatch(key):
         return "write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}']"
     return INSTEAD.get(key) or _COLUMNS.get(key)
 
 
 def column_fault(name: str) -> tuple[str, str] | None:
-    """Return what is lost where nobody reads a column, and what to write; None for a column that means nothing here."""
+    """Return what is lost if a column is not read, and what to write; None for a column without a known meaning."""
     if _CHECKS.fullmatch(name):
         return "no check is made of its cells", instead_of_key(name) or ""
     return ("its cells change nothing", _COLUMNS[name]) if name in _COLUMNS else None

@@ -19,10 +19,10 @@ EVALUATOR_LIST_KEYS: Final = ("evaluators", "assertions", "assert")
 LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 
 MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
-"""What pytest is to know of a case."""
+"""The keys for pytest."""
 
 _NO_REASONS: Final = frozenset({"no", "n", "off", "false", "0"})
-"""What other readers of YAML, and cells of CSV, mean by false."""
+"""Words for false in other YAML readers, and in cells of CSV."""
 
 _MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
     "timeout": "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
@@ -31,7 +31,10 @@ _MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
     "usefixtures": "usefixtures says nothing without names; write fixtures: [NAME]",
     "filterwarnings": "filterwarnings says nothing without a filter; write it in the ini file",
 }
-"""Marks that an eval file cannot give, as it gives names alone: pytest skips for `skipif`, and breaks at `timeout`."""
+"""Marks that need arguments, which an eval file cannot give.
+
+`skipif` would skip every case, and `timeout` would crash.
+"""
 
 EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
 FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
@@ -82,7 +85,7 @@ def min_pass_rate_at(mapping: JsonObject, place: Place) -> float | None:
 
 
 def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
-    """Return whether a key says true. Notes an error for anything but true and false."""
+    """Return whether a key is true. Notes an error unless it is true or false."""
     value = mapping.get(key)
     if not isinstance(value, bool | None):
         place.at(key).expected("true or false", value)
@@ -95,12 +98,12 @@ def is_reason(value: Json) -> bool:
 
 
 def is_mark(name: str) -> bool:
-    """Whether a name is that of a mark which says something by itself."""
+    """Whether a mark has a meaning without arguments."""
     return mark_fault(name) is None
 
 
 def mark_fault(name: str) -> str | None:
-    """Return what to write in place of a name that is no mark; None: it is one."""
+    """Return what to write instead of a name that cannot be a mark; None: it can."""
     if name.startswith("_"):
         return "names of marks do not begin with an underscore"
     return None if name == "timeout" and not _has_pytest_timeout() else _MARKS_WITH_ARGUMENTS.get(name)
@@ -108,12 +111,15 @@ def mark_fault(name: str) -> str | None:
 
 @cache
 def _has_pytest_timeout() -> bool:
-    """Whether the mark `timeout` is that of pytest-timeout, which breaks at it; else it may be one of the project."""
+    """Whether the mark `timeout` is that of pytest-timeout, which crashes without arguments.
+
+    It may be one of the project.
+    """
     return importlib.util.find_spec("pytest_timeout") is not None
 
 
 def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
-    """Note an error for a value of `skip` or `xfail` that is no reason, true or false."""
+    """Note an error for a value of `skip` or `xfail` that is neither a reason nor true or false."""
     value = mapping.get(key)
     denies = isinstance(value, str) and _denies(value)
     if denies or not isinstance(value, str | bool | None):
@@ -135,7 +141,7 @@ def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
 
 
 def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
-    """Warn about lists of evaluators that are not read beside another one: that of `execution` wins."""
+    """Warn about lists of evaluators that are not read because there is another one. That of `execution` wins."""
     execution = mapping.get("execution")
     within = execution if isinstance(execution, dict) else {}
     found: list[tuple[str, ...]] = [("execution", key) for key in EVALUATOR_LIST_KEYS if within.get(key) is not None]
@@ -147,9 +153,9 @@ def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
 
 
 def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:
-    """Warn about a target or a threshold that is not read beside another one, unless both say the same.
+    """Warn about a target or a threshold that is not read because there is another one, unless both are equal.
 
-    For the target `execution` wins, for the threshold the key beside it. Source: agentv-formats 1.2.
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
     """
     execution = mapping.get("execution")
     if not isinstance(execution, dict):
@@ -164,5 +170,5 @@ def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:
 
 
 def _given(value: Json) -> Json:
-    """Return what a key says; None: it is blank, and says nothing."""
+    """Return the value of a key; None if it is blank."""
     return value.strip() or None if isinstance(value, str) else value

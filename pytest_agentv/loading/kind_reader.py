@@ -1,6 +1,6 @@
-"""Reads a mapping of a file as a kind, or as a part of one, and notes all faults at their places.
+"""Reads a mapping as a kind, or as a part of one, and notes all faults at their places.
 
-It depends on no kind: the caller passes tables and classes. Imports pydantic: import this lazily.
+It knows no kind: the caller passes tables and classes. Imports pydantic: import this lazily.
 """
 
 import re
@@ -34,7 +34,7 @@ WORDING: Final = {
     "model_type": "a mapping",
     "too_short": "at least one entry",
 }
-"""The expectation that each pydantic error type stands for."""
+"""The expectation behind each pydantic error type."""
 
 _UNKNOWN: Final = "extra_forbidden"
 _TEXTS: Final = ("a text", "a non-empty text")
@@ -76,11 +76,11 @@ def read_part(
     reader = _Reader(part, value, place, known, context)
     noted = len(place.problems)
     read = reader.validate(given)
-    told = len(place.problems)
+    before = len(place.problems)
     for key in unknown:
         reader.note_unknown((key,))
-    if read is None:  # a key that is misspelt is the reason why another one is missing: it is told first
-        place.problems[noted:] = [*place.problems[told:], *place.problems[noted:told]]
+    if read is None:  # a misspelt key comes first, because it is the reason why another key is missing
+        place.problems[noted:] = [*place.problems[before:], *place.problems[noted:before]]
     for where, each in _parts(read, place) if read else ():
         for key, reason in each.unread_keys():
             where.at(key).unread("nobody reads this key", reason)
@@ -103,9 +103,9 @@ class _Reader(Generic[P]):
         self._known = known
         self._context = context
         self._has_variables = bool(getattr(context, "variables", ()))
-        """Whether a number may come from a template: then it is shown as a text where one is expected."""
+        """Whether numbers may come from templates. Then a number becomes a text where a text is expected."""
         self._told: set[KeyPath] = set()
-        """Places of keys that a hint already names."""
+        """The places of keys that a hint already names."""
 
     def validate(self, given: Json) -> P | None:
         """Validate. Then validate again without unknown nested keys, because they prevent rules across keys."""
@@ -116,7 +116,7 @@ class _Reader(Generic[P]):
             faults = error.errors(include_url=False)
         except RecursionError:
             raise
-        except Exception as error:  # noqa: BLE001 - users write kinds, and their validators may raise anything
+        except Exception as error:  # noqa: BLE001 - kinds of users have validators that may raise anything
             self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
             return None
         if self._has_variables and (shown := _with_texts(given, faults)) is not None:
@@ -170,7 +170,7 @@ class _Reader(Generic[P]):
 
 
 def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
-    """Return a value with the numbers as texts that are faults because a text is expected; None if there are none."""
+    """Return a value with numbers as texts where a text is expected; None if there are none."""
     changed = value
     for fault in faults:
         number = fault["input"]
@@ -181,7 +181,7 @@ def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
 
 
 def _replaced(value: Json, where: KeyPath, new: str) -> Json:
-    """Return a value with another one at a path, if that exists. Copies the values on the path."""
+    """Return a value with another value at a path, if the path exists. Copies the values on the path."""
     if not where:
         return new
     key, *below = where
@@ -236,7 +236,7 @@ def _quotes(what: str, value: Json, place: Place) -> str | None:
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:
-    """Yield a part and the parts within it with their places, but not kinds within it, which are read separately."""
+    """Yield a part and its nested parts with their places. Nested kinds are read separately."""
     yield place, part
     for name in type(part).model_fields:
         value = getattr(part, name)

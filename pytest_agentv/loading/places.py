@@ -15,7 +15,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
 _MISSPELT: Final = 0.75
-"""Stricter than the guess for unknown keys, because `match` is not a misspelling of `path`."""
+"""Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
 
 
 @record
@@ -68,10 +68,10 @@ class Place:
 
 @record
 class RenamedPlace(Place):
-    """The place of a mapping some of whose keys are written elsewhere in the file."""
+    """The place of a mapping with some keys that are written elsewhere in the file."""
 
     homes: Mapping[str, KeyPath]
-    """Where keys are written, below the place."""
+    """The written places of keys, below this place."""
 
     def at(self, *keys: str | int) -> Place:
         if not keys:
@@ -89,7 +89,7 @@ def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
 
 
 def has_text(values: JsonObject, part: str) -> bool:
-    """Whether a value of a mapping, or an item of one that is a list, is a text that holds another one."""
+    """Whether a value of a mapping, or an item of a list in it, is a text that contains another one."""
     items = (item for value in values.values() for item in (value if isinstance(value, list | tuple) else (value,)))
     return any(isinstance(item, str) and part in item for item in items)
 

@@ -14,7 +14,7 @@ from pytest_agentv.models.records import record
 _Error = TypeVar("_Error", bound=AgentvError)
 
 _FEW: Final = 4
-"""Letters of a name that say too little by themselves: its suffix counts as well."""
+"""Names with fewer letters are compared with their suffix, because they say too little."""
 _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
@@ -44,7 +44,7 @@ class Problem(Record):
 
 
 class Hint(Problem):
-    """A warning about what may be meant. It is never an error, not even in a strict run."""
+    """A hint at a likely mistake. It is never an error, not even in a strict run."""
 
     __slots__ = ()
 
@@ -67,10 +67,13 @@ def near_word(word: str, choices: Iterable[str]) -> str | None:
 
 
 def near_file(path: Path, suffixes: Collection[str] = ()) -> str | None:
-    """Return `did you mean 'x'?` for the file beside a path that has nearly its name; a suffix alone is no likeness."""
+    """Return `did you mean 'x'?` for a file of nearly the same name in the same folder.
+
+    A similar suffix is not enough.
+    """
     try:
         siblings = [each for each in path.parent.iterdir() if each.is_file()]
-    except OSError:  # no folder, or one that this user may not list
+    except OSError:  # no folder, or without permission to list it
         return None
     fitting = [each for each in siblings if not suffixes or each.suffix.lower() in suffixes]
     by_name = {each.name if len(path.stem) < _FEW else each.stem: each.name for each in fitting}
@@ -94,7 +97,7 @@ def describe_value(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):
-        text = Masker(secrets_within(value)).mask(value)  # the value of a wrong key, which no rule about names finds
+        text = Masker(secrets_within(value)).mask(value)  # under a wrong key, whose name does not tell a secret
         return f"the text {text!r}" if len(value) <= _SHOWN else f"the text {masked(text)[:_SHOWN] + '…'!r}"
     if isinstance(value, int | float):
         return f"the number {value}"

@@ -1,4 +1,4 @@
-"""Finds the project files that a program consists of, from its source text and the words of its command."""
+"""Finds the project files of a program, from its source text and the words of its command."""
 
 import functools
 import hashlib
@@ -91,7 +91,7 @@ class ProjectFiles:
         return []
 
     def _may_have(self, place: Path, parts: Sequence[str]) -> bool:
-        """Tell whether a folder has a name like that of a module: most modules are looked for in many folders."""
+        """Whether a folder may have a module. This check is fast, because most modules are searched in many folders."""
         if place not in self._names:
             self._names[place] = _names(place)
         names = self._names[place]
@@ -104,7 +104,7 @@ class ProjectFiles:
         return self._found[place, parts]
 
     def _ours_once(self, path: Path) -> Path | None:
-        """As `_ours`, for a file of a package, which is looked for with each of the package's modules."""
+        """Work like `_ours`, but cached, for a file of a package: each module of the package asks for it."""
         if path not in self._ours_known:
             self._ours_known[path] = self._ours(path)
         return self._ours_known[path]
@@ -133,7 +133,7 @@ class ProjectFiles:
 
 
 def source_file(value: object) -> Path | None:
-    """Return the file that defines a function, a class, or the class of an object; None: it shows none."""
+    """Return the file that defines a function, a class, or the class of an object; None: unknown."""
     function = getattr(value, "func", value)  # of a `functools.partial`
     for candidate in (function, type(function)):
         try:
@@ -184,7 +184,7 @@ def _places(search_path: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def _names(folder: Path) -> frozenset[str] | None:
-    """Return what stands in a folder; None when nobody may see that."""
+    """Return the names in a folder; None without permission."""
     try:
         return frozenset(path.name for path in folder.iterdir())
     except PermissionError:

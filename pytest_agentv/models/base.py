@@ -23,7 +23,7 @@ ATOMS: Final = frozenset((str, bool, int, type(None)))
 
 
 LARGEST: Final = 1e100
-"""No figure of a run is larger. The sums and squares of many such numbers are finite."""
+"""The largest figure of a run. Sums and squares of many such numbers are finite."""
 
 
 def is_measure(value: Json) -> TypeGuard[float]:
@@ -37,12 +37,12 @@ def is_amount(value: Json) -> TypeGuard[float]:
 
 
 def unshared(value: Json) -> Json:
-    """Return data that code of users may change: a copy, because others read the same."""
+    """Return a copy of data for user code, which may change it, because others read the same data."""
     if not isinstance(value, dict | list):
         return value
     try:
         return marshal.loads(marshal.dumps(value))  # noqa: S302 - written on this line
-    except ValueError:  # it holds what files do not have
+    except ValueError:  # types that files do not have
         return copy.deepcopy(value)
 
 
@@ -61,7 +61,7 @@ ABSENT: Final = Absent.ABSENT
 
 @runtime_checkable
 class Plain(Protocol):
-    """An object with its own plain form: a kind, which is not a record."""
+    """An object with a plain form that is not a record: a kind."""
 
     def to_plain(self) -> JsonObject: ...
 
@@ -105,7 +105,7 @@ def _fields(cls: type) -> tuple[tuple[str, Absent | None], ...]:
 
 @functools.cache
 def _adapter(cls: type) -> Any:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - 70 ms that a plain pytest run must not pay
+    from pydantic import TypeAdapter  # noqa: PLC0415 - 70 ms, which a plain pytest run must not pay
 
     return TypeAdapter(cls)
 
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Json:
 
 
 def _rare_plain(value: object) -> Json:
-    """Return plain data of what few records hold. Asking whether a class is abstractly another one takes long."""
+    """Return plain data for rare types. Checking for an abstract class is slow."""
     if isinstance(value, tuple):
         return _plain(tuple(value))
     if isinstance(value, Mapping):

@@ -26,7 +26,7 @@ _BROKEN: Final = frozenset({"error", "insufficient_system_resource", "abort", "a
 
 
 def _plain(finish_reason: str | None) -> str:
-    """Return a word as the tables have it: some libraries write `content-filter`, some APIs upper case."""
+    """Return a word in the form of the tables: some libraries write `content-filter`, some APIs upper case."""
     return (finish_reason or "").lower().replace("-", "_")
 
 

@@ -16,7 +16,7 @@ Folders with the same kinds get the same object.
 """
 
 NEGATION: Final = "not-"
-"""What stands before a kind of evaluator whose verdict is turned round."""
+"""The prefix that negates a kind of evaluator."""
 
 _NONE: Final[Mapping[str, Any]] = {}
 
@@ -44,8 +44,8 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
 
 
 def _whole(kind: Any) -> Any:
-    """Return a class. Raises `ValueError` if it lacks what is called for each case."""
-    update_abstractmethods(kind)  # a decorator of the class may have added them
+    """Return a class. Raises `ValueError` if it lacks the method that is called for each case."""
+    update_abstractmethods(kind)  # a decorator of the class may have added it
     missing = ", ".join(f"`{name}`" for name in sorted(getattr(kind, "__abstractmethods__", ())))
     if missing:
         raise ValueError(f"the class {kind.__name__} has no {missing}: expected a method of that name")
@@ -53,7 +53,7 @@ def _whole(kind: Any) -> Any:
 
 
 def _slip(kinds: object) -> str | None:
-    """Return what is wrong with classes of kinds that are almost right."""
+    """Return the fault of a class that is almost a kind."""
     if isinstance(kinds, type):
         return f"expected a list of classes, got one: return [{kinds.__name__}]"
     for kind in kinds if isinstance(kinds, list | tuple) else ():
@@ -128,7 +128,7 @@ class KindTable(Mapping[str, type[Any]]):
 
     @cached_property
     def _spellings(self) -> Mapping[str, str]:
-        """Return the words by their spelling with hyphens; the first of several that are alike."""
+        """Return the words by their spelling with hyphens. If several are equal, the first one wins."""
         return {_kebab(word): word for word in reversed([*self])}
 
     def _find(self, word: str) -> type[Any]:

@@ -1,8 +1,8 @@
-"""`record` makes frozen dataclasses with slots, as `dataclass(frozen=True, slots=True)` does, in a tenth of the time.
+"""`record` makes frozen dataclasses with slots, like `dataclass(frozen=True, slots=True)`, in a tenth of the time.
 
-`dataclass` writes and compiles the methods of each class. That takes a millisecond a class, and there are a hundred.
-The methods below are the same for all classes; they look at the fields when they are called. A class of which many
-records are made gets a compiled `__init__`: it takes a quarter of the time, and a case makes forty records.
+`dataclass` generates and compiles the methods of each class. That takes a millisecond per class, and there are a
+hundred. The methods here are the same for all classes, and look at the fields when they are called. A class with many
+records gets a compiled `__init__`, which takes a quarter of the time: a case makes forty records.
 """
 
 import dataclasses
@@ -17,25 +17,25 @@ R = TypeVar("R")
 
 _MISSING: Final = dataclasses.MISSING
 _OFTEN: Final = 100
-"""How many records of a class are made before it gets an `__init__` of its own."""
+"""The number of records after which a class gets a compiled `__init__`."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: C) -> C:
-    """Make a class a frozen dataclass with slots. Methods that the class has itself are kept."""
+    """Make a class a frozen dataclass with slots. Its own methods are kept."""
     inherits = any(map(dataclasses.is_dataclass, cls.__bases__))
     for name, method in _METHODS.items():
         if name not in vars(cls) and not (inherits and name in _OF_FROZEN):
             setattr(cls, name, method)
     if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # `dataclass` would write the signature, which takes long as well
+        cls.__doc__ = cls.__name__  # `dataclass` would generate the signature, which is slow as well
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, frozen=inherits)(cls)
     made.__dataclass_params__.frozen = True  # so that a frozen dataclass may inherit from it
     return made  # type: ignore[no-any-return]
 
 
 class _Shape:
-    """What the methods need to know of a class."""
+    """The facts about a class that the methods need."""
 
     def __init__(self, cls: Any) -> None:
         written = [field.name for field in dataclasses.fields(cls)]
@@ -45,7 +45,7 @@ class _Shape:
         self.names = [field.name for field in fields]
         self.positional = sum(not field.kw_only for field in fields)
         self.written = {name: getattr(cls, name).__set__ for name in written}
-        """What sets each field, in the order of the class: keyword-only fields have no place of their own."""
+        """The setter of each field, in the order of the class. Keyword-only fields have no position."""
         self.values_of = _values_of(written)
         self.setters: list[Callable[[object, object], None]] = setters
         self.settings = [(field.name, setter, field.default) for field, setter in zip(fields, setters, strict=True)]
@@ -54,11 +54,11 @@ class _Shape:
         self.compared = _values_of([field.name for field in fields if field.compare])
         self.post_init: Callable[[object], None] | None = getattr(cls, "__post_init__", None)
         self.made = 0
-        """How many records were made by the `__init__` that all classes share."""
+        """The number of records made by the shared `__init__`."""
 
 
 _shape_of: Final[Callable[[Any], _Shape]] = cache(_Shape)
-"""The shape of a class, found when a record of it is first made."""
+"""The shape of a class, cached when its first record is made."""
 
 
 def replaced(record: R, changes: dict[str, object]) -> R:
@@ -112,7 +112,7 @@ def _init(self: Any, /, *args: object, **named: object) -> None:
 
 
 def _compiled_init(cls: type, shape: _Shape) -> Any:
-    """Return what `_init` does for one class, written out field by field."""
+    """Return a version of `_init` for one class, with each field written out."""
     parameters, lines = ["self", "/"], []
     names: dict[str, object] = {"_missing": _MISSING, "_post_init": shape.post_init}
     for number, (name, setter, default) in enumerate(shape.settings):
@@ -164,7 +164,7 @@ def _set_state(self: Any, state: Sequence[object]) -> None:
 
 
 class _Signature:
-    """What editors and consoles show of the class."""
+    """The signature of the class, for editors and consoles."""
 
     def __get__(self, _: object, cls: type[Any]) -> inspect.Signature:
         return inspect.Signature([_parameter(field) for field in _shape_of(cls).fields])
@@ -193,4 +193,4 @@ _METHODS: Final[dict[str, object]] = {
 }
 
 _OF_FROZEN: Final = ("__setattr__", "__delattr__")
-"""What `dataclass` insists on writing itself: only a frozen dataclass may inherit from a frozen one."""
+"""Methods that `dataclass` insists on generating: a frozen dataclass may inherit only from a frozen one."""

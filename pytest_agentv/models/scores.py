@@ -14,7 +14,7 @@ Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
 
 NOTHING_COUNTS: Final = "all weights are 0, so that nothing counts"
-"""Why the score is 0 where everything that was judged may be good."""
+"""The reason for a score of 0 if every judgement may be good."""
 
 PASS_SCORE: Final = 0.8
 BORDERLINE_SCORE: Final = 0.6
@@ -31,7 +31,7 @@ def clamp_score(value: object) -> float:
     """Clamp a number to 0..1. Anything but a finite number counts as 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         return 0.0
-    return float(min(1.0, max(0.0, value)))  # clamped first: an int can be too large for a float
+    return float(min(1.0, max(0.0, value)))  # clamped first, because an int can be too large for a float
 
 
 def is_score(value: object) -> bool:
@@ -118,7 +118,7 @@ def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
     for result in results:
         known = result.unmet_required or ()
         members = explicitly_unmet(result.evaluator_results or ())
-        # A negated composite does without what its members require.
+        # a negated composite ignores the requirements of its members
         unmet += known if result.required else (each for each in members if each in known)
     return tuple(unmet)
 

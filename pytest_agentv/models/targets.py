@@ -17,9 +17,9 @@ _LOGGING: Final = frozenset({"verbose", "keep_temp_files", "healthcheck", "log_d
 
 
 def affects_answers(settings: object, key: str) -> bool:
-    """Whether a setting of a target may affect its answers. After a change of others, nothing is paid for again.
+    """Whether a setting of a target may affect its answers. After a change of another one, kept answers stay valid.
 
-    What `verbose` means is known of our kinds only: in one of a user, it may ask for longer answers.
+    The meaning of `verbose` is known only in our own kinds. In a user's kind, it may ask for longer answers.
     """
     if key not in _LOGGING:
         return key not in _PATIENCE

@@ -18,15 +18,15 @@ _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff
 
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FOREIGN_NUMBER: Final = re.compile(r"\d(?:\.0|e[+-]?\d+)[],}]|NaN|Infinity")
-"""What may be a number that JavaScript writes in another way; each is found in texts as well."""
+"""Texts that may be numbers which JavaScript writes differently. These may also be parts of texts."""
 
 
 def compact_json(value: Json) -> str:
     """Return JSON on one line without spaces, as in results files. Raises `RecursionError` for what holds itself."""
-    with suppress(TypeError, ValueError):  # a mapping that is no dict, or what holds itself
+    with suppress(TypeError, ValueError):  # a mapping that is not a dict, or a value that contains itself
         text = _COMPACT.encode([value])
         if _FOREIGN_NUMBER.search(text) is None:
-            return text[1:-1]  # the list lets a bare number end with a bracket
+            return text[1:-1]  # the list puts a bracket after a bare number
     return _COMPACT.encode(_javascript_numbers(value))
 
 
@@ -72,5 +72,5 @@ def format_fixed(value: float, digits: int) -> str:
 
 
 def trim(text: str) -> str:
-    """Strip white space from both ends, including byte order marks, which `str.strip` leaves."""
+    """Strip white space from both ends, including byte order marks, which `str.strip` keeps."""
     return text.strip(_WHITE_SPACE)

@@ -55,7 +55,7 @@ def _flat_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
 def _parts(
     messages: Sequence[InputMessage], mode: PromptMode, glue: str, tidy: Callable[[str], str] = str
 ) -> tuple[str | FilePart, ...] | None:
-    """Return the texts, pictures and PDFs of messages; None where a target gets only text."""
+    """Return the texts, pictures and PDFs of messages; None if the target gets only text."""
     if mode != "lm" or not any(is_media(part) for message in messages for part in message.parts):
         return None
     parts = (part for message in messages for part in with_media(message))
@@ -63,7 +63,7 @@ def _parts(
 
 
 def _refuse_media_of_others(case: EvalCase) -> None:
-    """Raise `CaseError` for a picture or a PDF that the user does not show: no API takes it."""
+    """Raise `CaseError` for a picture or a PDF in a message of another role than the user's: no API accepts it."""
     for message in case.messages:
         file = next(filter(is_media, message.parts), None)
         if file is not None and message.role != "user":

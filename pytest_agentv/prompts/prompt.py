@@ -42,7 +42,7 @@ class Prompt(Record):
         return tuple(part for parts in found for part in parts or () if isinstance(part, FilePart))
 
     def in_words(self) -> "Prompt":
-        """Return it with its pictures and PDFs only named, as records and hashes have it."""
+        """Return the prompt with its pictures and PDFs only named, for records and hashes."""
         if not self.media:
             return self
         chat = self.chat_prompt and tuple(message.replace(parts=None) for message in self.chat_prompt)

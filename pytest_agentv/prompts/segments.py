@@ -33,14 +33,14 @@ def render_parts(message: InputMessage, mode: PromptMode, *, with_guidelines: bo
 
 
 def with_media(message: InputMessage) -> list[str | FilePart]:
-    """Return the non-empty parts without guidelines, as models get them: pictures and PDFs stay what they are."""
+    """Return the non-empty parts without guidelines, in the form for models: pictures and PDFs stay unchanged."""
     parts = (part for part in message.parts if not is_guideline(part))
     found = (part if is_media(part) else render_part(part, "lm") for part in parts)
     return [part for part in found if part]
 
 
 def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, ...]:
-    """Return parts with the texts in a row as one."""
+    """Return parts with consecutive texts joined."""
     found: list[str | FilePart] = []
     for is_file, group in groupby(parts, key=lambda part: isinstance(part, FilePart)):
         members = list(group)
@@ -66,7 +66,7 @@ def is_guideline(part: ContentPart) -> bool:
 
 
 def is_media(part: ContentPart) -> TypeGuard[FilePart]:
-    """Whether a part is a picture, a PDF or another file that is no text."""
+    """Whether a part is a picture, a PDF or another binary file."""
     return isinstance(part, FilePart) and part.media is not None
 
 

@@ -8,7 +8,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{\s*([a-zA-Z0-9_]+)\s*\}\}")
 
 
 def render_template(template: str, variables: Mapping[str, str]) -> str:
-    """Fill in the variables in one pass: values are not searched for variables, and unknown names stay as written."""
+    """Fill in the variables in one pass, so that variables in their values stay. Unknown names stay unchanged."""
     return _PLACEHOLDER.sub(lambda match: variables.get(match[1], match[0]), template)
 
 

@@ -1,1 +1,1 @@
-"""Adapters to what is under test, one file per kind, and the table of kinds."""
+"""Adapters for the targets under test: one file per kind, and the table of kinds."""

@@ -1,4 +1,4 @@
-"""What a provider is: an adapter that asks what is under test and hands its answer back."""
+"""The protocol of adapters: they ask a target and return its answer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field

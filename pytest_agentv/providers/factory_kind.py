@@ -1,4 +1,4 @@
-"""Kinds of plugins that are a factory instead of a class: their keys are theirs, and none of them is checked."""
+"""Kinds of plugins with a factory instead of a class. Their keys are not checked."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from pytest_agentv.providers.kind import Provider
 
 
 class FactoryProvider(Provider):
-    """Keeps the keys as written, variables filled in, and hands them to the factory as `target.settings`."""
+    """Keeps the keys as written, with variables filled in, and passes them to the factory as `target.settings`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -25,5 +25,5 @@ class FactoryProvider(Provider):
 
 
 def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvider]:
-    """Return the class of a kind that is a factory."""
+    """Return the class of a kind that has a factory."""
     return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})

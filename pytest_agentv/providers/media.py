@@ -1,4 +1,4 @@
-"""Pictures and PDFs of a prompt, in the forms in which APIs take them. Their bytes are read here and nowhere else."""
+"""Encodes pictures and PDFs of a prompt for APIs. No other module reads their bytes."""
 
 from base64 import b64encode
 from hashlib import sha256
@@ -14,7 +14,7 @@ from pytest_agentv.prompts.prompt import ChatMessage
 
 @record
 class Encoded(Record):
-    """A file as it is sent."""
+    """A file in the form in which it is sent."""
 
     media_type: str
     name: str
@@ -30,7 +30,7 @@ class Encoded(Record):
 
 
 def encoded(file: FilePart) -> Encoded:
-    """Return a file as it is sent. Raises `ProviderError` as `read_media`. Blocks."""
+    """Return a file in the form in which it is sent. Raises `ProviderError` like `read_media`. Blocks."""
     content = b64encode(read_media(file)).decode("ascii")
     assert file.media is not None
     return Encoded(file.media.media_type, PurePath(file.path).name, content, file.media.is_image)
@@ -39,7 +39,7 @@ def encoded(file: FilePart) -> Encoded:
 def read_media(file: FilePart) -> bytes:
     """Return the bytes of a picture or a PDF. Blocks.
 
-    Raises `ProviderError` for a file that models cannot be sent, and for one that was changed during the run.
+    Raises `ProviderError` for a file of another type, and for one that changed during the run.
     """
     fault = "is a text" if file.media is None else file.media.fault
     if file.media is None or fault is not None:

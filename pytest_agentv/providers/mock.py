@@ -60,10 +60,10 @@ class MockProvider:
         self._sleep = sleep
         is_text = settings.output_messages is None and settings.trace is None
         self._text_answer = self._answer() if is_text else None
-        """Read once: nobody can change it, as the lists of messages and events."""
+        """Created once: nobody can change it, unlike lists of messages and events."""
 
     async def check(self) -> None:
-        """Nothing can be missing."""
+        """Do nothing: a mock has no requirements."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         await self._delay(request.timeout_seconds)
@@ -76,7 +76,7 @@ class MockProvider:
         text = DEFAULT_RESPONSE if settings.response is None else settings.response
         if not settings.output_messages and settings.trace is None:
             return ProviderResponse((Message("assistant", content=text),), finish_reason=settings.finish_reason)
-        from pytest_agentv.providers.wire import WireError, parse_response  # noqa: PLC0415 - its models take a while
+        from pytest_agentv.providers.wire import WireError, parse_response  # noqa: PLC0415 - importing its models takes a while
 
         data: dict[str, Json] = {
             "text": text,
@@ -85,12 +85,12 @@ class MockProvider:
             "finish_reason": settings.finish_reason,
         }
         try:
-            return parse_response(data).replace(is_text_only=False)  # it is known to call no tool
+            return parse_response(data).replace(is_text_only=False)  # it certainly calls no tool
         except WireError as error:
             raise ProviderError(f"target '{self._name}': {error}", "config") from error
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     async def _delay(self, limit: float | None) -> None:
         seconds = choose_delay(self._settings) / 1000
@@ -102,13 +102,13 @@ class MockProvider:
 
 
 def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:
-    """Return what answers instead of the target in a dry run; the delays are milliseconds."""
+    """Return the mock that replaces the target in a dry run. The delays are in milliseconds."""
     settings = Mock(response=DRY_RUN_RESPONSE, delay_ms=delay_ms, delay_min_ms=delay_min_ms, delay_max_ms=delay_max_ms)
     return MockProvider("dry-run", settings)
 
 
 def choose_delay(settings: Mock) -> float:
-    """Return the milliseconds to wait: a uniform integer of the range where there is one, else the fixed delay."""
+    """Return the milliseconds to wait: a random integer of the range if there is one, else the fixed delay."""
     if settings.delay_min_ms <= 0 and settings.delay_max_ms <= 0:
         return max(0, settings.delay_ms)
     low = max(0, round(settings.delay_min_ms))

@@ -1,4 +1,4 @@
-"""From a target to what is called for its cases."""
+"""Creates the adapter of a target."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ def create_provider(target: Target, variables: Mapping[str, str]) -> Adapter:
     """Open a target.
 
     Args:
-        target: The target, its variables resolved.
+        target: The target, with its variables resolved.
         variables: Variables of the processes it starts: this process's and those of `.env`.
     """
     environment = TargetEnvironment(target, variables)
     opened: Adapter = target.settings.open(environment)
     if type(opened).__module__.startswith("pytest_agentv."):
         return opened
-    from pytest_agentv.providers.python.foreign import complete  # noqa: PLC0415 - for kinds of users
+    from pytest_agentv.providers.python.foreign import complete  # noqa: PLC0415 - only for kinds of users
 
     return complete(opened, environment.where)

@@ -1,4 +1,4 @@
-"""Repeats the requests of a target as its retry policy says, and tells what came of them."""
+"""Repeats the requests of a target by its retry policy, and describes the outcome."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ class Repeater:
         secrets: Iterable[str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the policy, what messages call the asked one, the values that no message may show, and what waits."""
+        """Take the policy, the name of the model or service, the values to hide in messages, and a `sleep` function."""
         self._policy = policy
         self._asked = asked
         self._secrets = frozenset(secrets)
@@ -33,9 +33,9 @@ class Repeater:
         self._sleep = sleep
 
     async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
-        """Ask, and again where the policy says so; the limit, in seconds, holds for all requests.
+        """Ask, with repetitions by the policy. The limit, in seconds, covers all requests.
 
-        Raises `ProviderError`; its `raw` tells of `request_attempts`, `waited_ms` and `last_error`.
+        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`.
         """
         log = RequestLog()
         try:

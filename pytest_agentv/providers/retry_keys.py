@@ -1,4 +1,4 @@
-"""The keys that say how failed requests are repeated."""
+"""The keys for repeating failed requests."""
 
 from pytest_agentv.loading.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
 from pytest_agentv.models.kind import spelled
@@ -7,7 +7,7 @@ from pytest_agentv.providers.kind import Provider
 
 
 class RetryKeys(Provider):
-    """A target whose failed requests are repeated (agentv-formats 4.7)."""
+    """A target with a retry policy (agentv-formats 4.7)."""
 
     max_retries: Count | None = spelled(
         *("max_retries", "maxRetries"), default=None, description="how often a failed request is retried (default: 3)"
@@ -33,7 +33,7 @@ class RetryKeys(Provider):
 
     @property
     def retry(self) -> RetryPolicy:
-        """How failed requests are repeated."""
+        """The policy for repeating failed requests."""
         written = {
             "max_retries": self.max_retries,
             "initial_delay_ms": self.retry_initial_delay_ms,

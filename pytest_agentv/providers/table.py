@@ -1,4 +1,4 @@
-"""The kinds of targets by their words. A class is imported when a targets file first has its word."""
+"""The kinds of targets by name. The class of a kind is imported when a targets file first uses it."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from pytest_agentv.models.kind_table import Factory, KindTable
 
 
 def _class_of_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.providers.factory_kind import class_of_factory  # noqa: PLC0415 - costs pydantic
+    from pytest_agentv.providers.factory_kind import class_of_factory  # noqa: PLC0415 - imports pydantic
 
     return class_of_factory(word, factory)
 

@@ -1,6 +1,6 @@
 """The JSON shape in which commands and Python functions report their answer.
 
-Keys may be written in snake_case or camelCase; unknown ones are warned of, and null means "not reported".
+Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported".
 """
 
 import math
@@ -30,15 +30,15 @@ from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
 from pytest_agentv.providers.base import ProviderResponse
 
 _DEEPEST: Final = 200
-"""Levels of lists and mappings: what is written of an answer is walked through by recursion."""
+"""The most levels of lists and mappings. Answers are written by recursion."""
 
 _LONGEST_KEY: Final = 80
-"""Characters of an unknown key, or of a metric that makes no sense, that a warning shows."""
+"""The most characters of an unknown key, or of an invalid metric, in a warning."""
 
 _MOST_WARNINGS: Final = 8
 
 _BATCH_KEY: Final = "id"
-"""Tells the lines of a batch apart; programs may write it in single answers as well."""
+"""The id in each line of a batch. Programs may write it in single answers as well."""
 
 EXPECTED_KEYS: Final = "'text' or 'output_messages'"
 
@@ -46,7 +46,7 @@ _Number: TypeAlias = int | float
 
 
 class WireError(ValueError):
-    """The data has not the shape; the text says which key, and what is wrong with it."""
+    """The data has another shape. The text names the key and its fault."""
 
 
 class _Wire(BaseModel):
@@ -58,7 +58,7 @@ class _Wire(BaseModel):
 
 
 def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: "ValidationInfo[list[str]]") -> Any:
-    """Leave a metric of a wrong type out: an answer is not lost for it. Source: "Metrics schema validation"."""
+    """Leave out a metric of a wrong type, so that the answer is not lost. Source: "Metrics schema validation"."""
     try:
         return read(value)
     except ValidationError:
@@ -120,14 +120,14 @@ class _Response(_Wire):
 
 
 def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
-    """Read a response. `output_messages` come before `text`; where there are neither, it has no messages.
+    """Read a response. `output_messages` override `text`. Without both, it has no messages.
 
     Args:
         data: Plain JSON data.
-        text_of: Writes a `text` that is no string.
+        text_of: Converts a `text` that is not a string.
 
-    A metric of a wrong type is left out with a warning. Raises `WireError` when another value has the wrong type, or
-    the data is nested too deeply to be recorded.
+    A metric of a wrong type is left out with a warning. Raises `WireError` if another value has a wrong type, or if the
+    data is nested too deeply.
     """
     _refuse_depth(data)
     odd: list[str] = []
@@ -150,12 +150,12 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
 
 
 def answer_message(text: str) -> Message:
-    """An answer that is only a text."""
+    """Return an answer that is only a text."""
     return Message(role="assistant", content=text)
 
 
 def javascript_string(value: Json) -> str:
-    """A value as JavaScript's `String()` writes it, which is how AgentV reads a `text` that is no string."""
+    """Return a value in the form of JavaScript's `String()`, because AgentV reads any `text` like that."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -206,7 +206,7 @@ def _refuse_depth(data: Json) -> None:
 
 
 def _unknown_keys(data: JsonObject) -> Iterator[str]:
-    """Yield a warning for each key that nobody reads; messages may hold what their API says beside ours."""
+    """Yield a warning for each unknown key. Messages may have keys of their API as well."""
     yield from _unknown_in(data, _Response, "", _BATCH_KEY)
     usage = _either(data, "token_usage")
     yield from _unknown_in(usage if isinstance(usage, dict) else None, _TokenUsage, "token_usage.")
@@ -223,7 +223,7 @@ def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: 
             names = wire.model_fields
             hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
             shown = masked(f"{where}{key}")[:_LONGEST_KEY]
-            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # repr: it may hold escape sequences
+            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr` shows escape sequences
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Results files, statistics and the lines of the summary."""
+"""Results files, statistics, and the lines of the summary."""

@@ -1,4 +1,4 @@
-"""Adds to the results of a run what is known at its end only, and leaves one line for each answer to a case."""
+"""Adds keys to the results of a run that are known only at its end, and leaves one line for each answer to a case."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,10 +17,10 @@ ItemKey: TypeAlias = tuple[str | None, str]
 
 
 def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]) -> None:
-    """Add keys to the last result of cases of a run, at the end of its line; a key that is there is replaced.
+    """Add keys to the last results of cases, at the end of their lines. Replaces keys that exist.
 
-    Of lines that say anew what an earlier one said, only the last is kept, with what it left out of the earlier one.
-    All else stays as it is, byte by byte. The file changes in one step. Raises `FileError`, and leaves it then.
+    Of lines that repeat a result, only the last one is kept, with the keys that only the earlier ones had. All other
+    bytes stay as they are. The file changes in one step. Raises `FileError`, and then leaves the file as it was.
     """
     appender = LockedAppender(path)
     try:
@@ -32,39 +32,39 @@ def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mappi
 def _pieces(
     path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]
 ) -> Iterator[bytes]:
-    last, followers = _last_words(path, run_id)
-    changes = {line: additions[key] for key, line in last.items() if key in additions}
-    changes |= {line: {} for line in set(followers.values()) - changes.keys() - followers.keys()}
-    left: dict[int, JsonObject] = {}
-    """Earlier words, by the line that takes their place."""
-    values = {*changes, *followers}
+    last_lines, rewritten_by = _last_lines(path, run_id)
+    changes = {line: additions[key] for key, line in last_lines.items() if key in additions}
+    changes |= {line: {} for line in set(rewritten_by.values()) - changes.keys() - rewritten_by.keys()}
+    earlier: dict[int, JsonObject] = {}
+    """Earlier lines of a result, by the line that replaces them."""
+    values = {*changes, *rewritten_by}
     entries = (entry for entry in iter_entries(path) if not isinstance(entry, Problem) and entry.line in values)
     for line, text in iter_texts(path):
         if line not in values:
             yield text
             continue
-        value = {**left.pop(line, {}), **next(entries).value}
-        if line in followers:
-            left[followers[line]] = value
+        value = {**earlier.pop(line, {}), **next(entries).value}
+        if line in rewritten_by:
+            earlier[rewritten_by[line]] = value
             continue
         kept = {name: each for name, each in value.items() if name not in changes[line]}
         yield result_text(json_safe({**kept, **changes[line]}), format_of(path, output_format)).encode()
 
 
-def _last_words(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:
-    """Return the line of the last word on each case, and of lines that are said anew, the line that does so."""
-    last: dict[ItemKey, int] = {}
+def _last_lines(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:
+    """Return the last line of each case, and for each line that a later one repeats, that later line."""
+    last_lines: dict[ItemKey, int] = {}
     attempts: dict[tuple[Json, ...], int] = {}
-    followers: dict[int, int] = {}
+    rewritten_by: dict[int, int] = {}
     for entry in iter_entries(path, run_id):
         if isinstance(entry, Problem):
             continue
         key = _key(entry.value)
         attempt = (*key, str(entry.value.get("timestamp")), str(entry.value.get("duration_ms")))
         if attempt in attempts:
-            followers[attempts[attempt]] = entry.line
-        last[key] = attempts[attempt] = entry.line
-    return last, followers
+            rewritten_by[attempts[attempt]] = entry.line
+        last_lines[key] = attempts[attempt] = entry.line
+    return last_lines, rewritten_by
 
 
 def _key(value: JsonObject) -> ItemKey:

@@ -18,9 +18,9 @@ NUMBER: Final = "answer"
 
 
 def iter_answers(results_path: Path, run_id: str | None = None) -> Iterator[tuple[int, EvalResult]]:
-    """Yield the answers that were kept beside a results file, or those of one run, each with its number.
+    """Yield the answers that were kept beside a results file, or those of one run, with their numbers.
 
-    Skips what cannot be read, such as the half line of a writer that was killed: it is asked again.
+    Skips what cannot be read, such as the half line of a killed writer: such an answer is asked again.
     """
     path = answers_path(results_path)
     if not path.is_file():

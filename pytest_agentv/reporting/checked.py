@@ -11,7 +11,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import Entry, iter_entries, version_fault
 
 _DEFAULT_THRESHOLD: Final = 1.0
-"""The threshold of a result that tells none."""
+"""The threshold of a result that has none."""
 
 
 @record
@@ -37,13 +37,13 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     if fault is None:
         try:
             return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
-        except ValueError as error:  # pydantic's, without importing it
+        except ValueError as error:  # a fault of pydantic, which is not imported for this
             fault = _first_fault(error)
     return Problem(path, entry.line, "", f"{fault}; the result was skipped", level="warning")
 
 
 def _with_status(value: JsonObject) -> JsonObject:
-    """Return a result with a status. AgentV's own results have none: an error is none the less an error.
+    """Return a result with a status. AgentV's own results have none, but an error in them is an error here.
 
     Source: evaluation-2026-01, "Multiple evaluators aggregation": a score below the threshold, by default 1, fails.
     """
@@ -51,10 +51,10 @@ def _with_status(value: JsonObject) -> JsonObject:
         return value
     if value.get("error") is not None:
         return {**value, "status": "error"}
-    from pytest_agentv.statistics.repeats import passing  # noqa: PLC0415 - the results of a run have a status
+    from pytest_agentv.statistics.repeats import passing  # noqa: PLC0415 - results of our runs have a status
 
-    told = value.get("threshold")
-    threshold = told if isinstance(told, int | float) and not isinstance(told, bool) else _DEFAULT_THRESHOLD
+    written = value.get("threshold")
+    threshold = written if isinstance(written, int | float) and not isinstance(written, bool) else _DEFAULT_THRESHOLD
     is_passed = passing([value["score"]], threshold)
     return {**value, "status": "pass" if is_passed else "fail"}
 

@@ -1,4 +1,4 @@
-"""How a run ended beyond what its results tell: what the gates said, what went wrong beside the cases."""
+"""How a run ended beyond its results: the verdicts of its gates, and problems beside the cases."""
 
 import json
 import math
@@ -19,7 +19,7 @@ NO_VERDICT: Final = "no verdict"
 
 @record
 class GateWord(Record):
-    """What a gate said."""
+    """The verdict of one gate."""
 
     name: str
     """`agentv.baseline.jsonl::regression`, `gate::booking`."""
@@ -29,26 +29,26 @@ class GateWord(Record):
 
 @record
 class Ending(Record):
-    """How a run ended; without any of it, each case is judged by itself."""
+    """How a run ended. Without any of these facts, each case is judged by itself."""
 
     red: tuple[str, ...] = ()
-    """What the gates said that failed."""
+    """The reasons of the gates that failed."""
     replaces_cases: bool = False
-    """Whether the gates judged the run in the place of its cases, but for errors and required cases."""
+    """Whether the gates judged the run instead of its cases. Errors and required cases still count."""
     left: frozenset[str] | None = None
-    """Node ids of the failed cases that the gates judged; None: all, as far as an older version tells."""
+    """Node ids of the failed cases that the gates judged. None in files of older versions: all of them."""
     gates: tuple[GateWord, ...] = ()
-    """What all gates said, those that failed too."""
+    """The verdicts of all gates, failed or not."""
     unjudged: str = ""
-    """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
+    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
     troubles: tuple[str, ...] = ()
-    """What failed beside the evaluations, in words without a capital: `the run broke off before its end`."""
+    """Failures beside the evaluations, without a capital: `the run broke off before its end`."""
     expected: frozenset[str] = frozenset()
-    """Node ids of cases that were marked to fail."""
+    """Node ids of cases that were expected to fail."""
     unexpected: frozenset[str] = frozenset()
-    """Node ids of cases that failed because they passed (strict `xfail`), where only the results tell."""
+    """Node ids of cases that failed because they passed (strict `xfail`), if only their results tell it."""
     skipped: frozenset[tuple[str, str | None]] = frozenset()
-    """Names and targets of cases of the baseline that the run skipped: they are not gone."""
+    """Names and targets of cases of the baseline that the run skipped. They do not count as gone."""
 
     def excuses(self, case: JudgedCase) -> bool:
         """Whether a low score of a case does not fail the run."""
@@ -68,7 +68,7 @@ AS_JUDGED: Final = Ending()
 
 
 def ending_of(contract: JsonObject | None) -> Ending:
-    """Return what the JSON of a verdict tells; None: there is no verdict file."""
+    """Return the ending from the JSON of a verdict; None: there is no verdict file."""
     if contract is None:
         return AS_JUDGED
     words = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
@@ -95,7 +95,7 @@ def mocked_part(results: Sequence[EvalResult | JsonObject]) -> str:
 
 
 def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
-    """Return the JSON of the verdict on these cases; None: there is none beside their file, or it is on others."""
+    """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
     try:
         contract = json.loads(verdict_path(results_path).read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -104,7 +104,7 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
 
 
 def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
-    """Whether a verdict has the figures of these cases: a later run may have written into the same file."""
+    """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
     statistics = run_statistics(cases)
     if sorted(map(str, _list(contract.get("errors")))) != sorted(case.name for case in statistics.errors):
         return False

@@ -16,8 +16,9 @@ from pytest_agentv.models.masking.secrets import Masker
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates,
-what XML forbids."""
+"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates, and characters
+that XML forbids.
+"""
 
 _CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")
@@ -77,6 +78,6 @@ def cut(text: str, size: int, mark: str = "...") -> str:
     head = text[: size + 1]
     if len(head) == len(text) and escaped_size(text) <= size:
         return text
-    room = size - escaped_size(mark)
-    length = bisect.bisect_right(range(1, len(head) + 1), room, key=lambda count: escaped_size(head[:count]))
+    space = size - escaped_size(mark)
+    length = bisect.bisect_right(range(1, len(head) + 1), space, key=lambda count: escaped_size(head[:count]))
     return head[:length] + mark

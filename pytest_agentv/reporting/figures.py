@@ -42,7 +42,7 @@ def format_tokens(usage: TokenUsage) -> str:
 
 
 def cost_of(result: EvalResult) -> float | None:
-    """Return the reported price of the answer in US dollars, if any; of one from the cache, what was paid at first."""
+    """Return the reported price of the answer in US dollars, if any. A cached answer has its original price."""
     for metrics in (result.execution_metrics, result.trace_summary):
         if metrics is not None and is_amount(metrics.cost_usd):
             return metrics.cost_usd
@@ -50,33 +50,34 @@ def cost_of(result: EvalResult) -> float | None:
 
 
 def paid_cost_of(result: EvalResult) -> float | None:
-    """Return what the answer cost now in US dollars, if its price is reported: nothing if it came from the cache."""
+    """Return what this run paid for the answer in US dollars, if its price is reported: 0 for a cached answer."""
     cost = cost_of(result)
     return 0.0 if result.cached and cost is not None else cost
 
 
 def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
-    """Whether the cost, or the tokens, of a case are those of some of its answers only."""
+    """Whether the cost or the tokens of a case cover only some of its answers."""
     parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
     return any(part is not None and getattr(part, key) is not None for part in parts)
 
 
 def known_answers(result: EvalResult, key: Literal["priced", "metered"]) -> tuple[int, int]:
-    """Return of how many answers of a case the cost, or the tokens, are known, and how many it should be of.
+    """Return for how many answers of a case the cost or the tokens are known, and how many answers count.
 
-    Answers from the cache count only where there are no others: the figures are then theirs.
+    Cached answers count only if there are no others: then the figures are theirs.
     """
     is_known = (cost_of(result) if key == "priced" else tokens_of(result)) is not None
     if result.repeat is None:
         return int(is_known), 1
     parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
     asked = [part.asked - (0 if result.cached else part.cached or 0) for part in parts]
-    told = [getattr(part, key) if is_known else 0 for part in parts]
-    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)
+    known_counts = [getattr(part, key) if is_known else 0 for part in parts]
+    known = sum(count if each is None else each for each, count in zip(known_counts, asked, strict=True))
+    return known, sum(asked)
 
 
 def known_parts(result: EvalResult) -> Mapping[str, str]:
-    """Return of how many answers or calls the figures are that are not of all: `{"cost": "2 of 4 answers"}`."""
+    """Return how many answers or calls each partial figure covers: `{"cost": "2 of 4 answers"}`."""
     judges = result.judge_metrics or JudgeMetrics(0)
     counts = {
         "cost": (*known_answers(result, "priced"), "answers"),
@@ -84,7 +85,7 @@ def known_parts(result: EvalResult) -> Mapping[str, str]:
         "judge_cost": (judges.known_costs, judges.calls, "calls"),
     }
     if result.cached:
-        del counts["cost"]  # all of them cost nothing now
+        del counts["cost"]  # cached answers cost nothing now
     return {name: f"{known} of {asked} {noun}" for name, (known, asked, noun) in counts.items() if 0 < known < asked}
 
 
@@ -111,13 +112,13 @@ def duration_of(result: EvalResult) -> float | None:
 
 
 def place_of(result: EvalResult) -> str:
-    """Return where a case is written: the line in its eval file, and the row of a table that it was made from."""
+    """Return where a case is written: its line in the eval file, and the row of its table."""
     place = f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
     return f"{place}, row {result.row}" if result.row else place
 
 
 def case_name(result: EvalResult) -> str:
-    """Return the name of a case to show: its node id, plus its own id if a Python test has several cases."""
+    """Return the name of a case to show: its node id, with its own id if a Python test has several cases."""
     name = result.node_id or result.eval_id
     is_python = (result.eval_file or "").endswith(".py")
     return f"{name} ({result.eval_id})" if is_python and not name.endswith(f"::{result.eval_id}") else name

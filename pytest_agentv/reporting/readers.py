@@ -15,7 +15,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import SCHEMA_VERSION
 
 INCOMPLETE: Final = "is incomplete, as after a crash"
-"""What is said of the half of a result that a writer left which was killed."""
+"""The fault of the half result that a killed writer left."""
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
@@ -66,11 +66,11 @@ def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Prob
 
 
 def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
-    """Yield the entries of a file that any version may have written, and one hint if a newer one has."""
-    is_told = False
+    """Yield the entries of a file of any version, and one hint if a newer version wrote it."""
+    is_hinted = False
     for entry in iter_entries(path):
-        if not is_told and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
-            is_told = True
+        if not is_hinted and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
+            is_hinted = True
             yield Hint(path, entry.line, "", f"{fault}; what it says may be misread", level="warning")
         yield entry
 
@@ -84,17 +84,17 @@ def holds_baseline(path: Path) -> bool:
 
 
 def version_fault(value: JsonObject) -> str | None:
-    """Return the fault of a result whose keys may mean something else than here; None if there is none."""
+    """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
     version = value.get("schema_version")
     if isinstance(version, bool) or not isinstance(version, int | float) or version <= SCHEMA_VERSION:
-        return None  # what is no number is told with the other keys
+        return None  # a version that is no number is reported with the other keys
     return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
 
 
 def iter_texts(path: Path) -> Iterator[_NumberedText]:
-    """Yield the file in pieces: each result as it was written, with the line that `iter_entries` gives it.
+    """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-    What cannot be read is yielded as well. Raises like `read_results`.
+    Unreadable pieces are included. Raises like `read_results`.
     """
     try:
         with path.open("rb") as file:
@@ -108,7 +108,7 @@ def iter_texts(path: Path) -> Iterator[_NumberedText]:
 
 
 def _refuse_utf_16(path: Path, file: BufferedReader) -> None:
-    """Raise `FileError` for a file in UTF-16: cut at its newlines, it would be lines that are none."""
+    """Raise `FileError` for a file in UTF-16, whose newlines cannot be found byte by byte."""
     if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         what = "is UTF-16, as `>` of Windows PowerShell writes it"
         raise FileError(path, f"{what}: save it as UTF-8, or let `-o` write the file")
@@ -136,7 +136,7 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
         fault = f"invalid JSON: {error.msg}, column {error.colno}"
     except UnicodeDecodeError as error:
         fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
-    except ValueError:  # the only fault left
+    except ValueError:  # the only other fault
         fault = "invalid JSON: a number of too many digits"
     except RecursionError:
         fault = "nested too deeply"
@@ -147,7 +147,7 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
-        if not text.endswith(b"\n"):  # a cut document is often valid YAML, but only half a result
+        if not text.endswith(b"\n"):  # A cut document is often valid YAML, but only half a result.
             yield _skipped(path, number, f"the last document {INCOMPLETE}")
         else:
             yield _parse_yaml(path, number, text)

@@ -19,12 +19,12 @@ _IDENTITY: Final = frozenset(
         *("timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge", "shard"),
     }
 )
-"""Keys of a record whose values are names or fixed words. Masked values would match nothing later."""
+"""Keys of a record whose values are names or fixed words. Masked values would no longer match anything."""
 
 _NO_TEXTS: Final = ATOMS - {str}
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
-"""Valid tool names. Anything else that a target reports as a tool's name is masked like any text."""
+"""Valid tool names. Any other tool name of a target is masked like text."""
 
 
 def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
@@ -37,7 +37,7 @@ def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
 
 
 def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
-    """Return a stored result of any shape with secrets masked, but for what names its case."""
+    """Return a stored result of any shape with secrets masked. The names of its case are kept."""
     if not masker.is_needed:
         return value
     return {key: item if key in _IDENTITY else masker.mask_plain(item) for key, item in value.items()}
@@ -52,7 +52,7 @@ def _masked_field(key: str, value: Json, masker: Masker) -> Json:
         case "trace":
             return [_masked_item(event, masker, _masked_tool) for event in value]
         case "output_messages":
-            from pytest_agentv.reporting.conversations.bounded import bounded_messages  # noqa: PLC0415 - for targets with tools
+            from pytest_agentv.reporting.conversations.bounded import bounded_messages  # noqa: PLC0415 - only for targets with tools
 
             return bounded_messages([_masked_message(message, masker) for message in value])
         case "answers":
@@ -80,7 +80,7 @@ def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
 
 
 def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
-    """Mask an event or a result, and its name by the function `name`. Keep its type, which is a fixed word."""
+    """Mask an event or a result, and its name by the function `name`. Its type is a fixed word and stays."""
     kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
     return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
 

@@ -69,18 +69,18 @@ def summary_lines(
     elapsed_ms: float | None = None,
     earlier: Sequence[EvalResult] = (),
     outcomes: Outcomes = _AS_SCORED,
-    told: Collection[str] = (),
+    shown_errors: Collection[str] = (),
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `earlier` are results that reruns replaced. Only their cost and tokens count. `told` are the node ids of cases whose
-    errors pytest has shown in full. A run without failures gets at most eight lines, and the table of
-    its combinations.
+    `earlier` are results that reruns replaced. Only their cost and tokens count. `shown_errors` are the node ids of
+    cases whose errors pytest has shown in full. A run without failures gets at most eight lines, and the table of its
+    combinations.
     """
     if not results:
         yield SummaryLine("No results to summarize")
         return
-    yield from _error_lines([result for result in results if result.status == "error"], told)
+    yield from _error_lines([result for result in results if result.status == "error"], shown_errors)
     yield SummaryLine("EVALUATION SUMMARY", "title")
     if dry_run:
         yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
@@ -102,14 +102,14 @@ def summary_lines(
 
 def _combination_lines(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
     if any(result.combination is not None for result in results):
-        from pytest_agentv.reporting.comparing.combinations import combination_lines  # noqa: PLC0415 - for runs with a matrix
+        from pytest_agentv.reporting.comparing.combinations import combination_lines  # noqa: PLC0415 - only for runs with a matrix
 
         for index, text in enumerate(combination_lines(results)):
             yield SummaryLine(text, "plain" if index else "heading")
 
 
 def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:
-    """Yield the figures of scores as one; the mean alone if all scores are the same."""
+    """Yield the figures of scores as one line; the mean alone if all scores are the same."""
     if scores:
         first, *others = scores
         is_one = all(each.value == first.value for each in others if each.name in ("Min", "Max"))
@@ -122,13 +122,13 @@ def _lower(name: str) -> str:
 
 
 def _both_ends(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
-    """Yield the best and the worst cases, where these are not the same ones."""
+    """Yield the best and the worst cases, unless they are the same."""
     if len(judged_results(results)) > EXTREMES:
         yield from _extreme_lines("Top performing eval cases:", top_results(results))
     yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
 
 
-def _error_lines(errors: Sequence[EvalResult], told: Collection[str]) -> Iterator[SummaryLine]:
+def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) -> Iterator[SummaryLine]:
     if errors:
         yield SummaryLine("ERRORS", "title")
     previous = None
@@ -137,13 +137,13 @@ def _error_lines(errors: Sequence[EvalResult], told: Collection[str]) -> Iterato
         # A missing API key breaks every case in the same way, so the same error is shown once.
         text = "the same error as above" if result.error == previous else _error_text(result)
         lines = wrap(text, _WIDTH - 2)
-        is_told = result.node_id in told
-        if is_told:
+        is_shown_by_pytest = result.node_id in shown_errors
+        if is_shown_by_pytest:
             lines = lines[:1] if len(lines) == 1 else [f"{wrap(lines[0], _WIDTH - 6)[0]} ..."]
         elif len(lines) > _ERROR_LINES:
             lines[_ERROR_LINES - 1 :] = ["... (the full text is in the results file)"]
         yield from (SummaryLine(f"  {line}".rstrip()) for line in lines)
-        if result.eval_file and not is_told:
+        if result.eval_file and not is_shown_by_pytest:
             yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
 
@@ -185,7 +185,7 @@ def _extreme_lines(heading: str, results: Sequence[EvalResult]) -> Iterator[Summ
     yield SummaryLine(heading, "heading")
     for rank, result in enumerate(results, start=1):
         label = _label(result)
-        room = _WIDTH - 12
-        name = label if len(label) <= room else f"...{label[3 - room :]}"
+        space = _WIDTH - 12
+        name = label if len(label) <= space else f"...{label[3 - space :]}"
         style: LineStyle = "pass" if result.status == "pass" else "fail"
         yield SummaryLine(f"  {rank}. {format_score(result.score)}  {name}", style)

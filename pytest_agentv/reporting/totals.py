@@ -21,7 +21,7 @@ from pytest_agentv.reporting.statistics import ScoreStatistics
 
 _LEAST_CASES: Final = 5
 _LEAST_MS: Final = 5_000
-"""A shorter run gains little."""
+"""Shorter runs gain little."""
 _LEAST_SHARE: Final = 0.8
 _MOST_WORKERS: Final = 20
 
@@ -51,7 +51,7 @@ def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
 def total_figures(
     results: Sequence[EvalResult], elapsed_ms: float | None, earlier: Sequence[EvalResult] = ()
 ) -> Iterator[Figure]:
-    """Yield time, cost and tokens of the run, those of judges by themselves. What comes from the cache costs nothing.
+    """Yield time, cost and tokens of the run, with those of judges apart. Cached answers cost nothing.
 
     `earlier` are results that reruns replaced. They count because they were paid for.
     """
@@ -89,9 +89,9 @@ def _known_calls(known: int, judges: JudgeMetrics) -> str:
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:
-    """Return `48 cases one after another, 98 % waiting: try --agentv-workers=20`; None: the run did not wait so.
+    """Return `48 cases one after another, 98 % waiting: try --agentv-workers=20`; None: the run did not wait like this.
 
-    `cpu_ms` is the time in which this process computed, which more workers do not shorten.
+    `cpu_ms` is this process's CPU time, which more workers do not shorten.
     """
     asked = [result for result in results if result.duration_ms is not None and not result.cached]
     busy_ms = math.fsum(result.duration_ms or 0 for result in asked)
@@ -107,9 +107,9 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
 
 
 def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:
-    """Return of how many cases a sum is; of how many answers, if it is of some answers of a case only."""
-    told = (known_answers(result, key) for result in results)
-    parts = [(known, asked) for known, asked in told if asked]  # all answers may be those of an earlier run
+    """Return how many cases a sum covers, or how many answers if it covers only some answers of a case."""
+    counts = (known_answers(result, key) for result in results)
+    parts = [(known, asked) for known, asked in counts if asked]  # all answers may be from an earlier run
     if any(0 < known < asked for known, asked in parts):
         return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
     count = sum(known > 0 for known, _ in parts)

@@ -55,12 +55,12 @@ class ResultSink:
 
 
 def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:
-    """Return the format of a results file: that of its suffix, by which it is read, else the one that is wanted."""
+    """Return the format of a results file: by its suffix, which readers use, else the requested one."""
     return _SUFFIXES.get(path.suffix, wanted)
 
 
 def result_text(value: JsonObject, output_format: OutputFormat) -> str:
-    """Return the text of a result of plain JSON data, as it stands in a file of that format."""
+    """Return the text of a result, given as plain JSON data, in a file of that format."""
     if output_format == "jsonl":
         return f"{compact_json(value)}\n"
     from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
@@ -69,12 +69,12 @@ def result_text(value: JsonObject, output_format: OutputFormat) -> str:
 
 
 def answers_path(results_path: Path) -> Path:
-    """Return the file beside a results file that keeps single answers of repeated cases while a run is going on."""
+    """Return the file beside a results file that keeps single answers of repeated cases during a run."""
     return results_path.with_name(f".{results_path.name}.answers.jsonl")
 
 
 def verdict_path(results_path: Path) -> Path:
-    """Return where the verdict on a run is, beside its results. `run.1` and `run.2` have verdicts of their own."""
+    """Return the path of the verdict on a run, beside its results. `run.1` and `run.2` have different verdicts."""
     is_known = results_path.suffix in (*_SUFFIXES, ".json")
     return results_path.with_name(f"{results_path.stem if is_known else results_path.name}.verdict.json")
 
@@ -85,7 +85,7 @@ def kept_folder(results_path: Path) -> Path:
 
 
 def unjudged_folder(results_path: Path) -> Path:
-    """Return the folder beside a results file in which answers of models are until they are judged."""
+    """Return the folder beside a results file that keeps answers of models until they are judged."""
     return results_path.with_name(f".{results_path.name}.unjudged")
 
 

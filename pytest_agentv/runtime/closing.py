@@ -1,4 +1,4 @@
-"""What has to be closed before an event loop ends."""
+"""Closes resources before an event loop ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,11 @@ _CLOSERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, list[Closer]]] = We
 
 
 def close_with_loop(closer: Closer) -> None:
-    """Have a function called once, on the running loop, before it ends."""
+    """Register a function to be called once, on the running loop, before it ends."""
     _CLOSERS.setdefault(asyncio.get_running_loop(), []).append(closer)
 
 
 async def close_all() -> None:
-    """Close what was opened on the running loop, even if closing one thing fails."""
+    """Close the registered resources of the running loop, even if closing one fails."""
     closers = _CLOSERS.pop(asyncio.get_running_loop(), [])
     await asyncio.gather(*(closer() for closer in closers), return_exceptions=True)

@@ -1,25 +1,25 @@
-"""Decodes the bodies of replies, and tells whether they are whole: aiohttp takes a cut one as an answer."""
+"""Decodes the bodies of replies, and checks that they are complete: aiohttp accepts cut ones."""
 
 import zlib
 from collections.abc import Iterator
 from typing import Final
 
 ACCEPTED: Final = "gzip, deflate"
-"""The encodings that servers are asked for."""
+"""The encodings that requests ask for."""
 _NAMES: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 _REFUSED: Final = frozenset(("br", "zstd", "compress"))
 _GZIP_BITS: Final = 16 + zlib.MAX_WBITS
 _GZIP_MARK: Final = b"\x1f\x8b"
 _DEFLATED: Final = 8
-"""The lower half of the first byte of zlib's format; some servers send the bare data instead."""
+"""The lower half of the first byte in zlib's format. Some servers send the data without that format."""
 _PIECE: Final = 2**20
 
 
 class Decoder:
-    """Decodes one body piece by piece. An encoding that is none, such as `identity`, leaves it as it is."""
+    """Decodes one body piece by piece. For an unknown encoding, such as `identity`, the body stays unchanged."""
 
     def __init__(self, encoding: str) -> None:
-        """Raises `ValueError` for an encoding that was not asked for."""
+        """Take the name of an encoding. Raises `ValueError` for one that was not requested."""
         name = encoding.strip().lower()
         if name in _REFUSED:
             raise ValueError(f"its content-encoding is {name!r}, and {ACCEPTED} were asked for")
@@ -27,7 +27,7 @@ class Decoder:
         self._inner: zlib._Decompress | None = None
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """Yield the next pieces, of at most 1 MiB each. Raises `ValueError` for data that is not so encoded."""
+        """Yield the next pieces, of at most 1 MiB each. Raises `ValueError` for data in another encoding."""
         if self._name is None:
             yield data
             return
@@ -35,7 +35,7 @@ class Decoder:
             if self._inner is None or (self._inner.eof and _GZIP_MARK.startswith(data[:2])):
                 self._inner = zlib.decompressobj(self._bits(data))
             elif self._inner.eof:
-                return  # some servers fill up what they send
+                return  # some servers append padding
             yield from self._pieces(self._inner, data)
             data = self._inner.unused_data
 

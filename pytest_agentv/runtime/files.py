@@ -19,7 +19,7 @@ from pytest_agentv.runtime.locks import OpenFile, ProcessLock
 
 _TEMPORARY: Final = ".agentv-"
 _LEFT_SECONDS: Final = 3600.0
-"""No file takes so long to write."""
+"""No write takes so long. Older leftovers are from killed processes."""
 _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
 
@@ -28,12 +28,15 @@ _LISTENER: Final[ContextVar[Callable[[Path], None] | None]] = ContextVar("agentv
 
 
 def listen_to_writing(listener: Callable[[Path], None]) -> None:
-    """Have a function told of each file that the current task, or what it starts, writes; from any thread."""
+    """Call a function for each file that the current task, or its subtasks and threads, write.
+
+    It may run in any thread.
+    """
     _LISTENER.set(listener)
 
 
 def tell_of_written(path: Path) -> None:
-    """Tell the listener, if there is one, that a file is complete."""
+    """Call the listener, if there is one, for a complete file."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(path)

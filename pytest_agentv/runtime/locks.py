@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 with suppress(ImportError):
-    import fcntl  # missing on Windows, where runs do not get here, but commands that only read and write files work
+    import fcntl  # missing on Windows, where evals cannot run, but commands may still read and write files
 
 _POLL_SECONDS: Final = 0.01
 """Interval between attempts to take a lock that another process holds. An append takes far less."""
@@ -30,7 +30,7 @@ class OpenFile:
     def size_at(self, path: Path) -> int | None:
         """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
         try:
-            found = os.stat(path)  # noqa: PTH116 - pathlib takes as long again
+            found = os.stat(path)  # noqa: PTH116 - pathlib takes twice as long
         except FileNotFoundError:
             return None
         return found.st_size if os.path.samestat(self._opened, found) else None
@@ -114,11 +114,11 @@ class FolderLock:
 @asynccontextmanager
 async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
     """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
-    import asyncio  # noqa: PLC0415 - who waits has it; the controller of an xdist run without evals does not
+    import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
 
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short call, as all of this
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
     lock = FolderLock(folder)
-    while not lock.acquire():  # noqa: ASYNC110 - another process tells nobody that it is done
+    while not lock.acquire():  # noqa: ASYNC110 - another process cannot notify this one
         await asyncio.sleep(_FOLDER_POLL_SECONDS)
     try:
         yield lock

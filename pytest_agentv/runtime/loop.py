@@ -19,10 +19,10 @@ AnyFuture: TypeAlias = concurrent.futures.Future[T] | asyncio.Future[T]
 _WAKE_SECONDS: Final = 0.2
 """Interval of waits, because on some platforms Ctrl-C does not interrupt a wait without a limit."""
 _SWITCH_SECONDS: Final = 0.001
-"""How long other threads may go on when the loop, or the thread that writes results, has something to do.
+"""How long other threads may run while the loop, or the thread that writes results, is waiting for the interpreter.
 
-The interpreter's own interval is 5 ms. An answer goes through both threads before the next case starts, and would wait
-for that several times (benchmarks/in_flight.py).
+Python's default is 5 ms. An answer passes through both threads before the next case starts, and would wait several
+times (benchmarks/in_flight.py).
 """
 STOP_SECONDS: Final = 10.0
 """How long cancelled tasks may take to end the processes they started."""
@@ -37,15 +37,15 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self._process = os.getpid()
-        """A process that is forked has this object, and not the thread."""
+        """A forked process has a copy of this object, but not its thread."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Tasks that were started on the loop itself, which keeps no strong reference to them."""
+        """Tasks started on the loop itself, which keeps no strong reference to them."""
         self._starting: deque[tuple[Coroutine[Any, Any, Any], Callable[[Any], None], contextvars.Context]] = deque()
-        """What other threads start, until the loop gets to it."""
+        """Coroutines from other threads that the loop has not started yet."""
         self._is_woken = False
-        """Whether the loop will look at these: waking it takes a system call, and one is enough for many cases."""
+        """Whether the loop was woken for these. Waking takes a system call, and one is enough for many cases."""
         self._switch_seconds = 0.0
-        """What the interpreter's interval was before."""
+        """The interpreter's interval before this loop changed it."""
 
     @property
     def is_running(self) -> bool:
@@ -120,12 +120,12 @@ class LoopThread:
         concurrent.futures.wait([cancelled], timeout=STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_SECONDS)
-        if sys.getswitchinterval() == _SWITCH_SECONDS:  # else somebody else has chosen another one
+        if sys.getswitchinterval() == _SWITCH_SECONDS:  # otherwise other code has changed it meanwhile
             sys.setswitchinterval(self._switch_seconds)
 
     def _start_all(self) -> None:
-        """Start what other threads have handed over."""
-        self._is_woken = False  # before it looks: who hands over more from now on wakes the loop again
+        """Start the coroutines from other threads."""
+        self._is_woken = False  # set before the queue is read, so that a later `submit` wakes the loop again
         while self._starting:
             self._start_here(*self._starting.popleft())
 
@@ -155,7 +155,7 @@ class LoopThread:
                 f"this process was forked from process {self._process}, where the cases of the run are evaluated: "
                 "evaluate there, or in a process that is started anew (`spawn`)"
             )
-        with self._lock:  # one test may run cases from several threads
+        with self._lock:  # one test may run cases in several threads
             if self._loop is None:
                 self._process = os.getpid()
                 self._loop = asyncio.SelectorEventLoop()
@@ -169,7 +169,7 @@ class LoopThread:
 def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
     """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
     while not future.done():
-        # It waits in a file of Python's, not in this one: pytest names the line that Ctrl-C interrupts.
+        # Waits in a file of the standard library, because pytest names the line that Ctrl-C interrupts.
         with suppress(TimeoutError, concurrent.futures.CancelledError):
             future.exception(timeout=_WAKE_SECONDS)
         if while_waiting is not None and not future.done():

@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 @record
 class Outcome(Generic[T]):
-    """What a call returned or raised. Errors are values here, because some end the event loop if a task raises them."""
+    """The value or the error of a call.
+
+    Errors are values here, because some end the event loop if a task raises them.
+    """
 
     value: T | None = None
     error: BaseException | None = None
@@ -27,7 +30,7 @@ def attempt(function: Callable[[], T]) -> Outcome[T]:
     """Call a function."""
     try:
         return Outcome(function())
-    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
         return Outcome(error=error)
 
 
@@ -49,15 +52,15 @@ async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
 
 
 async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
-    """Await what a function returns in the caller's task: for code of ours, which never cancels its own task.
+    """Await what a function returns in the caller's task. Only for our own code, which never cancels its own task.
 
-    Raises like `attempt_async`. A task of its own would cost three turns of the loop.
+    Raises like `attempt_async`. A separate task would cost three turns of the loop.
     """
     caller = asyncio.current_task()
     before = caller.cancelling() if caller else 0
     try:
         outcome = Outcome(await start())
-    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
         outcome = Outcome(error=error)
     if caller is not None and caller.cancelling() > before:
         raise asyncio.CancelledError
@@ -68,5 +71,5 @@ async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
     """Await what a function returns, in the caller's task."""
     try:
         return Outcome(await start())
-    except BaseException as error:  # noqa: BLE001 - it is handed on as a value
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
         return Outcome(error=error)

@@ -34,7 +34,7 @@ class RequestFailure(Record):
     retry_after_ms: float | None = None
     """How long the server asks to wait."""
     should_retry: bool | None = None
-    """Whether the server says that asking again may help; None: it does not say."""
+    """Whether the server says that a retry may help; None: it does not say."""
 
 
 class RequestError(Exception):
@@ -76,7 +76,8 @@ def backoff(attempt: int, policy: RetryPolicy, jitter: float = 1.0) -> float:
 def is_retryable(failure: RequestFailure, policy: RetryPolicy) -> bool:
     """Whether a retry may help: the network failed, or the policy lists the status.
 
-    A server may say that none helps. It may also say that one helps at a status that the usual policy does not list.
+    The server may say that no retry helps. It may also ask for a retry at a status that the default policy does not
+    list.
 
     Source: agentv-formats 4.7, "Non-retryable errors", "Custom retryable status codes".
     """
@@ -108,7 +109,7 @@ async def with_retries(
     deadline: float | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
-    jitter: Callable[[], float] = lambda: random.uniform(*JITTER),  # noqa: S311 - a delay is no secret
+    jitter: Callable[[], float] = lambda: random.uniform(*JITTER),  # noqa: S311 - a delay is not a secret
 ) -> T:
     """Make a request until it succeeds or the policy ends the retries.
 

@@ -53,7 +53,7 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
 
 
 def _raise_exit_in(thread: threading.Thread) -> None:
-    import ctypes  # noqa: PLC0415 - for code that took too long only
+    import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
@@ -64,11 +64,11 @@ def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
 
 
 def abandon(thread: threading.Thread) -> None:
-    """Leave a daemon thread to itself. The process can then end while the thread holds the lock of `logging`.
+    """Abandon a daemon thread, so that the process can end even if the thread holds the lock of `logging`.
 
-    The interpreter stops daemon threads at its end, and what they hold stays locked. It then removes the handlers of
-    `logging`, which takes the module's lock: a thread that was stopped within `getLogger` let the process hang. May be
-    called from any thread.
+    At its end, the interpreter stops daemon threads without releasing their locks. It then removes the handlers of
+    `logging`, for which it needs the lock of that module. So a thread that was stopped in `getLogger` would make the
+    process hang. May be called from any thread.
     """
     if not _abandoned:
         atexit.register(_keep_logging_free)
@@ -80,7 +80,7 @@ def _keep_logging_free() -> None:
     if not any(thread.is_alive() for thread in tuple(_abandoned)):
         return
     atexit.unregister(logging.shutdown)
-    logging.shutdown()  # before: it waits for handlers, and their threads may wait for the lock
+    logging.shutdown()  # before the lock: handlers end threads that may wait for it
     lock = getattr(logging, "_lock", None)
     if lock is not None:
         lock.acquire(timeout=_LOCK_SECONDS)

@@ -64,7 +64,7 @@ def _head(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except (Exception, SystemExit) as fault:  # noqa: BLE001 - it would hide which error it was, and where
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
         return f"(its text cannot be shown: {type(fault).__name__})"
 
 

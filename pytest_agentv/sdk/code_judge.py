@@ -33,7 +33,7 @@ def run_judge(function: Judge) -> None:
         with redirect_stdout(sys.stderr):
             result = _awaited(function(read_input(_read_payload())))
             reply = json.dumps(build_reply(result), indent=2, allow_nan=False)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a judge, the run has to be told
+    except Exception as error:  # noqa: BLE001 - the run must see any failure of a judge
         _exit_with(error)
     output.write(f"{reply}\n")
     output.flush()
@@ -48,7 +48,7 @@ def _read_payload() -> Json:
 
 def _awaited(result: Any) -> Result | Mapping[str, Json]:
     if hasattr(result, "__await__"):
-        import asyncio  # noqa: PLC0415 - 30 ms for judges that do not need it
+        import asyncio  # noqa: PLC0415 - 30 ms that other judges save
 
         async def wait() -> Any:
             return await result
@@ -59,9 +59,9 @@ def _awaited(result: Any) -> Result | Mapping[str, Json]:
 
 
 def _exit_with(error: Exception) -> NoReturn:
-    import traceback  # noqa: PLC0415 - only failures need it
+    import traceback  # noqa: PLC0415 - only for failures
 
-    if isinstance(error, WireError):  # says all that there is to say; the lines of this package would hide it
+    if isinstance(error, WireError):  # the last line says everything; lines of this package would hide it
         message = str(error)
     else:
         message = f"{type(error).__name__}: {error}"

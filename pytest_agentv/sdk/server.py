@@ -1,10 +1,10 @@
-"""Judges many cases with one import of a script: the other end of `runtime/fork_server.py`.
+"""Judges many cases with one import of a script: the other side of `runtime/fork_server.py`.
 
-`python -m pytest_agentv.sdk.server FD SCRIPT [ARGUMENT…]` imports the script once and then forks a process for each
-case, which calls the script's `judge(case)`. A judgement cannot harm the next one: its process ends with it.
+`python -m pytest_agentv.sdk.server FD SCRIPT [ARGUMENT…]` imports the script once. For each case, it forks a process,
+which calls the script's `judge(case)`. A judgement cannot affect the next one, because its process ends with it.
 
-Requests arrive on the socket FD, one at a time: a line of JSON, and the three standard streams of the new process.
-The new process answers with its id. This process tells how it ended. When the socket closes, everything ends.
+Requests arrive on the socket FD, one at a time: a line of JSON, and the three standard streams of the new process. The
+new process replies with its id. This process reports its end. When the socket closes, everything ends.
 """
 
 import gc
@@ -64,7 +64,7 @@ class Script:
 
 
 class Server:
-    """Forks a process for each request, and tells how each ended."""
+    """Forks a process for each request, and reports how each ended."""
 
     def __init__(self, control: socket.socket, script: Script) -> None:
         self._control = control
@@ -94,7 +94,7 @@ class Server:
                         return
                     self._start(json.loads(line), streams)
         except OSError:
-            return  # the run is gone
+            return  # the run has ended
         finally:
             for pid in self._running:
                 with suppress(OSError):
@@ -146,21 +146,21 @@ class Server:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Let this process have so many more megabytes than the imported script takes."""
+    """Limit the memory of this process to so many megabytes more than the imported script takes."""
     import resource  # noqa: PLC0415 - Unix only
 
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
-        pages = 0  # no Linux: the limit counts from zero
+        pages = 0  # not Linux: the limit counts from zero
     size = pages * resource.getpagesize() + megabytes * 1024 * 1024
-    with suppress(OSError, ValueError):  # a lower limit is set already
+    with suppress(OSError, ValueError):  # a lower limit is already set
         resource.setrlimit(resource.RLIMIT_AS, (size, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    os.set_inheritable(control.fileno(), False)  # programs that the script starts must not keep it open
+    os.set_inheritable(control.fileno(), False)  # programs of the script must not keep it open
     script = Script(sys.argv[2:])
     gc.freeze()  # keeps the pages of the imported modules shared
     Server(control, script).serve()

@@ -98,7 +98,7 @@ class TargetClient:
 
     def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, str]:
         # Not urllib: it would send these calls through the proxy of `http_proxy`.
-        from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - 15 ms for judges that ask nothing
+        from http.client import HTTPConnection, HTTPException  # noqa: PLC0415 - 15 ms that other judges save
 
         connection = HTTPConnection(self._url.removeprefix("http://").rstrip("/"))
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}

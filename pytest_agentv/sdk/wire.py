@@ -39,7 +39,7 @@ def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
     if str(checked.score) in ("inf", "-inf"):
         _fail("score", "a finite number", checked.score)
     within = min(1, max(0, checked.score))
-    score = within if within == checked.score else checked.score  # the run clamps, and warns of it
+    score = within if within == checked.score else checked.score  # the run clamps such a score, with a warning
     optional = {"reasoning": checked.reasoning, "details": checked.details}
     found = {key: value for key, value in optional.items() if value is not None}
     return {"score": score, "hits": checked.hits or (), "misses": checked.misses or (), **found}

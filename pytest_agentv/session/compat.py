@@ -14,13 +14,13 @@ _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
 def is_watched(terminal: TerminalReporter) -> bool:
-    """Whether pytest writes to a terminal: an attribute before pytest 8.4, which can be called from then on."""
+    """Whether pytest writes to a terminal. `isatty` is an attribute before pytest 8.4, and a method since then."""
     isatty: Any = getattr(terminal, "isatty", False)
     return bool(isatty() if callable(isatty) else isatty)
 
 
 def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[pytest.Item] | None:
-    """Return the items that xdist gave this worker and that have not started, in order; None: not known."""
+    """Return the items that xdist gave this worker and that have not started, in order; None: unknown."""
     interactor = next((plugin for plugin in config.pluginmanager.get_plugins() if _is_interactor(plugin)), None)
     if interactor is None:
         return None
@@ -33,7 +33,7 @@ def queued_items(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterato
 
 @contextmanager
 def _locked(torun: Any) -> Iterator[Iterable[object]]:
-    """Yield the positions in a worker's queue: one of xdist's own, or before xdist 3.7 a `queue.Queue`."""
+    """Yield the positions in a worker's queue. It is a class of xdist's own, or a `queue.Queue` before xdist 3.7."""
     if isinstance(torun, queue.Queue):
         with torun.mutex:
             yield torun.queue
@@ -43,14 +43,14 @@ def _locked(torun: Any) -> Iterator[Iterable[object]]:
 
 
 def ini_value(config: pytest.Config, name: str) -> object:
-    """Return what the ini file says for a key, of the type that native TOML (pytest 9) has there; else the default.
+    """Return a key of the ini file in the type of native TOML (pytest 9), else the default.
 
-    pytest refuses a number and a boolean for a key that was declared as a text. It knows no type for both, and pytest
-    before 9 knows none for numbers.
+    pytest refuses numbers and booleans for a key that is declared as a text. It has no type for both, and pytest before
+    9 has none for numbers.
     """
     try:
         return config.getini(name)
-    except (TypeError, pytest.UsageError) as error:  # the latter from pytest 9.2 on
+    except (TypeError, pytest.UsageError) as error:  # UsageError since pytest 9.2
         for place in ("_inicfg", "inicfg"):
             written: Any = getattr(config, place, {}).get(name)
             if hasattr(written, "value"):
@@ -59,7 +59,7 @@ def ini_value(config: pytest.Config, name: str) -> object:
 
 
 def named_arguments(config: pytest.Config) -> Sequence[str]:
-    """Return the paths and node ids of the command line; none if pytest was started without one."""
+    """Return the paths and node ids of the command line; empty if pytest was started without one."""
     source = getattr(config, "args_source", None)
     is_given = getattr(source, "name", "ARGS") == "ARGS"
     return [str(word) for word in config.args] if is_given else []
@@ -68,19 +68,19 @@ def named_arguments(config: pytest.Config) -> Sequence[str]:
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
     """Whether no fixture that is set up for each item can change what the case sees.
 
-    Fixtures of installed plugins do not count; those of conftest files do, unless they hold for the whole session
-    and stand already.
+    Fixtures of installed plugins do not count. Fixtures of conftest files count, unless they have session scope and are
+    set up already.
     """
     with suppress(AttributeError):
         definitions = item._fixtureinfo.name2fixturedefs
         names = [name for name in item.fixturenames if name != "request"]
-        # A name without a definition is misspelt: its item cannot be set up.
+        # A name without a definition is misspelt. Its item cannot be set up.
         return all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
     return False
 
 
 def has_fixtures_of_conftest(item: pytest.Function) -> bool:
-    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if that is not known."""
+    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
     with suppress(AttributeError):
         definitions = item._fixtureinfo.name2fixturedefs
         names = [name for name in item.fixturenames if name != "request"]
@@ -89,9 +89,9 @@ def has_fixtures_of_conftest(item: pytest.Function) -> bool:
 
 
 def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
-    """Return the reason of the mark `xfail` by which pytest expects an error of an item, and whether it is strict.
+    """Return the reason of the `xfail` mark that expects an error of an item, and whether it is strict.
 
-    None: pytest does not expect it, or its turn has not come.
+    None: pytest does not expect the error, or the item's turn has not come.
     """
     with suppress(ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
         from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
@@ -105,7 +105,7 @@ def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str
 
 
 def allow_to_pass(item: pytest.Item) -> None:
-    """Take the strictness from the mark `xfail` of an item whose turn it is."""
+    """Make the `xfail` mark of the current item not strict."""
     with suppress(ImportError, AttributeError, TypeError):
         from _pytest.skipping import xfailed_key  # noqa: PLC0415 - as above
 
@@ -118,8 +118,8 @@ _AVAILABLE: Final = "available fixtures: "
 
 
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
-    """Return the missing fixture and what may be meant, the fixtures that ask for it, and the available ones."""
-    from pytest_agentv.loading.problems import did_you_mean  # noqa: PLC0415 - for mistakes only
+    """Return the missing fixture with a suggestion, the fixtures that request it, and the available ones."""
+    from pytest_agentv.loading.problems import did_you_mean  # noqa: PLC0415 - only for mistakes
 
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
     lines = [line.strip() for line in told.split("\n")]
@@ -138,7 +138,7 @@ def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[st
 
 
 def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
-    """Whether two items share some fixtures for the whole session, and so the fixtures' values."""
+    """Whether two items share some session-scoped fixtures, and so the fixtures' values."""
     with suppress(AttributeError, KeyError):
         ours, theirs = item._fixtureinfo.name2fixturedefs, other._fixtureinfo.name2fixturedefs
         return all(ours[name][-1] is theirs[name][-1] and ours[name][-1].scope == "session" for name in names)
@@ -156,7 +156,10 @@ def _is_harmless(definition: Any) -> bool:
 
 
 def _is_from_a_conftest(definition: Any) -> bool:
-    """Tell a fixture of a conftest file from one of an installed plugin; pytest 9.2 knows the node, before a flag."""
+    """Whether a fixture comes from a conftest file, not from an installed plugin.
+
+    Before pytest 9.2, a flag tells it.
+    """
     if hasattr(definition, "node"):
         return definition.node is not None
     return bool(getattr(definition, "has_location", True))
@@ -179,7 +182,7 @@ def logging_outputs(config: pytest.Config) -> list[logging.Handler]:
 def junit_case(config: pytest.Config, report: Any) -> Any:
     """Return the object that collects the JUnit test case of a report; None: no file is written."""
     with suppress(ImportError, AttributeError):
-        from _pytest.junitxml import xml_key  # noqa: PLC0415 - for who writes such a file
+        from _pytest.junitxml import xml_key  # noqa: PLC0415 - only for runs that write a JUnit file
 
         xml = config.stash.get(xml_key, None)
         return xml.node_reporter(report) if xml is not None else None
@@ -193,7 +196,7 @@ def terminal_file(writer: Any) -> TextIO | None:
 
 
 def drop_phases(reporter: TerminalReporter, is_ours: Callable[[Any], bool]) -> None:
-    """Drop the reports of set-ups and tear-downs that passed without output: pytest keeps them, but shows none."""
+    """Drop the reports of set-ups and tear-downs that passed without output. pytest keeps them, but shows none."""
     kept = getattr(reporter, "stats", {}).get("", [])
     kept[:] = [report for report in kept if getattr(report, "sections", True) or not is_ours(report)]
 

@@ -1,8 +1,8 @@
-"""Our own modules are imported past pytest's assertion rewriting.
+"""Imports our own modules without pytest's assertion rewriting.
 
-pytest rewrites the asserts of every module that comes with a plugin. Nobody reads ours, and it is dear: pytest keeps
-what it has rewritten in caches of its own, which no installer writes. Where bytecode cannot be written (containers with
-PYTHONDONTWRITEBYTECODE, read-only installations) it parsed each module of ours at every start.
+pytest rewrites the asserts of all modules of a plugin. Our modules need no readable asserts, and rewriting is slow:
+pytest caches the rewritten modules in files that no installer writes. If no bytecode can be written (containers with
+PYTHONDONTWRITEBYTECODE, read-only installations), pytest would parse each of our modules at every start.
 """
 
 import sys
@@ -16,7 +16,7 @@ _OWN: Final = "pytest_agentv."
 
 
 class OwnModules:
-    """Finds our modules as Python would without pytest."""
+    """Finds our modules in the same way as Python without pytest."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -24,7 +24,7 @@ class OwnModules:
 
 
 def import_unchanged() -> None:
-    """Ask `OwnModules` just before pytest's hook. Import hooks that others have put before that still come first."""
+    """Install `OwnModules` just before pytest's import hook. Other import hooks before that still come first."""
     if OwnModules in sys.meta_path:
         return
     places = (i for i, finder in enumerate(sys.meta_path) if type(finder).__module__ == "_pytest.assertion.rewrite")
@@ -33,14 +33,14 @@ def import_unchanged() -> None:
 
 
 def import_as_before() -> None:
-    """Take `OwnModules` away again. A run without evals finds the import hooks of any other run."""
+    """Remove `OwnModules`. A run without evals gets the same import hooks as any other run."""
     if OwnModules in sys.meta_path:
         sys.meta_path.remove(OwnModules)
 
 
 @contextmanager
 def unchanged_imports() -> Iterator[None]:
-    """Ask `OwnModules` within the block, or for longer if it is asked already."""
+    """Install `OwnModules` for this block, or leave it if it is installed already."""
     is_asked = OwnModules in sys.meta_path
     import_unchanged()
     try:

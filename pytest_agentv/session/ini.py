@@ -1,4 +1,4 @@
-"""Values of the ini file, which may be texts, or what native TOML has."""
+"""Reads values of the ini file, which are texts or types of native TOML."""
 
 import shlex
 from pathlib import Path
@@ -12,7 +12,7 @@ from pytest_agentv.session.compat import ini_value
 
 
 def ini_option(config: pytest.Config, option: RunOption) -> object:
-    """Return the value of an option in the ini file; None: it has none. Raises `pytest.UsageError`."""
+    """Return the value of an option in the ini file; None: it is not set. Raises `pytest.UsageError`."""
     name = f"agentv_{option.dest}"
     written = ini_value(config, name) if option.ini else None
     if written is None or (isinstance(written, str) and not written.strip()):
@@ -22,7 +22,7 @@ def ini_option(config: pytest.Config, option: RunOption) -> object:
     except ValueError as error:
         raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
     if isinstance(value, Path) and config.inipath is not None:
-        return config.inipath.parent / value  # what a project writes down does not depend on where pytest is started
+        return config.inipath.parent / value  # must not depend on the folder where pytest is started
     return value
 
 
@@ -37,12 +37,12 @@ def _parse(option: RunOption, written: object) -> object:
 
 def _as_text(written: object, expected: str) -> str:
     if isinstance(written, bool) or not isinstance(written, str | int | float):
-        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - as all other faults of values
+        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - like all other wrong values
     return str(written)
 
 
 def ini_names(config: pytest.Config, name: str) -> tuple[str, ...]:
-    """Return a list of the ini file; a text is split at its blanks, also where it stands in native TOML."""
+    """Return a list of the ini file. A text is split at its blanks, in native TOML too."""
     written = ini_value(config, name)
     words = shlex.split(written) if isinstance(written, str) else written
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -51,8 +51,8 @@ def ini_names(config: pytest.Config, name: str) -> tuple[str, ...]:
 
 
 def _shown(written: object) -> str:
-    """Name a value of the ini file in a message; TOML has lists, tables and dates."""
-    from pytest_agentv.loading.problems import describe_value  # noqa: PLC0415 - for mistakes only, not for each run
+    """Name a value of the ini file in a message. TOML has lists, tables and dates."""
+    from pytest_agentv.loading.problems import describe_value  # noqa: PLC0415 - only for mistakes
 
     return describe_value(written) if isinstance(written, str | int | float) else str(written)
 

@@ -1,4 +1,4 @@
-"""Names of items: what a case's id becomes in a node id."""
+"""Names items: turns the id of a case into a part of a node id."""
 
 import re
 from collections import Counter
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pytest_agentv.loading.files.discovery import SUFFIXES
 
-# pytest 9.2 takes node ids apart at `::` and `[`; VS Code hands them on a line each and loses every other line break.
+# pytest 9.2 splits node ids at `::` and `[`. VS Code passes them on as lines and drops every other line break.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 def clean_name(eval_id: str) -> str:
-    """Return a name that pytest, xdist and IDEs can select the case by; empty for an id of unsafe signs only."""
+    """Return a name that selects the case in pytest, xdist and IDEs; empty for an id without any safe character."""
     name = _UNSAFE.sub(" ", eval_id).replace("[", "(").replace("]", ")")
     return re.sub(r":{2,}", ":", name).strip()
 
@@ -20,8 +20,8 @@ def clean_name(eval_id: str) -> str:
 def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
     """Yield one name per case, in order. Equal names get `-2`, `-3` and so on.
 
-    The names depend on the file's content only: xdist needs the same ones in every worker. An id that is a
-    valid name is kept wherever it stands, so adding a case above renames no other case.
+    The names depend only on the content of the file, because every xdist worker needs the same ones. An id that is a
+    valid name is kept, so a new case above renames no other case.
     """
     ids = list(eval_ids)
     bases = [clean_name(eval_id or "") or "unnamed" for eval_id in ids]
@@ -38,7 +38,7 @@ def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:
 
 
 def may_be_eval(node_id: str) -> bool:
-    """Whether an item may be a case of an eval file, by its suffix; other plugins have YAML items as well."""
+    """Whether an item may be a case of an eval file, by its suffix. Other plugins have YAML items as well."""
     return Path(node_id.partition("::")[0]).suffix in SUFFIXES
 
 

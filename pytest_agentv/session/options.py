@@ -26,7 +26,7 @@ _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line
 _SHIP_IGNORE_HELP = "Globs of files that are not sent to workers. With a slash they match paths below the project."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
-"""Options that override cases and files as flags, and are overridden by them as ini keys."""
+"""Options whose flags override cases and files. Their ini keys do not."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -48,10 +48,10 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def attach_optional_values(args: list[str]) -> None:
-    """Give each flag without its optional value that value, in place.
+    """Write out the optional value of each flag that was given without one, in place.
 
-    argparse would take the next argument for it: `pytest --agentv-dump-traces evals` would run everything there is and
-    write the traces into `evals`.
+    argparse would take the next argument instead: `pytest --agentv-dump-traces evals` would run all tests and write the
+    traces into `evals`.
     """
     meant = {
         flag: f"{flag}={option.optional_value}"
@@ -63,7 +63,7 @@ def attach_optional_values(args: list[str]) -> None:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Check what must be known before anything is collected. Raises `pytest.UsageError`."""
+    """Check the options before anything is collected. Raises `pytest.UsageError`."""
     eval_globs(config)
     words = list(itertools.takewhile(lambda word: word != "--", map(str, config.invocation_params.args)))
     if config.getoption("agentv_executor") not in (None, "local") and config.getoption("dist", "no") != "no":
@@ -72,14 +72,14 @@ def check_options(config: pytest.Config) -> None:
     _check_delays(config.getoption("agentv_dry_run_delay_min"), config.getoption("agentv_dry_run_delay_max"))
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
-        if len(given) > 1:  # xdist hands this on to workers, which do not see the command line
+        if len(given) > 1:  # xdist passes this on to workers, which do not see the command line
             setattr(config.option, f"{PREFIX}_{option.dest}", ",".join(given))
         if option.optional_value is not None:
             _given(config, option)
 
 
 def _joined(flag: str, words: Sequence[str]) -> list[str]:
-    """Return the values of a flag, in order. One in `addopts` does not count beside those of the command line."""
+    """Return the values of a flag, in order. If the command line has the flag, values in `addopts` do not count."""
     return [
         words[index + 1] if word == flag else word.partition("=")[2]
         for index, word in enumerate(words)
@@ -94,7 +94,7 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
 
 def run_options(config: pytest.Config) -> "RunOptions":
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
-    from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - runs without evals need none
+    from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
 
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
@@ -123,7 +123,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
 
 
 def has_executor(config: pytest.Config, options: "RunOptions") -> bool:
-    """Whether an option or a hook may have cases run elsewhere. The workers of xdist run their cases themselves."""
+    """Whether an option or a hook may run cases elsewhere. The workers of xdist run their own cases."""
     if hasattr(config, "workerinput") or options.executor == "local":
         return False
     return options.executor is not None or _has_executor_hook(config)
@@ -134,13 +134,13 @@ def _has_executor_hook(config: pytest.Config) -> bool:
 
 
 def _check_workers(config: pytest.Config, count: int | None, place: str) -> None:
-    """Raise `pytest.UsageError` for more cases in flight than the processes of a run may have."""
+    """Raise `pytest.UsageError` if more cases should be in flight than the processes of a run allow."""
     if count is None or count <= MAX_WORKERS:
         return
     option = next(option for option in RUN_OPTIONS if option.name == "executor")
     executor: str | None = _value(config, option)
     if executor is None and _has_executor_hook(config):
-        return  # how many it takes is known when it is there
+        return  # the number of its processes is known only later
     try:
         check_workers(str(count), executor)
     except ValueError as error:
@@ -160,14 +160,14 @@ def _flags(option: RunOption) -> list[str]:
 
 
 def _flag_arguments(option: RunOption) -> dict[str, Any]:
-    # The default is None throughout, so that a flag that was not given can be told from one that was.
+    # The default is always None, because it must differ from every value that can be given.
     if option.is_flag:
         return {"action": "store_true", "default": None}
     arguments: dict[str, Any] = {"default": None, "metavar": option.metavar, "type": _argparse_type(option.parse)}
     if option.repeatable:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
-        # Not parsed yet: pytest reads the arguments once before `attach_optional_values` has written out what is meant.
+        # Parsed later: pytest reads the arguments once before `attach_optional_values` has changed them.
         return arguments | {"nargs": "?", "const": option.optional_value, "type": str}
     return arguments
 
@@ -194,7 +194,7 @@ def _given(config: pytest.Config, option: RunOption) -> Any:
 
 
 def _value(config: pytest.Config, option: RunOption) -> Any:
-    """Return what the command line says, else the ini file, else the default. Raises `pytest.UsageError`."""
+    """Return the value of the command line, else of the ini file, else the default. Raises `pytest.UsageError`."""
     given = _given(config, option)
     if given is None:
         given = ini_option(config, option)
@@ -204,11 +204,11 @@ def _value(config: pytest.Config, option: RunOption) -> Any:
 
 
 def _gates(config: pytest.Config) -> tuple[str, ...]:
-    """Return the lines of `agentv_gates`, which were checked."""
+    """Return the lines of `agentv_gates`. Raises `pytest.UsageError` for a wrong one."""
     written = ini_value(config, "agentv_gates")
     lines = tuple(written) if isinstance(written, list) else (str(written),)
     if lines:
-        from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates  # noqa: PLC0415 - for who has gates
+        from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
 
         try:
             parse_tag_gates(map(str, lines))

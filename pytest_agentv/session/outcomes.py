@@ -1,4 +1,4 @@
-"""What an eval item raises, and how it looks."""
+"""The exceptions of eval items, and how pytest shows them."""
 
 import warnings
 from collections.abc import Iterable
@@ -14,7 +14,10 @@ from pytest_agentv.reporting.escaping import shown
 
 
 class EvalFailed(AssertionError):
-    """A case failed: its score is below the threshold, or a hook says so. `headline` is the first line of the text."""
+    """A case failed: its score is below the threshold, or a hook failed it.
+
+    `headline` is the first line of the text.
+    """
 
     def __init__(self, account: str, headline: str) -> None:
         super().__init__(account)
@@ -51,7 +54,7 @@ def text_of_break(error: BaseException) -> str:
 
 def as_text(error: BaseException, traceback: TracebackType, headline: str, place: tuple[str, int]) -> Any:
     """Return what pytest shows of an error: its text, anchored at a place, and a headline in the short summary."""
-    # The one representation that keeps its message in the short summary on every pytest, under xdist too.
+    # Only this representation keeps its message in the short summary in every pytest, also under xdist.
     text = pytest.ExceptionInfo.from_exc_info((type(error), error, traceback)).getrepr(style="value")
     if text.reprcrash is not None:
         text.reprcrash.path, text.reprcrash.lineno = place
@@ -60,7 +63,7 @@ def as_text(error: BaseException, traceback: TracebackType, headline: str, place
 
 
 def retold(text: str, headline: str, place: tuple[str, int]) -> Any:
-    """Return what pytest shows of an error of which a worker sent only the text."""
+    """Return what pytest shows for an error of which a worker sent only the text."""
     try:
         raise AgentvError(text)
     except AgentvError as error:
@@ -72,7 +75,7 @@ class AgentvWarning(UserWarning):
 
 
 class MissingFixture(AgentvError):
-    """A case asks for a fixture that is not there; pytest's own account shows a function of ours instead."""
+    """A case requests a fixture that does not exist. pytest's own message would show one of our functions."""
 
     @property
     def headline(self) -> str:
@@ -80,7 +83,7 @@ class MissingFixture(AgentvError):
 
 
 def show_warnings(problems: Iterable[Problem], masker: Masker) -> None:
-    """Hand problems to pytest's warnings summary, each at its place in its file, safe to be shown.
+    """Pass problems to pytest's warnings summary, each at its place in its file, safe to show.
 
     Raises one `AgentvWarning` for those that the project's `filterwarnings` makes errors.
     """

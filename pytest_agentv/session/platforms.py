@@ -1,4 +1,4 @@
-"""Where evals can be run. Loaded in every pytest run."""
+"""Decides where evals can run. Loaded in every pytest run."""
 
 import sys
 from typing import Final

@@ -15,7 +15,7 @@ Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
 LEAST_LABELS: Final = 100
 LEAST_OF_A_CLASS: Final = 5
-"""With fewer labels, or fewer of either class, a corrected rate says nothing."""
+"""The least number of labels of each class for a corrected rate."""
 
 
 @record
@@ -45,7 +45,7 @@ class CorrectedRate(Record):
     rate: float
     interval: Interval
     tuning: float
-    """How much the unlabelled verdicts count, 0 to 1."""
+    """The weight of the unlabelled verdicts, 0 to 1."""
 
 
 def confusion(judge: Sequence[bool], labels: Sequence[bool]) -> Confusion:
@@ -116,9 +116,9 @@ def corrected_rate(
 
 
 def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[float]) -> CorrectedRate:
-    """Return the prediction-powered mean of labels; see `corrected_rate` for who may use it.
+    """Return the prediction-powered mean of labels. `corrected_rate` says when it is valid.
 
-    A correction may lead out of 0 to 1.
+    A correction may lead outside of 0 to 1.
     """
     n, more = len(labels), len(unlabelled)
     spread_of_judge = _covariance([*judge, *unlabelled], [*judge, *unlabelled])

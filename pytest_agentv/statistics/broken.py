@@ -1,4 +1,4 @@
-"""Which single cases broke against the baseline, among many that were looked at."""
+"""Finds the single cases that broke against the baseline, among all that were compared."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ MOST_FALSE: Final = 0.10
 SUSPECT: Final = 0.05
 """The p value at which a case is asked again before it may be called broken."""
 LEAST_ANSWERS: Final = 4
-"""Answers on both sides without which a case is not called broken, unless it was confirmed."""
+"""The least number of answers on both sides to call a case broken without confirmation."""
 SURE_ANSWERS: Final = 10
-"""From so many answers on both sides no confirmation is needed."""
+"""The least number of answers on both sides that needs no confirmation."""
 MOST_FRESH: Final = 100
-"""Fresh answers that a suspect gets at most: as many as a case may have."""
+"""The most fresh answers of a suspect: as many as a case may have."""
 
 
 def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:
@@ -37,11 +37,13 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
-    """Return how many fresh answers a suspect gets: `wanted`, or more where that could find nothing.
+    """Return how many fresh answers a suspect gets: `wanted`, or more if so few could show nothing.
 
     A case that passed all its `answers_before` and fails all fresh ones has p = 1 / C(before + fresh, before), which
-    must survive `benjamini_hochberg` over all pairs. 0 stays 0: no confirmation. Where more than `MOST_FRESH` would be
-    needed it is 0, too: against one answer of the baseline, no sane number of answers shows that a case broke.
+    must survive `benjamini_hochberg` over all pairs.
+
+    0 stays 0: no confirmation. It also returns 0 if more than `MOST_FRESH` would be needed: against one answer of the
+    baseline, no reasonable number of answers shows that a case broke.
     """
     if wanted == 0 or answers_before == 0:
         return wanted

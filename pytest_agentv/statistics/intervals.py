@@ -1,4 +1,4 @@
-"""How far a share or a mean may be from what was seen."""
+"""Intervals of shares and means."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -18,7 +18,7 @@ class Interval(Record):
 
 @record
 class Estimate(Record):
-    """A mean, and how sure it is. `interval` is None with fewer than two independent units."""
+    """A mean with its interval, which is None with fewer than two independent units."""
 
     mean: float
     interval: Interval | None

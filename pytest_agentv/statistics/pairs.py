@@ -1,4 +1,4 @@
-"""Whether a run is worse than its baseline: differences of the same cases."""
+"""Compares a run with its baseline by the differences of the same cases."""
 
 import math
 from collections import defaultdict
@@ -14,17 +14,17 @@ from pytest_agentv.statistics.intervals import Estimate, Interval, spread
 Change: TypeAlias = Literal["regressed", "improved", "not worse", "cannot tell"]
 
 MOST_STATES: Final = 1_000_000
-"""Sums that the exact test looks at in all, half a second and 100 MB; beyond, Student's t takes its place."""
+"""The most sums that the exact test computes: half a second and 100 MB. Beyond, Student's t test replaces it."""
 LEAST_DIFFERING: Final = 5
-"""With fewer cases that differ, a change of the mean is not called one."""
+"""The least number of differing cases for a change of the mean."""
 
 _SCALE: Final = 1e9
-"""Sums are counted in whole billionths: equal sums of floats must be one state."""
+"""Sums are rounded to billionths, so that equal sums of floats become one state."""
 
 
 @record
 class Difference(Record):
-    """How a run differs from its baseline."""
+    """The difference between a run and its baseline."""
 
     estimate: Estimate
     """Mean of new minus old, -1 to 1."""
@@ -63,7 +63,7 @@ def compare_pairs(
 
 
 def decide_change(difference: Difference, margin: float) -> Change:
-    """Return what may be said of a run against its baseline; `margin` is the drop that "not worse" excludes."""
+    """Return the verdict on a run against its baseline; `margin` is the drop that "not worse" excludes."""
     interval = difference.estimate.interval
     if interval is None:
         return "cannot tell"

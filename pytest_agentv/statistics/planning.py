@@ -1,4 +1,4 @@
-"""How many cases and repeats it takes to see a drop."""
+"""Plans how many cases and repeats it takes to see a drop."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from pytest_agentv.statistics.pairs import LEAST_DIFFERING
 from pytest_agentv.statistics.repeats import needed_passes
 
 NO_DEVIATION: Final = 1e-12
-"""A deviation, or a variance, up to which all went the same way."""
+"""A deviation or variance up to this value counts as none."""
 _CERTAINLY: Final = 100
-"""So many cases differ on average that hardly ever fewer than `LEAST_DIFFERING` do; binomials would be too large."""
+"""If so many cases differ on average, fewer than `LEAST_DIFFERING` hardly ever do. Binomials would be too large."""
 _POWER: Final = 0.8
-"""Of `Z_POWER`."""
+"""The power that belongs to `Z_POWER`."""
 
 
 def least_drop(deviation: float, units: int) -> float:
@@ -61,7 +61,7 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int) -> in
 
 
 def _drop_that_shows(cases: int, answers: int) -> float:
-    """Return the least drop at which so many cases differ that it can be called one, if all lose as much."""
+    """Return the least drop that can be called one, if all cases drop alike: then enough of them differ."""
     if cases < LEAST_DIFFERING:
         return 1.0
     low, high = 0.0, 1.0
@@ -72,10 +72,10 @@ def _drop_that_shows(cases: int, answers: int) -> float:
 
 
 def _shows(drop: float, cases: int, answers: int) -> bool:
-    """Whether so many cases differ in 4 of 5 runs that a drop can be called one."""
+    """Whether enough cases differ in 4 of 5 runs to call it a drop."""
     if cases < LEAST_DIFFERING:
         return False
-    # Of the cases: one of its answers is enough. The plain formula is 0 for the least drops.
+    # The probability that a case differs: one answer is enough. The plain formula gives 0 for the least drops.
     share = 1.0 if drop >= 1 else -math.expm1(answers * math.log1p(-drop))
     if cases * share > _CERTAINLY:
         return True
@@ -86,12 +86,12 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
 
 
 def variance_between(deviation: float, within: float, repeats: int) -> float:
-    """Return the variance of the cases' true differences, of which answers at random are no part."""
+    """Return the variance of the cases' true differences, without the variance of random answers."""
     return max(0.0, deviation**2 - 2 * within / repeats)
 
 
 def required_cases(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return how many cases tell a drop in 4 of 5 runs.
+    """Return how many cases show a drop in 4 of 5 runs.
 
     Args:
         drop: The drop of the mean to see, above 0.
@@ -103,7 +103,7 @@ def required_cases(drop: float, within: float, between: float, repeats: int) -> 
 
 
 def variance_within(answers: Sequence[Sequence[float]]) -> float | None:
-    """Return the mean variance of the answers of one case; None where no case has two answers."""
+    """Return the mean variance of the answers of one case; None if no case has two answers."""
     variances = []
     for scores in answers:
         if len(scores) > 1:

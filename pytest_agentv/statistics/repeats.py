@@ -1,4 +1,4 @@
-"""Several answers of one case: its verdict, when that is certain, and its pass rate."""
+"""Judges a case with several answers: its verdict, when that is certain, and its pass rate."""
 
 import math
 from collections.abc import Sequence

@@ -478,6 +478,15 @@ class TestFailures:
         assert f"redirects to {other}/c" in str(error)
         assert len(server.asked) == 1
 
+    @pytest.mark.parametrize("place", ["http://[bad", "http://user:hunter2@host:99999/?key=hunter2"])
+    def test_a_redirect_to_no_url_is_told_without_what_may_be_secret(self, server: Server, place: str) -> None:
+        server.answer = lambda _: (302, {"location": place}, b"")
+
+        error = failure(server)
+
+        assert error.kind == "config"
+        assert f"redirects to {place.replace('user:hunter2@', '').partition('?')[0]}, which is no URL" in str(error)
+
     def test_a_redirect_that_never_ends_is_told(self, server: Server) -> None:
         server.answer = lambda asked: (307, {"location": "/b"}, b"")
 

@@ -169,7 +169,7 @@ def test_a_run_without_failures_takes_at_most_eight_lines() -> None:
 
 
 def test_an_error_that_pytest_has_told_takes_one_line() -> None:
-    lines = summary(broken("a", "many words " * 50), told={"evals/qa.eval.yaml::a"})
+    lines = summary(broken("a", "many words " * 50), shown_errors={"evals/qa.eval.yaml::a"})
     assert lines[:4] == [
         "ERRORS",
         "evals/qa.eval.yaml::a",

@@ -185,7 +185,7 @@ class Checker:
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems, but one that shows in many rows of tables only once, with their number."""
+    """Yield the problems. One that many rows of a table share is yielded once, with the number of rows."""
     rows: dict[Problem, list[str]] = {}
     for problem in problems:
         rows.setdefault(problem.replace(row=None), []).extend([problem.row] if problem.row else [])

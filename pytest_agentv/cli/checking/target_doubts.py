@@ -1,4 +1,4 @@
-"""What targets name that is not there yet. A run may find it, so it is told, and is never an error."""
+"""Warns of files and folders that targets name and that do not exist. A run may create them: they are never errors."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def missing_code(file: TargetsFile) -> Iterator[Hint]:
 
 
 def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield the `cwd` of command lines that is not there, as a run of these cases would look for it."""
+    """Yield the missing `cwd` folders of command lines, as a run of these cases would look for them."""
     for case in cases:
         definition = next((each for each in file.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
         if definition is None or definition.kind != "cli":
@@ -43,7 +43,7 @@ def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hi
 
 
 def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
-    """Return the keys of a target as written; None for kinds of which nothing is known."""
+    """Return the keys of a target as written; None for an unknown kind."""
     kind = file.kinds.find(definition.kind)
     found = None if kind is None else check_written(kind, definition.values).kind
     return found if hasattr(found, "sources") else None

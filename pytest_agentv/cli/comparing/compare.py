@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     """Compare two results files and return the exit code: 0 as good or better, 1 worse, 2 not comparable."""
     options = _create_parser().parse_args(arguments)
     if options.statistics or options.gate:
-        from pytest_agentv.cli.comparing.compare_statistics import compare_statistics  # noqa: PLC0415 - for who asks for it
+        from pytest_agentv.cli.comparing.compare_statistics import compare_statistics  # noqa: PLC0415 - if asked for
 
         runs = [options.candidate, *options.more]
         output = options.format or "table"
@@ -57,9 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.format in ("table", "verbose"):
         say("\n".join(lines))
     else:
-        json.dump(
-            comparison.contract(), sys.stdout, indent=2
-        )  # written in pieces, because the whole text would double the memory
+        # Written in pieces, because the whole text would double the memory.
+        json.dump(comparison.contract(), sys.stdout, indent=2)
         say()
         if sys.stderr.isatty():
             note("\n".join(lines))

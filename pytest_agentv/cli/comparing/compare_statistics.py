@@ -29,8 +29,8 @@ CANNOT_TELL, NOT_COMPARED = 2, 3
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
     """Compare the results of one run, in one or more files, with a baseline or results file; return the exit code.
 
-    Without `gate` it is 0 whatever the verdict. Raises `FileError`; with `gate` the exit code says it, because that of
-    such an error means "cannot tell".
+    Without `gate` it is 0 for every verdict, and a `FileError` is raised. With `gate`, a `FileError` gives exit code 3:
+    the usual exit code 2 would mean "cannot tell".
     """
     try:
         statistics = _compare(base, _read_runs(runs), margin=margin)
@@ -50,7 +50,7 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
 
 
 def exit_code(statistics: RunStatistics) -> int:
-    """Return 0, 1 for a regression, 2 where the data cannot tell, 3 where the runs could not be compared."""
+    """Return 0, 1 for a regression, 2 if the data cannot tell, 3 if the runs could not be compared."""
     found = set(statistics.verdicts)
     if statistics.comparison is None or statistics.comparison.difference is None:
         return NOT_COMPARED
@@ -91,7 +91,7 @@ def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
 def read(path: Path) -> list[JudgedCase]:
     """Read the cases of a results file, and note what cannot be read.
 
-    Raises `FileError` where it holds none, or those of a dry run.
+    Raises `FileError` if it holds none, or those of a dry run.
     """
     if holds_baseline(path):
         raise FileError(path, "is a baseline, not a results file: name the baseline first, and the results behind it")

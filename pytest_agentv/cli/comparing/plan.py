@@ -22,7 +22,7 @@ _DEFAULT_POINTS: Final = 5.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the plan and return the exit code: 0, or 2 where there is nothing to learn from."""
+    """Print the plan and return the exit code: 0, or 2 if the results hold nothing to learn from."""
     options = _create_parser().parse_args(arguments)
     cases = _cases(options.results)
     earlier = _cases(options.against) if options.against is not None else None
@@ -54,7 +54,7 @@ def _lines(plan: Plan, points: float) -> Iterator[str]:
 
 
 def _red_lines(cases: int) -> Iterator[str]:
-    """Tell how often a suite is red although nothing is wrong: with many cases, all-or-nothing rates are."""
+    """Show how often a suite without a fault is red: with many cases, chance alone fails one of them."""
     yield f"Chance that at least one of {count(cases, 'case')} is red, each answer passing with"
     yield f"  {'repeats':>8}  {'min_pass_rate':>13}" + "".join(f"  {rate:>6.0%}" for rate in _RELIABILITIES)
     for repeats in _REPEATS:

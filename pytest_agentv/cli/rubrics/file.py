@@ -22,7 +22,7 @@ class RubricFile:
     """An eval file as it was read or last written. It is not written again after somebody else changed it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `FileError` for a file without a case list."""
+        """Read the file. Raises `FileError` if it has no case list."""
         self._known = path.read_bytes() if path.is_file() else b""
         self.suite: SuiteSource = read_suite(path)
         if self.suite.cases_key is None:

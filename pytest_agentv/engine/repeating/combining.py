@@ -1,4 +1,4 @@
-"""Makes one result of the results of a case's answers."""
+"""Combines the results of a case's answers into one result."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from pytest_agentv.models.traces import ExecutionMetrics, added_judge_metrics, a
 from pytest_agentv.statistics.intervals import wilson
 from pytest_agentv.statistics.repeats import Verdict, is_flaky, pass_rate, passing, verdict
 
-_OF_THE_CASE: Final = frozenset(
+_CASE_FIELDS: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
         *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
@@ -36,11 +36,11 @@ def combine_answers(
 
     Args:
         results: In the order of the answers.
-        plan: What was wanted.
-        together: Whether all were asked at once, so that none waited for the verdict on others.
+        plan: How many answers were planned, and how many have to pass.
+        together: Whether all were asked at once, without waiting for the verdict on others.
         reruns: How often the case was asked before.
-        carried: How many of the answers an earlier run had asked.
-        lost: Answers that earlier runs could not have or judge: what they took counts as well.
+        carried: How many of the answers come from an earlier run.
+        lost: Answers that failed or could not be judged in earlier runs. Their metrics count as well.
         with_answers: Whether the result holds all answers.
     """
     broken = next((result for result in results if is_set_up_error(result)), None)
@@ -74,7 +74,7 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     is_cached = all(each.cached for each in both)
     total = added_metrics(_counted(both))
     parts = (figures, result.execution_metrics), (repeat_figures(fresh, plan, None), added_metrics(_counted(fresh)))
-    first, confirm = (_told_apart(each, own, total, is_cached=is_cached) for each, own in parts)
+    first, confirm = (_with_zeros(each, own, total, is_cached=is_cached) for each, own in parts)
     return result.replace(
         repeat=first.replace(confirm=confirm),
         attempts=sum(each.attempts for each in both),
@@ -84,13 +84,13 @@ def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPl
     )
 
 
-def _told_apart(
+def _with_zeros(
     figures: RepeatFigures, own: ExecutionMetrics | None, total: ExecutionMetrics | None, *, is_cached: bool
 ) -> RepeatFigures:
-    """Return counts of answers with a 0 in place of None where others alone report a figure of the total."""
+    """Set `priced` or `metered` to 0 if only the other answers report a cost or tokens: None means all or none."""
     if total is None:
         return figures
-    if figures.asked == figures.cached and not is_cached:  # they are no part of a total that was paid for
+    if figures.asked == figures.cached and not is_cached:  # the total counts only answers that were paid for
         return figures.replace(priced=None, metered=None)
     is_priced = total.cost_usd is None or (own is not None and own.cost_usd is not None)
     is_metered = total.token_usage is None or (own is not None and own.token_usage is not None)
@@ -112,8 +112,8 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         same_text=len({result.candidate_answer for result in judged}) == 1 if len(judged) > 1 else None,
         tools=tools if any(tools) else None,
         cached=sum(bool(result.cached) for result in results) or None,
-        priced=_if_some(metrics is not None and metrics.cost_usd is not None for metrics in counted),
-        metered=_if_some(metrics is not None and metrics.token_usage is not None for metrics in counted),
+        priced=_count_if_mixed(metrics is not None and metrics.cost_usd is not None for metrics in counted),
+        metered=_count_if_mixed(metrics is not None and metrics.token_usage is not None for metrics in counted),
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -134,7 +134,7 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
     if decided is None or (figures.asked < plan.answers and not plan.stops_early):
         return None
     result = result.replace(status=decided, threshold=threshold.value, threshold_source=threshold.source)
-    is_stopped = figures.stopped is not None and plan.stops_early  # else no answer waited for those before it
+    is_stopped = figures.stopped is not None and plan.stops_early  # else all answers were asked at once
     if (passes, plan.needed, is_stopped) == (figures.passes, figures.needed, figures.stopped is not None):
         rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
         return result.replace(repeat=figures.replace(**rules))
@@ -197,7 +197,7 @@ def is_set_up_error(result: EvalResult) -> bool:
 
 
 def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
-    """Return why there is no verdict, as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
+    """Return why there is no verdict, such as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
     passes = f"{figures.passes} {'answer passes' if figures.passes == 1 else 'answers pass'}"
     needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
     skipped = figures.planned - figures.asked
@@ -207,13 +207,13 @@ def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
-def of_the_case(result: EvalResult) -> JsonObject:
+def case_fields(result: EvalResult) -> JsonObject:
     """Return the keys of a result that are the same for all answers of its case."""
-    return {key: value for key, value in result.to_plain().items() if key in _OF_THE_CASE}
+    return {key: value for key, value in result.to_plain().items() if key in _CASE_FIELDS}
 
 
 def _own_part(result: EvalResult) -> JsonObject:
-    return {key: value for key, value in result.to_plain().items() if key not in _OF_THE_CASE}
+    return {key: value for key, value in result.to_plain().items() if key not in _CASE_FIELDS}
 
 
 def _sums(results: Sequence[EvalResult]) -> JsonObject:
@@ -235,13 +235,13 @@ def _counted(results: Sequence[EvalResult]) -> Sequence[EvalResult]:
     return [result for result in results if not result.cached] or results
 
 
-def _if_some(known: Iterable[bool]) -> int | None:
-    """Return how many are known; None if all are, or none."""
+def _count_if_mixed(known: Iterable[bool]) -> int | None:
+    """Return how many are known; None if all or none are."""
     flags = list(known)
     return sum(flags) if any(flags) and not all(flags) else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of what is known; None if nothing is."""
+    """Return the sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

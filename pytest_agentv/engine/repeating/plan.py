@@ -47,8 +47,8 @@ class RepeatPlan(Record):
     def wanted(self, results: Sequence[EvalResult]) -> int:
         """Return how many more answers to ask now: with an early stop, as many as the verdict needs in any case.
 
-        So none is asked that turns out to be needless, and which ones are asked does not depend on what runs beside
-        them. 0: the verdict is certain, or it is certain that there will be none.
+        So no answer turns out to be needless, and the number of answers does not depend on other cases in flight.
+        0: the verdict is certain, or it is certain that there will be none.
         """
         left = self.answers - len(results)
         if not self.stops_early or self.needed == 0:

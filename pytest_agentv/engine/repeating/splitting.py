@@ -1,9 +1,9 @@
-"""Takes the result of a case apart into the answers that it stands on, so that none of them is asked again."""
+"""Splits the result of a case into its single answers, so that none of them is asked again."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_agentv.engine.repeating.combining import of_the_case
+from pytest_agentv.engine.repeating.combining import case_fields
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
@@ -16,7 +16,7 @@ _NO_METRICS: Final[JsonObject] = {
     ),
     "attempts": 0,
 }
-"""Of all answers but the first, which has those of all."""
+"""For all answers but the first, which has the metrics of all."""
 _NO_TEXTS: Final[JsonObject] = {
     **dict.fromkeys(("reasoning", "agent_provider_request", "lm_provider_request", "evaluator_provider_request")),
     **dict.fromkeys(("evaluator_results", "assertion", "unmet_required", "last_error", "log_file", "finish_reason")),
@@ -24,26 +24,26 @@ _NO_TEXTS: Final[JsonObject] = {
     "hits": (),
     "misses": (),
 }
-"""Of all answers but the one that the result shows."""
+"""For all answers but the one that the result shows."""
 
 
 def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tuple[EvalResult, ...]:
-    """Return the answers of a judged case in their order; none if the result does not tell which were good.
+    """Return the answers of a judged case in their order; empty if the result does not tell which of them passed.
 
     Unless the result holds its answers, only the one that it shows has a text, and one has the metrics of all.
 
     Args:
         result: The result of the case.
-        threshold: The one of now: other answers would be shown with another one.
+        threshold: The current one. It must be that of the result, which shows its first failing answer.
         in_full: Whether the texts of all answers are wanted.
     """
     figures = result.repeat
     if figures is None:
         return (result,)
-    if figures.errors or figures.reruns:  # their numbers are not known; they were asked until they passed
+    if figures.errors or figures.reruns:  # errors have no numbers; a rerun case was asked until it passed
         return ()
     if result.answers is not None:
-        return tuple(EvalResult.from_plain({**of_the_case(result), **own}) for own in result.answers)
+        return tuple(EvalResult.from_plain({**case_fields(result), **own}) for own in result.answers)
     is_by_score = result.threshold == threshold.value and figures.passes == passing(figures.scores, threshold.value)
     return tuple(_answers(result, figures, threshold.value)) if is_by_score and not in_full else ()
 
@@ -58,12 +58,12 @@ def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> It
             score=score,
             status="pass" if is_good[number] else "fail",
             cached=True if number >= fresh else None,
-            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _nothing_more(result, number, counted)}),
+            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
         )
 
 
-def _nothing_more(result: EvalResult, number: int, counted: int) -> ExecutionMetrics | None:
-    """Return metrics of an answer that the first one has counted, so that they do not look unknown."""
+def _zero_metrics(result: EvalResult, number: int, counted: int) -> ExecutionMetrics | None:
+    """Return zeros for the metrics that the first answer already counts. Without them, they would look unknown."""
     metrics, figures = result.execution_metrics, result.repeat
     if metrics is None or figures is None or number >= counted:
         return None

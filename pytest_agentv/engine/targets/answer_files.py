@@ -18,7 +18,7 @@ _RUN: Final = "run_id"
 
 
 def what_is_asked(request: ProviderRequest) -> JsonObject:
-    """Return all that a target gets to see of a request, as plain data; of files the hashes of their content."""
+    """Return everything of a request that affects the answer, as plain data, with hashes in place of files."""
     asked: JsonObject = {
         "eval_id": request.eval_id,
         "prompt": request.prompt.in_words().to_plain(),
@@ -35,7 +35,7 @@ def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | Non
     """Return a kept response; None if it is missing or cannot be read, or if another run than `run_id` kept it."""
     try:
         kept = json.loads(path.read_text("utf-8"))
-        if not isinstance(kept, dict) or "raw" not in kept:  # any mapping would be an empty answer
+        if not isinstance(kept, dict) or "raw" not in kept:  # else any mapping would be read as an empty answer
             return None
         kept_by = kept.pop(_RUN, None)
         return ProviderResponse.from_plain(kept) if run_id in (None, kept_by) else None
@@ -50,7 +50,7 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
     that a later run would judge another answer.
     """
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-    if not is_whole or response.output_messages == ():  # nobody waited for an answer
+    if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
         return
     plain = response.to_plain()
     debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked

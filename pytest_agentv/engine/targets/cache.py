@@ -49,7 +49,7 @@ class CachedProvider:
         self._provider = provider
         self._target = {"kind": target.kind, "settings": lasting_settings(target)}
         if target.provider_batching:
-            self._target["batching"] = True  # the same command prints something else
+            self._target["batching"] = True  # the same command prints other output then
         code = _code_place(target)
         if code is not None:
             home = as_at_home({"code": str(code), "folder": str(folder)})
@@ -79,12 +79,12 @@ class CachedProvider:
         await self._provider.close()
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Ask the requests that are not in the cache in one call, if there are some."""
+        """Ask the requests that are not in the cache in one call, if there are any."""
         paths = [self._path(request) for request in requests]
         kept = [None if known is None else known.replace(cached=True) for known in map(read_answer, paths)]
         missing = [number for number, known in enumerate(kept) if known is None]
         asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
-        if len(asked) != len(missing):  # nobody knows which answer is whose
+        if len(asked) != len(missing):  # unknown which answer belongs to which request
             raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
         responses = dict(zip(missing, asked, strict=True))
         for number, response in responses.items():
@@ -99,7 +99,7 @@ class CachedProvider:
 
 
 def _code_place(target: Target) -> Path | None:
-    """Return where the code lies that the settings of a target name by a relative path, or by a word.
+    """Return where a target's code lies, if its settings name it by a relative path or by a word.
 
     Two folders may each have an `agent.py`, or a kind of the same name.
     """

@@ -15,7 +15,7 @@ from pytest_agentv.runtime.outcomes import Outcome, capture
 from pytest_agentv.runtime.processes.reaper import remove_at_end
 
 Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Checks what a text names, unless another process has done so. Then it raises what that has found."""
+"""Runs the check of the target with this name, unless another process has done so. Then it raises that finding."""
 
 
 class HealthChecks:
@@ -24,14 +24,14 @@ class HealthChecks:
     def __init__(self, together: Together | None, root: Path) -> None:
         """`together` is how the processes of a run share their findings; None: there is only one.
 
-        `root` is the folder that they may have in different places.
+        `root` is the project folder. Its path may differ between processes.
         """
         self._together = together
         self._root = root
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
-        """Return if the target is healthy, else raise `ProviderError`."""
+        """Return if the target is healthy. Raises `ProviderError` if it is not."""
         key = (target.path, target.name)
         if key not in self._probes:
             is_probed = target.settings.is_probed
@@ -42,13 +42,13 @@ class HealthChecks:
         (await asyncio.shield(self._probes[key])).get()
 
     def _name(self, target: Target) -> str:
-        """Return what a target is called in all processes."""
+        """Return the name of a target, the same in all processes."""
         path = Path(target.path or "")
         return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
 def sharing(folder: Path) -> Together:
-    """Return how processes share findings in a folder. It is removed when the first of them ends."""
+    """Return a function that shares findings through a folder. The first process that ends removes the folder."""
     return lambda key, check: check_together(folder, key, check)
 
 
@@ -67,13 +67,13 @@ async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[N
 
 
 def raise_finding(found: Mapping[str, Any]) -> None:
-    """Raise what a health check has found, if it has found something."""
+    """Raise the error that a health check has found, if any."""
     if found:
         raise ProviderError(found["error"], found["kind"])
 
 
 def _found(path: Path) -> dict[str, str] | None:
-    """Return what was found; None: nobody has checked, or was killed while it wrote."""
+    """Return what was found; None: nobody has checked, or a process was killed while it wrote."""
     try:
         found: dict[str, str] = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, ValueError):

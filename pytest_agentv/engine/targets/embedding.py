@@ -37,7 +37,7 @@ class TargetEmbedder:
         Args:
             target: Its settings are part of the keys of the cache.
             ask: Returns the vectors of texts.
-            cache: The folder of the cache; None: nothing is kept for later runs.
+            cache: The folder of the cache; None: no cache.
             timeout_seconds: The longest that a request may take.
         """
         self._name = target.name

@@ -64,7 +64,7 @@ class Fingerprints:
             return name
 
     def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
-        """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. The threshold is no part."""
+        """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. Leaves out the threshold."""
         found: dict[str, str] = {}
         members = [member for evaluator in evaluators for member in evaluator.walk()]
         for folder, words in (script for member in members for script in _judge_scripts(member)):

@@ -28,7 +28,7 @@ from pytest_agentv.runtime.user_loop import USER_LOOP
 
 @record
 class UnjudgedFolders(Record):
-    """Where answers are until they are judged: those of the run, and those of the run that it goes on with."""
+    """The folders of answers that are not judged yet: that of this run, and that of the run that it resumes."""
 
     own: Path
     left: Path | None = None
@@ -43,7 +43,7 @@ class Places:
     shared_folder: Path | None = None
     """Where the processes of a run share their findings; None: there is only one process."""
     dotenv_root: Path | None = None
-    """Where `.env` files lie as they do below `repo_root`; None: there."""
+    """The folder with the same layout as `repo_root` that holds the `.env` files; None: `repo_root`."""
     as_at_home: Callable[[JsonObject], JsonObject] = dict
     """Returns plain data with the paths that the process of the run would have."""
     unjudged: UnjudgedFolders | None = None
@@ -130,10 +130,10 @@ class FolderTargets:
         return target, self._providers[key]
 
     def unjudged(self, target: Target) -> UnjudgedFolders | None:
-        """Return where the answers of a target are until they are judged; None: they are not kept, or a cache has them.
+        """Return the folders of a target's unjudged answers; None: they are not kept, or a cache keeps them.
 
-        They are kept if they cost money, and if they are all that a call leaves. A script may judge what an agent left
-        in its folder, and that may change until the next run.
+        They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder, which
+        a script may judge and which may change before the next run.
         """
         settings = target.settings
         costs_money, is_agent = getattr(settings, "costs_money", False), getattr(settings, "is_agent", False)
@@ -165,10 +165,10 @@ class FolderTargets:
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)
         if self._options.cache:
-            from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - for runs with a cache
+            from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - only for runs with a cache
 
             folder = self._places.cwd / CACHE_FOLDER
             return CachedProvider(provider, target, folder, self._masker, self._places.as_at_home)
-        if warm_up is not None:  # with a cache, perhaps no model is needed
+        if warm_up is not None:  # with a cache, perhaps no model is called
             warm_up()
         return provider

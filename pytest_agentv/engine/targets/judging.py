@@ -47,7 +47,7 @@ class ProviderJudge:
         return candidate_answer(response.output_messages)
 
     def forget(self, system_prompt: str, user_prompt: str, context: Context) -> None:
-        """Have the reply asked for anew in the next run."""
+        """Forget the reply, so that the next run asks for it anew."""
         if isinstance(self._provider, KeepsAnswers):
             self._provider.forget(self._request(system_prompt, user_prompt, context))
 
@@ -85,7 +85,7 @@ def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
 
 @cache
 def _default_evaluators() -> tuple[AnyEvaluator, ...]:
-    from pytest_agentv.evaluators.kinds.judges.llm_judge import default_judge  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.kinds.judges.llm_judge import default_judge  # noqa: PLC0415 - imports pydantic
 
     return (default_judge(),)
 
@@ -96,7 +96,7 @@ def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
 
 
 def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether they do more than look at the answer: they ask somebody, or run programs or code of the user's."""
+    """Whether evaluators do more than look at the answer: they ask a target, or run programs or user code."""
     members = [member for evaluator in evaluators for member in evaluator.walk()]
     return any(each.asks_judge or each.embeds_with or each.own_code or each.scripts for each in members)
 

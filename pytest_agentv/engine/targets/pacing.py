@@ -47,11 +47,11 @@ def cap_warning(path: Path, definition: TargetDefinition, kind: object, options:
     return Problem(definition.path or path, definition.line, "", message, level="warning")
 
 
-def is_first_to_tell(folder: Path | None, what: str = "cap") -> bool:
+def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
     """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
     if folder is None:
         return True
-    remove_at_end(folder)  # first: a time-out may come at any line
+    remove_at_end(folder)  # before the warning: a time-out may come at any line
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / f"{what}-told").touch(exist_ok=False)

@@ -17,7 +17,7 @@ from pytest_agentv.engine.targets.judging import (
     needs_judge,
     needs_targets,
 )
-from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_tell, pace_of
+from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_warn, pace_of
 from pytest_agentv.engine.targets.waiting import WaitingAnswers
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
@@ -122,7 +122,7 @@ class TargetPool:
         warning = None if self._told_of_cap else cap_warning(file.path, definition, kind, self._options)
         if warning is not None:
             self._told_of_cap = True
-            self.warn([warning] if is_first_to_tell(self._places.shared_folder) else [])
+            self.warn([warning] if is_first_to_warn(self._places.shared_folder) else [])
         return pace_of(definition, kind, self._options)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
@@ -207,7 +207,7 @@ class TargetPool:
         """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
         key = (eval_dir, name)
         if key not in self._embedders:
-            from pytest_agentv.engine.targets.embedding import TargetEmbedder  # noqa: PLC0415 - for `similar` only
+            from pytest_agentv.engine.targets.embedding import TargetEmbedder  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._folders.open(eval_dir, name)
             ask = getattr(provider, "embed", None)
@@ -219,8 +219,8 @@ class TargetPool:
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
-        from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - dry runs only
-        from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - pydantic
+        from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - only for dry runs
+        from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
 
         known = name if file is None else file.find(name).name
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
@@ -238,13 +238,13 @@ class TargetPool:
         try:
             await self._checks.check(target, provider)
         except ProviderError as error:
-            # A wrong definition, or a check that breaks, says nothing about whether the target is well.
+            # A wrong definition, or a check that crashes, does not mean that the target is unhealthy.
             if error.kind not in ("config", "crash"):
                 self.stop_reason = str(error)
             raise
 
 
 def _adapted(value: object, label: str) -> Adapter:
-    from pytest_agentv.providers.python.foreign import adapt_provider  # noqa: PLC0415 - for objects of users only
+    from pytest_agentv.providers.python.foreign import adapt_provider  # noqa: PLC0415 - only for objects of users
 
     return adapt_provider(value, label)

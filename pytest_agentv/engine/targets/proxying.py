@@ -40,7 +40,7 @@ class CallableTargets:
 async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
     """Call a target once, without retries, because the script has the time limit of one call.
 
-    Raises `ProviderError` if there is no reply. One that is an error may tell what it took.
+    Raises `ProviderError` if there is no reply. An error may hold the metrics of the call.
     """
     system_prompt, question = asked.system_prompt, asked.question
     if system_prompt and not getattr(target.settings, "takes_system_prompt", False):

@@ -1,4 +1,4 @@
-"""Keeps answers of models until they are judged, so that a run that goes on need not ask, and pay, for them again."""
+"""Keeps the answers of models until they are judged, so that a resumed run does not pay for them again."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _THREAD: Final = "agentv-unjudged"
 
 
 class UnjudgedAnswer:
-    """The answer to a request, which is kept from when it came until its verdict is written."""
+    """Keeps the answer to a request until its verdict is written."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class UnjudgedAnswer:
 
     @cached_property
     def _path(self) -> Path:
-        """The file of the answer. It is another one after a change of the request or of the target.
+        """The file of the answer. Its name depends on the request and the target, but not on the grading.
 
-        The grading may change. The path is computed when it is first needed: most answers are judged at once.
+        Computed when it is first needed, because most answers are judged at once.
         """
         asked = what_is_asked(self._request.replace(reruns=0))
         key = [self._identity.node_id, self._identity.target_hash, asked]
@@ -49,12 +49,12 @@ class UnjudgedAnswer:
         return self._folders.own / waiting_name(self._identity, digest)
 
     def find(self) -> ProviderResponse | None:
-        """Return an answer that is not judged yet: of an earlier run, a worker that died, or a case that is rerun.
+        """Return an answer that was not judged: of an earlier run, of a worker that died, or of a case that is rerun.
 
         It is `cached` if a results file already counts its cost.
         """
         if self._waiting.holds(self._identity, self._request.answer):
-            return None  # another item of the same name is being judged by it
+            return None  # it is being judged for another item of the same name
         for folder in dict.fromkeys((self._folders.own, self._folders.left)):
             if folder is None or not folder.is_dir():
                 continue
@@ -71,11 +71,11 @@ class UnjudgedAnswer:
         return None
 
     async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
-        """Write the answer: a run that is killed from now on leaves it to the next one.
+        """Write the answer, so that a resumed run finds it if this run is killed.
 
         Args:
             response: The answer.
-            duration_ms: How long the call took, where the provider does not tell; None: nobody measured it.
+            duration_ms: How long the call took, if the response does not tell; None: unknown.
         """
         if not self._is_kept:
             if response.duration_ms is None:

@@ -124,7 +124,7 @@ class ProcessVariables:
 class InProcessProvider:
     """Calls a provider while `os.environ` shows the variables of its folder."""
 
-    keeps_limits = True  # the time limit of a call starts with its turn
+    keeps_limits = True  # The time limit of a call starts when its turn comes.
 
     def __init__(self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str]) -> None:
         self.mode: PromptMode = provider.mode

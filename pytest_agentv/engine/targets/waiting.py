@@ -1,4 +1,4 @@
-"""The files of answers that wait for their verdicts: their names, and what becomes of them when a result is written."""
+"""The files of answers that wait for their verdicts: names them, and deletes them when a verdict is written."""
 
 import hashlib
 import json
@@ -39,21 +39,21 @@ class WaitingAnswers:
         self._paths.setdefault((identity.node_id, identity.eval_id), {})[number] = path
 
     def holds(self, identity: CaseIdentity, number: int) -> bool:
-        """Whether an answer of this process has no result yet: another item of the same name must not take it."""
+        """Whether an answer of this process has no result yet. Another item of the same name must not take it."""
         return number in self._paths.get((identity.node_id, identity.eval_id), {})
 
     def settle(self, result: EvalResult, number: int | None = None) -> None:
-        """Delete the answers of a result that is a verdict, and mark those of an error as counted: it is written.
+        """Delete the answers of a written verdict. Mark those of a written error as counted.
 
         Args:
-            result: What was written.
-            number: The answer that it is of; None: all of the case.
+            result: The result that was written.
+            number: The number of its answer; None: all answers of the case.
         """
         item = (result.node_id, result.eval_id)
         known = self._paths.get(item, {})
         for each in list(known) if number is None else [number]:
             path = known.pop(each, None)
-            with suppress(OSError):  # it may hold a secret, and was not written
+            with suppress(OSError):  # an answer that holds a secret was never written
                 if path is not None and result.status != "error":
                     path.unlink()
                 elif path is not None and result.execution_metrics is not None:
@@ -73,7 +73,7 @@ def drop_waiting(folder: Path, results: Iterable[EvalResult]) -> None:
             if path.name.startswith(tuple(judged)):
                 path.unlink()
         if not any(folder.glob(f"*{_SUFFIX}")):
-            shutil.rmtree(folder)  # with what a writer left that was killed
+            shutil.rmtree(folder)  # including the leftovers of a killed writer
 
 
 def _prefix(item: _Item) -> str:

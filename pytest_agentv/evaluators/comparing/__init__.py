@@ -1,1 +1,1 @@
-"""Compares values, dates, limits and tool calls with what was expected."""
+"""Compares values, dates, limits and tool calls with expected ones."""

@@ -13,15 +13,15 @@ from pytest_agentv.models.base import ABSENT, Absent, Json
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
 SHOWN_KEYS: Final = 8
-"""Keys of a mapping that a message lists."""
+"""The most keys of a mapping in a message."""
 
 
 def parse_answer(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` when there is none.
+    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` if there is none.
 
-    If there are several objects, none of them is it.
+    Several objects are ambiguous, and count as none.
     """
-    whole = parse_json(answer)  # first as it is: a fence may be a part of a text in it
+    whole = parse_json(answer)  # unchanged first: a fence may be in a text of the JSON
     if isinstance(whole, dict | list):
         return whole
     text = _FENCE.sub("", answer)
@@ -37,7 +37,7 @@ def parse_answer(answer: str) -> Json | Absent:
 def data_of(answer: str) -> Json | Absent:
     """Return the JSON of an answer like `parse_answer`, else its only list. Do not change it.
 
-    It is parsed once for several checks.
+    Cached, because several checks parse the same answer.
     """
     found = parse_answer(answer)
     return _only(found.value for found in json_values(answer)) if found is ABSENT else found
@@ -49,7 +49,7 @@ def _only(values: Iterable[Json]) -> Json | Absent:
 
 
 def parse_json(text: str) -> Json | Absent:
-    """Return the JSON value that a text consists of; `ABSENT` when it is anything else."""
+    """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -67,7 +67,7 @@ def read_path(data: Json, path: str) -> Json | Absent:
 
 
 def is_in_one_of_several(answer: Json, path: str) -> bool:
-    """Return whether there is something at a path of one of the JSON objects of an answer, if it is none of them."""
+    """Return whether an answer with several JSON objects has this path in one of them."""
     if not isinstance(answer, str) or data_of(answer) is not ABSENT:
         return False
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
@@ -87,11 +87,11 @@ def _objects(answer: str, most: int | None = None) -> list[Json]:
 
 
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
-    """Return what is at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
+    """Return the value at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
 
     Args:
         answer: The text of an answer, or data.
-        path: Such as `items[0].price`.
+        path: For example `items[0].price`.
     """
     data = data_of(answer) if isinstance(answer, str) else answer
     if data is ABSENT:

@@ -1,4 +1,4 @@
-"""One expected tool call, and whether a call is what was expected."""
+"""An expected tool call, and its comparison with actual calls."""
 
 import math
 from collections.abc import Mapping
@@ -69,12 +69,15 @@ class ExpectedCall(Part):
 
 
 def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
-    """Return whether each expected argument is in the call's input with an equal value; more arguments are fine."""
+    """Return whether each expected argument is in the call's input with an equal value.
+
+    Further arguments are allowed.
+    """
     return call_fits(expected.args, call) and call_fits(expected.input, call)
 
 
 def call_fits(wanted: Json, call: ToolCall) -> bool:
-    """Return whether a call has the arguments that are wanted."""
+    """Return whether a call has the expected arguments."""
     if wanted is ABSENT or wanted is None or wanted == "any":
         return True
     if not isinstance(wanted, Mapping):
@@ -92,7 +95,7 @@ def _arguments_of(call: ToolCall) -> JsonObject | None:
 
 
 def _argument_fits(wanted: Json, given: Json) -> bool:
-    """Whether an argument is what was expected. Raises `EvaluatorError` for a pattern that takes too long."""
+    """Whether an argument is the expected one. Raises `EvaluatorError` for a pattern that takes too long."""
     if _rule(wanted, ANY) is True:
         return True
     pattern = _rule(wanted, REGEX)
@@ -105,9 +108,9 @@ def _argument_fits(wanted: Json, given: Json) -> bool:
 
 
 def holds(wanted: Json, given: Json) -> bool:
-    """Return whether a value holds what is wanted, at every depth.
+    """Return whether a value contains the expected one, at every depth.
 
-    A mapping holds the listed keys and may have more; a list begins with the listed elements and may go on.
+    A mapping may have more keys than the expected ones. A list begins with the expected elements and may be longer.
     """
     if isinstance(wanted, Mapping):
         return isinstance(given, Mapping) and all(
@@ -122,7 +125,7 @@ def holds(wanted: Json, given: Json) -> bool:
 def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
     """Return the fault of a call of the right tool; None if it is as expected.
 
-    Raises `EvaluatorError` when the call does not report what it is to be held against.
+    Raises `EvaluatorError` if the call does not report the values to compare.
     """
     if not args_match(expected, call):
         return "args mismatch"

@@ -1,8 +1,8 @@
-"""Lenient reading of the dates that people and models write, as calendar dates.
+"""Reads dates in the formats of people and models, as calendar dates.
 
-Read are ISO dates and times, `2025/01/15`, `Jan 15, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
-`01/15/2025`, `15-01-2025` or `1/15/25`, where the listed formats, and failing them the numbers, decide which of the
-two is the day. A weekday before a date is passed over; a month alone (`2025-01`, `January 2025`) is its first day.
+Reads ISO dates and times, `2025/01/15`, `Jan 15, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
+`01/15/2025`, `15-01-2025` or `1/15/25`. For the last three, the listed formats decide which number is the day, or else
+the numbers themselves. A weekday before a date is ignored. A month alone (`2025-01`, `January 2025`) is its first day.
 """
 
 import re
@@ -32,7 +32,7 @@ _WEEKDAY: Final = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)
 _MAIL: Final = re.compile(
     r"\d{1,2} [a-z]{3} \d{4} \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})", re.ASCII | re.IGNORECASE
 )
-"""As in mails and HTTP headers (RFC 5322), without the weekday."""
+"""The dates of mails and HTTP headers (RFC 5322), without the weekday."""
 _EUROPEAN: Final = re.compile(r"DD[-/]MM[-/]YYYY", re.IGNORECASE)
 _AMERICAN: Final = re.compile(r"MM[-/]DD[-/]YYYY", re.IGNORECASE)
 

@@ -1,6 +1,7 @@
-"""Searches texts for the patterns of authors, with a time limit: a bad pattern must not stop the run.
+"""Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
 
-A pattern is checked with Python's `re`, whose language it is, and searched with the package `regex`, which can stop.
+Patterns are in the language of Python's `re`, which checks them. The package `regex` searches, because it can be
+stopped.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 SECONDS: Final = 2.0
-"""How long a search may take."""
+"""The limit of a search, in seconds."""
 SECONDS_HELD_UP: Final = 0.25
-"""How long a search may take that holds up the other cases."""
+"""The limit of a search that blocks the other cases, in seconds."""
 AT_ONCE: Final = 0.02
-"""Seconds that a search may hold up the other cases; a longer one goes on in a thread."""
+"""How long a search may block the other cases, in seconds. A longer search continues in a thread."""
 
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 
@@ -31,7 +32,7 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
         return f"{pattern!r} is no clear regular expression: {error}"
     try:
         _compiled(pattern, flags)
-    except Exception as error:  # noqa: BLE001 - the package has an error of its own, and raises others as well
+    except Exception as error:  # noqa: BLE001 - the package has an error class of its own, and raises others as well
         return f"{pattern!r} is not supported: {error}"
     return None
 
@@ -59,7 +60,7 @@ def search_now(pattern: str, text: str) -> bool:
 
 
 def too_slow(pattern: str, seconds: float) -> str:
-    """Say that a search was given up."""
+    """Return the message for a search that was given up."""
     return (
         f"the pattern {pattern!r} was given up after {seconds:g} s: it tries too many ways to match. "
         "Nested repetitions such as (a+)+ do that"
@@ -73,13 +74,13 @@ def _search(compiled: Any, text: str, seconds: float) -> str | None:
 
 @lru_cache(maxsize=512)
 def _compiled(pattern: str, flags: str) -> Any:
-    import regex  # noqa: PLC0415 - only who has patterns loads it
+    import regex  # noqa: PLC0415 - only for checks with patterns
 
     return regex.compile(_same_language(pattern), _flags(regex, flags))
 
 
 def _same_language(pattern: str) -> str:
-    """Escape braces that `re` takes for themselves: `regex` would match `{e<=1}` approximately."""
+    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
     return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
 
 

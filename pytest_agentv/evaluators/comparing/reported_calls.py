@@ -17,7 +17,7 @@ UNNAMED: Final = "(unnamed tool)"
 
 
 def no_trace(context: Context) -> Score:
-    """Return the score of an answer whose tool calls are not known; the mock of a dry run never tells of any."""
+    """Return the score of an answer with unknown tool calls. The mock of a dry run never reports any."""
     error = (
         f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
         f"Let it report its tool calls, as {DOCS} shows"
@@ -26,15 +26,15 @@ def no_trace(context: Context) -> Score:
 
 
 def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
-    """Return a score of 0 as one that rests on what is unknown, where calls do not report the arguments wanted."""
+    """Mark a score of 0 as unknown if some calls do not report the expected arguments."""
     silent = silent_calls(wanted, calls)
     return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
 
 
 def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
-    """Return the score of a number of calls, where some do not report the arguments by which they would count.
+    """Return the score of a number of calls, of which some do not report the arguments to count by.
 
-    Raises `EvaluatorError` for one that would pass only because these calls are not counted.
+    Raises `EvaluatorError` if the score would pass only because these calls are not counted.
     """
     if not silent or not count <= times <= count + len(silent):
         return score
@@ -44,7 +44,7 @@ def with_silent_count(score: Score, count: int, times: int, silent: Sequence[Too
 
 
 def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls that do not report the arguments wanted."""
+    """Return the calls that do not report the expected arguments."""
     return [call for call in calls if call.input is ABSENT and not all(call_fits(args, call) for args in wanted)]
 
 
@@ -77,7 +77,7 @@ def _traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
 
 
 def _duration(event: TraceEvent) -> float | None:
-    """Return the milliseconds that the metadata of an event tell."""
+    """Return the milliseconds in the metadata of an event."""
     metadata = event.metadata or {}
     value = metadata.get("duration_ms", metadata.get("durationMs"))
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

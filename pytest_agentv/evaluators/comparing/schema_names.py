@@ -1,7 +1,8 @@
-"""Tells a JSON Schema which names of an answer its patterns match.
+"""Lists in a JSON Schema the names of an answer that its patterns match.
 
-For `unevaluatedProperties`, the package `jsonschema` looks for names with `re`, which cannot stop. It does so wherever
-the schema leads, so that no rule of ours can step in. A schema without patterns for names gives it nothing to search.
+For `unevaluatedProperties`, the package `jsonschema` searches names with `re`, which cannot be stopped. It also does so
+in referenced schemas, so no rule of ours can replace that search. In a schema without patterns for names, it finds
+nothing to search.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,12 +16,12 @@ MATCHED: Final = "agentv:patternProperties"
 """The rule that checks the values of the names that patterns match, in a schema that names them."""
 
 _OF_NAMES: Final = ("$defs", "definitions", "dependentSchemas", "dependencies", "properties", PATTERNS)
-"""Rules whose values hold a schema for each name."""
+"""Keywords whose values hold a schema for each name."""
 _NO_SCHEMAS: Final = ("const", "enum", "default", "examples")
 
 
 def needs_names(schema: str) -> bool:
-    """Whether a schema, given as JSON, may search for names where no rule of ours does."""
+    """Whether a schema, given as JSON, may search names beyond the reach of our rules."""
     return '"unevaluatedProperties"' in schema and f'"{PATTERNS}"' in schema
 
 

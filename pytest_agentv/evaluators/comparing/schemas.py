@@ -1,4 +1,4 @@
-"""Validators of JSON Schemas, by the package `jsonschema`: they fetch nothing, and their patterns have a time limit."""
+"""Creates validators of the package `jsonschema` that download nothing and limit the time of patterns."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.comparing.schema_names import MATCHED, PATTERNS, n
 from pytest_agentv.models.base import Json, JsonObject
 
 _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
-"""The formats that `jsonschema` checks wherever it is installed: others need packages, and would differ by machine."""
+"""The formats that `jsonschema` always checks. Others need packages, and would depend on the machine."""
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -26,12 +26,12 @@ def validator_for(schema: str, data: Json) -> Any:
 
 @lru_cache(maxsize=64)
 def schema_validator(schema: str) -> Any:
-    """Return the validator of a schema that it keeps. Only `validator_for` stops all patterns in time."""
+    """Return a cached validator of a schema. Only `validator_for` limits the time of all patterns."""
     return _validator(json.loads(schema))
 
 
 def _validator(value: Json) -> Any:
-    import jsonschema  # noqa: PLC0415 - 60 ms that only who names a schema pays
+    import jsonschema  # noqa: PLC0415 - 60 ms, only for checks with a schema
     from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
 
     kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
@@ -62,7 +62,7 @@ def _match_names(validator: Any, patterns: JsonObject, instance: Json, _schema: 
 
 
 class _Additional:
-    """`additionalProperties`: the names that a pattern matches are told to the rule as known ones."""
+    """`additionalProperties`, with the names that a pattern matches counted as known."""
 
     def __init__(self, rule: Any) -> None:
         self._rule = rule
@@ -76,7 +76,7 @@ class _Additional:
 
 
 def _is_date_time(value: object) -> bool:
-    """Whether a text is a date with a time and an offset (RFC 3339). Raises `ValueError` for a day that is none."""
+    """Whether a text is a date with a time and an offset (RFC 3339). Raises `ValueError` for an impossible day."""
     if not isinstance(value, str):
         return True
     return _DATE_TIME.fullmatch(value) is not None and datetime.fromisoformat(value) is not None

@@ -1,1 +1,1 @@
-"""The parts that all model judges share: questions, replies, rubrics."""
+"""The shared parts of model judges: questions, replies, rubrics."""

@@ -1,4 +1,4 @@
-"""The parts that judging evaluators share: the contract of a judge's reply, its parts, the sections of prompts."""
+"""The shared parts of judging evaluators: the form of a judge's reply, its fields, and the sections of prompts."""
 
 import math
 from typing import Final
@@ -9,7 +9,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import pretty_json, trim
 
 FEEDBACK_LIMIT: Final = 4
-"""The most hits, and the most misses, that a model's judgement may list."""
+"""The most hits, and the most misses, of a model's judgement."""
 
 REPLY_CONTRACT: Final = """\
 Reply with exactly one JSON object and no text before or after it:
@@ -22,26 +22,26 @@ Reply with exactly one JSON object and no text before or after it:
 
 
 def has_score(found: JsonObject) -> bool:
-    """Whether an object's `score` is a number; NaN and infinity are none."""
+    """Whether an object's `score` is a finite number."""
     score = found.get("score")
     return isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < math.inf
 
 
 def feedback(value: Json, limit: int | None = None) -> tuple[str, ...]:
-    """Return the non-blank strings of a list, trimmed; what is no list gives none."""
+    """Return the non-blank strings of a list, trimmed; empty for any other value."""
     entries = value if isinstance(value, list) else []
     texts = (trim(entry) for entry in entries if isinstance(entry, str))
     return tuple(text for text in texts if text)[:limit]
 
 
 def reasoning_of(found: JsonObject) -> str | None:
-    """Return an object's `reasoning` where it is a text that says something."""
+    """Return an object's `reasoning` if it is a text and not blank."""
     reasoning = found.get("reasoning")
     return reasoning if isinstance(reasoning, str) and trim(reasoning) else None
 
 
 def require_judge(services: Services, who: str) -> Judge:
-    """Return the judge. Raises `EvaluatorError` (kind `config`) that says what to write when there is none."""
+    """Return the judge. Without one, raises `EvaluatorError` (kind `config`) with advice."""
     if services.judge is None:
         message = (
             f"{who} has no judge to ask: write `judge_target: <name>` in the target's entry of targets.yaml, "
@@ -57,7 +57,7 @@ def section(name: str, text: str) -> str:
 
 
 def question_of(context: Context) -> str:
-    """Return the question as the target was asked it, or the raw one where that is blank."""
+    """Return the question that the target got, or the raw one if that is blank."""
     return context.prompt.question if trim(context.prompt.question) else context.case.question
 
 

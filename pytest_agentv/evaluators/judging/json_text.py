@@ -1,8 +1,8 @@
-"""Finds JSON objects in a text. The time grows with the length of the text, whatever the text holds.
+"""Finds JSON objects in a text, in time that grows linearly with the text.
 
-Python's decoder starts anew at each `{` of a text, and each failure counts the lines before it. A reply of 400 kB can
-keep it busy for a minute. This reader remembers the end of every object that it passes, so that it reads no part of a
-text more than a few times.
+Python's decoder starts anew at each `{`, and each failure counts the lines before it, so a reply of 400 kB can keep it
+busy for a minute. This reader remembers the end of every object that it passes. So it reads each part of the text only
+a few times.
 """
 
 import json
@@ -53,7 +53,7 @@ class FoundValue(NamedTuple):
 
 
 _Fates: TypeAlias = dict[int, tuple[int, Json] | None]
-"""By the position where an object or a list begins: its end and value. None: it is broken."""
+"""By the start of an object or a list, its end and value. None: it is broken."""
 
 
 def json_objects(text: str) -> Iterator[FoundObject]:
@@ -83,7 +83,7 @@ def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
 
 
 def json_object(text: str) -> JsonObject | None:
-    """Return the JSON object that a text consists of, or None when it is anything else."""
+    """Return the JSON object of a text; None for any other text."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -112,7 +112,7 @@ class _Open:
 
 
 class _Reader:
-    """Reads one object, and remembers the ends of all objects within it."""
+    """Reads an object, and remembers the ends of all objects in it."""
 
     def __init__(self, text: str, fates: _Fates) -> None:
         self._text = text
@@ -127,12 +127,12 @@ class _Reader:
             position = token.end()
             if not self._open:
                 return
-        # A fault breaks what is open at that point, and nothing that is complete.
+        # A fault breaks the open values, but no complete ones.
         self._fates |= dict.fromkeys(part.begin for part in self._open)
         self._fates.setdefault(begin, None)
 
     def _take(self, token: re.Match[str]) -> bool:
-        """Take the next token; return whether it may stand there."""
+        """Read the next token. Return whether it is allowed there."""
         mark = token["mark"]
         if mark is None:
             return self._take_scalar(token)
@@ -168,7 +168,7 @@ class _Reader:
     def _take_scalar(self, token: re.Match[str]) -> bool:
         try:
             value = _scalar(token)
-        except ValueError:  # a wrong escape, or more digits than Python converts
+        except ValueError:  # an invalid escape, or more digits than Python converts
             return False
         if self._expects in ("key", "first key") and token["string"]:
             self._open[-1].key = value

@@ -1,7 +1,7 @@
-"""Asks a judge and reads its reply: which of the JSON objects in a reply is the judge's own judgement.
+"""Asks a judge and reads its reply: decides which JSON object in the reply is the judge's own judgement.
 
-A reply that is one JSON object, alone or in a code fence, is the judgement. Amid other text the first object counts
-that the judge did not copy: an object of the candidate's answer or of the case would let the answer judge itself.
+A reply that is only one JSON object, or one in a code fence, is the judgement. In other text, the first object counts
+that the judge did not copy. An object copied from the answer or the case would let the answer judge itself.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ JUDGE_RETRIES: Final = 2
 """How often to ask a judge again after a reply without a judgement."""
 
 REPLY_LIMIT: Final = 1_000_000
-"""Characters of a judge's reply that are read; a longer one is no judgement."""
+"""The most characters of a judge's reply that are read. A longer reply is no judgement."""
 
 KEPT_REPLY: Final = 10_000
 """Characters of an unreadable reply that the record keeps."""
@@ -39,12 +39,12 @@ SLACK: Final = 1e-6
 NO_JUDGEMENT: Final = "The judge's reply holds no JSON object with a number as `score`."
 
 _LARGE: Final = 50_000
-"""Characters whose parsing would hold up the cases in flight."""
+"""The number of characters whose parsing would block the cases in flight."""
 
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
 
 _MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
-"""Characters that a judge changes when it quotes an object that is no JSON: quotation marks, commas, escapes."""
+"""Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
 
 
 @record
@@ -54,16 +54,16 @@ class JudgeQuestion(Record):
     system_prompt: str
     user_prompt: str
     material: tuple[str, ...] = ()
-    """The texts within the user prompt that the judge may quote: the answer, the case. No object in them counts."""
+    """The texts in the user prompt that the judge may quote: the answer, the case. Objects in them do not count."""
     instructions: str = ""
-    """The author's own words in the user prompt. An object in them may be one of the replies that the author offers."""
+    """The author's own words in the user prompt. An object in them may be a reply that the author offers."""
 
 
 class Quotes:
-    """Puts markers around texts of the system under test, so that a judge sees where such a text ends.
+    """Puts markers around texts of the system under test, so that a judge sees where each ends.
 
     The markers hold a hash of all these texts. No text can hold its own hash, so none can close its marker early. The
-    same texts give the same prompt in the next run, which the cache of answers needs.
+    same texts give the same prompt in the next run, so that cached answers are found.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -86,10 +86,10 @@ class Quotes:
 async def ask_judge(
     judge: Judge, question: JudgeQuestion, context: Context, read: Callable[[str, JudgeQuestion], Score]
 ) -> Score:
-    """Ask a judge, and ask again while its reply is no judgement, at most `JUDGE_RETRIES` times.
+    """Ask a judge. Repeats the question at most `JUDGE_RETRIES` times while the reply is no judgement.
 
-    The score keeps what was asked. It has `error` when no reply was a judgement; the mock judge of a dry run never
-    gives one, so that its reply is read once and is no error. Raises `EvaluatorError` when there is no reply.
+    The score keeps the question. It has `error` if no reply was a judgement. The mock judge of a dry run never gives
+    one, so its reply is read once and is no error. Raises `EvaluatorError` if there is no reply.
     """
     asked = [question.user_prompt]
     score = await _ask_once(judge, asked[0], question, context, read)
@@ -98,7 +98,7 @@ async def ask_judge(
         score = await _ask_once(judge, asked[-1], question, context, read)
     retries = len(asked) - 1
     if score.error is not None:
-        # Kept, they would make this case this error in each run. Those that led to a judgement are of use.
+        # Cached, these replies would cause the same error in each run. Replies with a judgement stay cached.
         _forget(judge, question.system_prompt, asked, context)
         error = f"the judge {judge.name!r} gave no judgement in {len(asked)} replies: {score.error}"
         score = score.replace(error=None if context.dry_run else error)
@@ -124,14 +124,14 @@ async def _ask_once(
 
 
 async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function, in a thread if it parses so many characters that other cases would wait."""
+    """Call a function, in a thread if it parses enough characters to block other cases."""
     if size < _LARGE:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
 def read_judgement(reply: str, question: JudgeQuestion) -> Score:
-    """Turn a judge's free-form reply into a score; one without a judgement scores 0, keeps the reply and has `error`.
+    """Turn a judge's free-form reply into a score. A reply without a judgement scores 0, is kept, and has `error`.
 
     Source: scenario "Parse JSON evaluator response".
     """
@@ -155,14 +155,14 @@ def unreadable(reply: str, reason: str) -> Score:
 
 
 def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: JudgeQuestion) -> JsonObject | None:
-    """Return the first acceptable object that the judge wrote itself; None: there is none, or it is ambiguous.
+    """Return the first acceptable object of the judge itself; None: there is none, or it is ambiguous.
 
-    A judge may well choose an object that the author's instructions offer. Where a reply holds several of these and
-    nothing else, it may quote them, and no telling is possible.
+    A judge may choose an object that the author's instructions offer. If a reply holds several of these and no other
+    object, it may quote them, so it is ambiguous.
     """
     if len(reply) > REPLY_LIMIT:
         return None
-    text = without_thoughts(reply)  # they hold drafts
+    text = without_thoughts(reply)  # thoughts hold drafts
     for said in (reply, reply[first_end_of_thoughts(reply) :], text):
         if (whole := _whole_object(said)) is not None:
             return whole if accepts(whole) else None
@@ -177,14 +177,14 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
 
 
 def _whole_object(text: str) -> JsonObject | None:
-    """Return the JSON object that a text is, perhaps in a code fence."""
+    """Return the JSON object of a text, which may be in a code fence."""
     text = trim(text)
     fenced = _FENCE.fullmatch(text)
     return json_object(fenced[1] if fenced else text)
 
 
 def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[FoundObject]:
-    """Leave out the objects that stand in the material, whole or in part, and the sample of the system prompt."""
+    """Leave out objects that are copied from the material, in full or in part, or from the system prompt's example."""
     quoted = list(_objects_within(question.material))
     loose = [_loose(text) for text in question.material]
     samples = list(_objects_within([question.system_prompt]))
@@ -199,7 +199,7 @@ def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[F
 
 
 def _loose(text: str) -> str:
-    """Return a text without what a judge mends when it quotes an object that is no JSON."""
+    """Return a text without the characters that a judge changes when it quotes an object that is not JSON."""
     return _MENDED.sub("", text).lower()
 
 
@@ -208,7 +208,7 @@ def _is_part(value: JsonObject, known: JsonObject) -> bool:
 
 
 def _objects_within(texts: Iterable[str]) -> Iterator[JsonObject]:
-    """Yield all objects of some texts, at every depth, and those in texts within them."""
+    """Yield all objects in some texts, at every depth, including those inside of their texts."""
     waiting: list[Json] = []
     for text in texts:
         waiting += [text, text.replace('\\"', '"')] if '\\"' in text else [text]

@@ -1,4 +1,4 @@
-"""Rubrics of an `llm_judge`: a model says of each rubric whether the answer satisfies it."""
+"""Judges by rubrics: a model says for each rubric whether the answer satisfies it."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -49,7 +49,7 @@ def _described(value: Json) -> Json:
 
 
 def _numbered(rubrics: tuple[Rubric, ...]) -> tuple[Rubric, ...]:
-    """Give each rubric an id of its own: with one id for two, one check of the judge would count for both."""
+    """Give each rubric its own id. If two had one id, one check of the judge would count for both."""
     numbered: dict[str, Rubric] = {}
     for number, rubric in enumerate(rubrics, start=1):
         name = rubric.id or f"rubric-{number}"
@@ -71,7 +71,7 @@ Rubrics: TypeAlias = Annotated[
 async def judge_rubrics(
     judge: Judge, rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False
 ) -> Score:
-    """Ask the judge about all rubrics at once. Raises `EvaluatorError` when the judge cannot be reached."""
+    """Ask the judge about all rubrics at once. Raises `EvaluatorError` if the judge cannot be reached."""
     question = build_question(rubrics, context, include_trace=include_trace)
     return await ask_judge(judge, question, context, partial(read_checks, rubrics=rubrics))
 
@@ -79,8 +79,8 @@ async def judge_rubrics(
 async def judge_statements(judge: Judge, rubrics: Sequence[Rubric], context: Context) -> Score:
     """Ask the judge about statements at once. The score has a result for each of them.
 
-    A statement that the judge leaves out has not been judged: the judge is asked again, and the score has `error` then.
-    Raises `EvaluatorError` when the judge cannot be reached.
+    A statement that the reply leaves out is not judged. Then the judge is asked again, and at last the score has
+    `error`. Raises `EvaluatorError` if the judge cannot be reached.
     """
     question = build_question(rubrics, context)
     return await ask_judge(judge, question, context, partial(read_statements, rubrics=rubrics))
@@ -151,7 +151,7 @@ def _rubric_line(rubric: Rubric) -> str:
 
 
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score; one without checks scores 0, keeps the reply and has `error`."""
+    """Turn a judge's reply into a score. A reply without checks scores 0, is kept, and has `error`."""
     found = own_object(reply, _has_checks, question)
     if found is None:
         return unreadable(reply, NO_CHECKS)
@@ -162,7 +162,7 @@ def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) 
 
 
 def _doubtful(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> str | None:
-    """Return which rubrics a judge found satisfied and not satisfied; None: it does not contradict itself."""
+    """Return the rubrics that a judge found both satisfied and not satisfied; None: there are none."""
     found = {(check["id"], check["satisfied"]) for check in checks}
     names = [rubric.id for rubric in rubrics if {(rubric.id, True), (rubric.id, False)} <= found]
     if not names:
@@ -185,10 +185,10 @@ def _is_check(check: Json) -> bool:
 
 
 def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> Score:
-    """Combine the checks, given by rubric id: weight of the satisfied rubrics / weight of the judged ones.
+    """Combine the checks by rubric id: the weight of satisfied rubrics divided by the weight of judged ones.
 
-    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. A required rubric that
-    was left out or is not satisfied makes the verdict, and the case, `fail`. Unknown ids are ignored.
+    A rubric that the judge left out does not count in the score, as in AgentV, but it is a miss. If a required rubric
+    is left out or not satisfied, the verdict and the case become `fail`. Unknown ids are ignored.
     """
     judged = [rubric for rubric in rubrics if rubric.id in checks]
     satisfied = [rubric for rubric in judged if checks[rubric.id]["satisfied"]]

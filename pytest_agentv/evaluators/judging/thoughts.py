@@ -1,4 +1,4 @@
-"""Leaves out what a model thinks aloud before its reply, behind servers that do not keep it apart."""
+"""Removes the thoughts of a model from its reply, if the server leaves them there."""
 
 import re
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ _TAG: Final = re.compile(
     rf"|<{_WORDS}(?:\s[^<>]*)?>|\[think\]|◁think▷|<\|channel\|>\s*(?:analysis|commentary)\b|<\|channel>",
     re.IGNORECASE,
 )
-"""Where thoughts begin and end, in the words of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
+"""The tags around thoughts of DeepSeek, Qwen, Claude, Mistral, Kimi, gpt-oss and Gemma."""
 
 _FENCE: Final = "```"
 
 
 def first_end_of_thoughts(text: str) -> int:
-    """Return where the first thoughts of a text end; 0 where none do."""
+    """Return where the first thoughts of a text end; 0 without any."""
     return next((tag.end() for tag in _tags(text) if tag["end"]), 0)
 
 
 def without_thoughts(text: str) -> str:
     """Return a text without thoughts.
 
-    What precedes an end without a beginning is thoughts as well: the prompts of many models hold the beginning, so that
-    their replies do not. Where only a beginning stands at the start, the thoughts were cut and there is no reply.
+    Text before an end tag without a start tag counts as thoughts, because the prompts of many models hold the start
+    tag. If a text begins with a start tag that has no end, the thoughts were cut, and there is no reply.
     """
     pieces: list[str] = []
     begun, done = None, 0
@@ -45,7 +45,7 @@ def without_thoughts(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tags of a text. Those in a JSON object or in quotes are words about thoughts in the answer."""
+    """Yield the tags of a text. Tags in a JSON object or in quotes are part of the answer, and are skipped."""
     if not _TAG.search(text):
         return
     objects = json_objects(text)

@@ -1,4 +1,4 @@
-"""Turns what a judge script printed into a score."""
+"""Turns the output of a judge script into a score."""
 
 from typing import Final
 
@@ -58,7 +58,7 @@ def _result(text: str) -> JsonObject:
 
 
 def _details(value: Json) -> JsonObject | None:
-    """Return the details as they came; a text that holds a JSON object counts as that object."""
+    """Return the details unchanged. A text that holds a JSON object counts as that object."""
     details = json_object(value) if isinstance(value, str) else value
     if value is None or isinstance(details, dict):
         return details

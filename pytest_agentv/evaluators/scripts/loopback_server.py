@@ -67,13 +67,13 @@ class LoopbackServer:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Cancel what is being answered, close all connections and the port."""
+        """Cancel the open requests, and close all connections and the port."""
         server, self._server = self._server, None
         if server is None:
             return
         server.close()
         for connection in self._connections:
-            if not connection.cancelling():  # a second cancellation would break off the cleaning up after the first
+            if not connection.cancelling():  # a second cancellation would interrupt the clean-up after the first
                 connection.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
@@ -87,11 +87,11 @@ class LoopbackServer:
             writer.write(_encode(await self._answer(reader, writer)))
             writer.close()
             await writer.wait_closed()
-        except asyncio.CancelledError:  # raised again, it would be printed: nobody awaits the tasks of a server
+        except asyncio.CancelledError:  # nobody awaits the tasks of a server: raised again, it would be printed
             if not writer.is_closing():
-                writer.write(_encode(self._stopping))  # goes out at once: nothing else waits to be sent
+                writer.write(_encode(self._stopping))  # nothing else waits to be sent, so this goes out at once
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # who asked has gone
+            pass  # the client is gone
         finally:
             self._connections.discard(connection)
             writer.transport.abort()
@@ -107,7 +107,7 @@ class LoopbackServer:
 
 
 async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
-    """Raises `HttpError`, or `IncompleteReadError` when the connection ends before the request does."""
+    """Read a request. Raises `HttpError`, or `IncompleteReadError` if the connection ends too early."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first_line, *lines = head.rstrip().split("\r\n")

@@ -36,7 +36,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
     if context.retrieved_context is not None:
         payload["retrieved_context"] = context.retrieved_context
     converted = {key: snake_case_keys(value) for key, value in payload.items()}
-    return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names that templates use
+    return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
 
 
 def snake_case_keys(value: Json) -> Json:

@@ -1,4 +1,4 @@
-"""Finds out whether the command of a judge script runs a Python script."""
+"""Recognizes commands of judge scripts that run Python."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Runs a judge's script with JSON on standard input, and reports every way in which that can fail."""
+"""Runs a judge's script with JSON on standard input, and reports every possible failure."""
 
 import shlex
 import signal
@@ -14,7 +14,7 @@ from pytest_agentv.models.text import format_number, pretty_json
 from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
 
 STDERR_LIMIT: Final = 2000
-"""Characters of standard error that a message holds: the last ones, where the reason is."""
+"""The most characters of standard error in a message. The end is kept, where the reason is."""
 
 OUTPUT_LIMIT: Final = 10_000
 """Characters of unusable output that the record keeps."""
@@ -23,7 +23,7 @@ SCRIPT_LIMIT: Final = 200
 """Characters of a script that a message holds."""
 
 SDK_FAILURE: Final = "Evaluation failed: "
-"""How the reasoning starts that the SDK prints before it exits with 1."""
+"""The beginning of the reasoning that the SDK prints before it exits with 1."""
 
 _NOTHING_TO_MASK: Final = Masker()
 
@@ -63,7 +63,7 @@ async def run_judge_script(
             script,
             cwd=cwd,
             env=environment,
-            stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair: its JSON escape
+            stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair becomes a JSON escape
             timeout_seconds=timeout_seconds,
         )
     except ProcessStartError as error:
@@ -79,13 +79,13 @@ async def run_judge_script(
 
 
 def show_script(script: Sequence[str]) -> str:
-    """Return the command for a message; one that was written as a string as it was written."""
+    """Return the command for a message. A command that was written as a string stays unchanged."""
     text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
     return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
 
 
 def cut(output: str) -> str:
-    """Return the head of an output, with a note where something was left out."""
+    """Return the beginning of an output, with a note if it was cut."""
     if len(output) <= OUTPUT_LIMIT:
         return output
     output = masked(output)
@@ -110,7 +110,7 @@ def _signal_name(number: int) -> str:
 
 
 def _reason(stdout: str, stderr: str) -> str:
-    """The script's own error: the SDK's failure on standard output, or the end of its standard error."""
+    """Return the script's own error: the SDK's failure on standard output, or the end of its standard error."""
     found = json_object(stdout.strip()) or {}
     reasoning = reasoning_of(found) or ""
     said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []

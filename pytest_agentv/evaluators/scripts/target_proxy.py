@@ -102,7 +102,7 @@ class TargetProxy:
             return HttpResponse(200, json.dumps(await route(request.body), allow_nan=False))
         except _RefusedError as refusal:
             return _error(refusal.status, str(refusal))
-        except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script is told
+        except Exception as error:  # noqa: BLE001 - providers of plugins may raise anything; the script gets the error
             return _error(500, str(error) or type(error).__name__)
 
     def _is_authorized(self, authorization: str) -> bool:
@@ -139,7 +139,7 @@ class TargetProxy:
 
     async def _ask(self, request: Json) -> Json:
         """Call a target. Failed calls count; refused requests do not."""
-        self._check_limit()  # of a batch too: another request may have used up the rest meanwhile
+        self._check_limit()  # in a batch too: another request may have used the last calls meanwhile
         fields = _object(request)
         question = fields.get("question")
         if not isinstance(question, str) or not question:

@@ -1,4 +1,4 @@
-"""Moves the messages between a run and one worker of Dask, in the thread of Dask's client."""
+"""Exchanges messages between a run and one Dask worker, in the thread of Dask's client."""
 
 import asyncio
 import uuid
@@ -11,11 +11,11 @@ from pytest_agentv.executors.dask.remote import hold
 from pytest_agentv.executors.kept import KeptResult
 
 _PATIENCE_SECONDS: Final = 5.0
-"""How long a worker waits for something to tell."""
+"""How long a worker waits for a message to send."""
 
 
 class Channel:
-    """Two exchanges at a time: one waits for replies, the other brings what has gathered meanwhile."""
+    """Two exchanges at a time: one waits for replies, the other sends messages that were collected meanwhile."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Channel:
         take: Callable[[bytes], None],
         lose: Callable[[str], None],
     ) -> None:
-        """Send nothing yet. `take` and `lose` are called in the client's thread; `lose` once, with the reason."""
+        """Prepare a channel. `take` and `lose` are called in the client's thread; `lose` once, with the reason."""
         self._cluster = cluster
         self._worker = worker
         self._run = run
@@ -38,7 +38,7 @@ class Channel:
         self._is_open = False
 
     async def open(self, setup: bytes) -> str | None:
-        """Start a session on the worker; return why that cannot be."""
+        """Start a session on the worker. Return why that failed."""
         task = f"agentv-{self._run}-{uuid.uuid4().hex}"
         where = {"workers": [self._worker.address], "allow_other_workers": False}
         try:
@@ -47,7 +47,7 @@ class Channel:
             fault: str | None = await self._cluster.tell(
                 self._worker.address, do="open", run=self._run, task=task, setup=setup
             )
-        except Exception as error:  # noqa: BLE001 - whatever Dask raises, another worker may do
+        except Exception as error:  # noqa: BLE001 - Dask may raise anything, and other workers may do
             return _text(error)
         if fault is None:
             self._is_open = True
@@ -55,25 +55,25 @@ class Channel:
         return fault
 
     def post(self, data: bytes) -> None:
-        """Bring messages to the worker soon."""
+        """Send messages to the worker soon."""
         self._outbox.append(data)
         self._has_mail.set()
 
     async def close(self) -> list[KeptResult]:
-        """End the session, with all that it runs; return the results that the run has not written.
+        """End the session with all its jobs. Return the results that the run has not written.
 
-        Raises what Dask does if the worker cannot be reached.
+        Raises Dask's errors if the worker cannot be reached.
         """
         self._is_open = False
         self._has_mail.set()
         try:
-            await asyncio.gather(*self._tasks[:1])  # what was written, so that the worker forgets it
+            await asyncio.gather(*self._tasks[:1])  # results that were written, so that the worker drops them
             return await collect(self._cluster, self._worker.address, self._run)
         finally:
             self.release()
 
     def release(self) -> None:
-        """Let Dask forget the worker's part."""
+        """Release the worker's task in Dask."""
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -93,16 +93,16 @@ class Channel:
             pass
 
     async def _exchange(self, patience: float) -> bool:
-        """Send what there is, and take what comes; return whether the session goes on."""
+        """Send the queued messages, and receive others. Return whether the session goes on."""
         data = b""
-        if not patience:  # all on one way, so that it arrives in order
+        if not patience:  # through one channel, so that messages arrive in order
             data, self._outbox = b"".join(self._outbox), []
             self._has_mail.clear()
         try:
             found = await self._cluster.tell(
                 self._worker.address, do="exchange", run=self._run, data=data, patience=patience
             )
-        except Exception as error:  # noqa: BLE001 - whatever Dask raises, the worker cannot be reached
+        except Exception as error:  # noqa: BLE001 - Dask may raise anything: the worker cannot be reached
             self._end(_text(error))
             return False
         if found is None:

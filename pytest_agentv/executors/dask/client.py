@@ -1,4 +1,4 @@
-"""Connects to a Dask cluster, and checks what a run relies on before it sends anything."""
+"""Connects to a Dask cluster, and checks the requirements of a run before it sends anything."""
 
 import asyncio
 import importlib.metadata
@@ -31,7 +31,7 @@ _PACKAGE: Final = "pytest-agentv"
 
 
 class ClusterError(AgentvError):
-    """A run cannot have its cases run on a cluster. The text says where, why, and what to do."""
+    """A cluster cannot run the cases. The text says where, why, and what to do."""
 
 
 @record
@@ -48,17 +48,17 @@ class WorkerInfo(Record):
 
 
 class Cluster:
-    """The connection to a cluster. Its coroutines run in the thread of Dask's client: `submit` starts them there."""
+    """The connection to a cluster. `submit` starts its coroutines in the thread of Dask's client."""
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises `ClusterError` if nothing answers in time."""
+        """Connect. Raises `ClusterError` if the scheduler does not answer in time."""
         self.address = address
         self._prepared: set[str] = set()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of versions: those that matter are checked
+                warnings.simplefilter("ignore")  # of versions; we check those that matter
                 self.client = Client(_url(address), timeout=CONNECT_SECONDS, set_as_default=False, name="agentv")
-        except Exception as error:  # noqa: BLE001 - Dask raises what the network and OpenSSL do
+        except Exception as error:  # noqa: BLE001 - Dask raises errors of the network and of OpenSSL
             raise ClusterError(_unreachable_text(address, error)) from None
         logger = logging.getLogger("distributed")
         for handler in logger.handlers:
@@ -75,7 +75,7 @@ class Cluster:
             self.client.loop.asyncio_loop.call_soon_threadsafe(function, *arguments)
 
     async def tell(self, worker: str, **message: Any) -> Any:
-        """Send a worker one of our messages, and return its reply."""
+        """Send one of our messages to a worker, and return its reply."""
         scheduler: Any = self.client.scheduler
         replies = await scheduler.broadcast(msg={"op": OPERATION, **message}, workers=[worker])
         return replies[worker]
@@ -91,7 +91,7 @@ class Cluster:
         ]
 
     async def remaining_workers(self) -> list[WorkerInfo]:
-        """Return the workers that take jobs after one was lost. Raises `ClusterError` if the scheduler was lost."""
+        """Return the workers that take jobs after the loss of one. Raises `ClusterError` if the scheduler was lost."""
         asking = asyncio.ensure_future(self.workers())
         while not asking.done() and not self._is_cut:
             await asyncio.wait([asking], timeout=_LOOK_SECONDS)
@@ -102,12 +102,12 @@ class Cluster:
 
     @property
     def _is_cut(self) -> bool:
-        """Whether the connection to the scheduler has ended. Workers end what they run for it then."""
+        """Whether the connection to the scheduler has ended. Workers then end their jobs for it."""
         comm: Any = self.client.scheduler_comm
         return comm is None or bool(comm.closed())
 
     async def prepare(self, workers: Sequence[WorkerInfo]) -> None:
-        """Have workers answer our messages. Raises `ClusterError` for one that runs other code than this process."""
+        """Install our message handler on workers. Raises `ClusterError` for one with other code than this process."""
         workers = [worker for worker in workers if worker.address not in self._prepared]
         addresses = [worker.address for worker in workers]
         if not addresses:
@@ -124,12 +124,12 @@ class Cluster:
         self._prepared.update(addresses)
 
     async def allowed_failures(self) -> int:
-        """Return how often Dask may repeat a task whose worker was lost."""
+        """Return how often Dask may repeat a task after the loss of its worker."""
         run: Any = self.client.run_on_scheduler
         return int(await run(lambda dask_scheduler: dask_scheduler.allowed_failures))
 
     def close(self) -> None:
-        """Close the connection. Workers end what they run for it."""
+        """Close the connection. Workers end their jobs for it."""
         with suppress(Exception):
             self.client.close(timeout=_ANSWER_SECONDS)
 
@@ -167,7 +167,7 @@ def _first_workers(cluster: Cluster) -> list[WorkerInfo]:
 
 
 def _faults(worker: WorkerInfo, pythons: Mapping[str, Any], packages: Mapping[str, Any]) -> list[str]:
-    """Return what is other on a worker than here."""
+    """Return the differences between a worker and this process."""
     python, package = pythons.get(worker.address), packages.get(worker.address)
     ours = importlib.metadata.version(_PACKAGE)
     if isinstance(package, importlib.metadata.PackageNotFoundError):
@@ -185,7 +185,7 @@ def _minor(version: str) -> tuple[str, ...]:
 
 
 def _url(address: str) -> str:
-    """Return an address as Dask writes it."""
+    """Return an address in Dask's form."""
     place = address.partition("://")[2]
     return f"{'tls' if is_encrypted(address) else 'tcp'}://{place}"
 

@@ -27,17 +27,17 @@ _NO_WORKER_SECONDS: Final = 30.0
 
 
 class DaskWorkers:
-    """Hands each job to the worker that has the fewest for its threads. Used on the run's event loop."""
+    """Sends each job to the worker with the fewest jobs per thread. Used on the run's event loop."""
 
     def __init__(self, address: str, setup: Setup) -> None:
-        """Connect to a cluster and check it, which blocks for a moment. Raises `ClusterError`."""
+        """Connect to a cluster and check it. Blocks for a moment. Raises `ClusterError`."""
         self.name = address
         self._cluster, workers = connect(address)
         self._workers = {worker.address: worker for worker in workers}
         self._refused: dict[str, str] = {}
-        """Workers that cannot take jobs, and why."""
+        """Why workers cannot take jobs, by worker."""
         self._unfit: set[str] = set()
-        """Workers that could not start a job, for lack of files or of room. Others come first."""
+        """Workers that could not start a job, because of files or space. Other workers are preferred."""
         self._run = uuid.uuid4().hex
         self._setup = setup
         self._home = KeptResults(setup.kept_folder)
@@ -49,7 +49,7 @@ class DaskWorkers:
             raise
         self._links: dict[str, Link] = {}
         self._links_of: dict[str, Link] = {}
-        """By the tickets of results that are not written yet."""
+        """Links by the tickets of results that are not written yet."""
         self._has_lost = False
         """Whether a worker may hold the result of a job that counts as lost."""
         self._gone: str | None = None
@@ -88,7 +88,7 @@ class DaskWorkers:
         await run_in_thread(self._cluster.close, "agentv-cluster-end")
 
     async def _bring_home(self, kept: Sequence[KeptResult]) -> None:
-        """Keep results here that came when the run had ended, as after `-x`: the run that goes on takes them."""
+        """Keep results that arrived after the end of the run, as after `-x`, for a resumed run."""
         try:
             for each in kept:
                 self._home.keep(each)
@@ -107,7 +107,7 @@ class DaskWorkers:
             self._watching = self._cluster.submit(self._watch())
 
     def _is_unfit(self, link: Link, reply: Reply) -> bool:
-        """Whether a worker could not start a job, which was not paid for, so that another one may."""
+        """Whether a worker could not start a job. The job was not paid for, so another worker may run it."""
         if reply.fault is None:
             return False
         if link.worker.address not in self._unfit:
@@ -116,13 +116,13 @@ class DaskWorkers:
         return True
 
     def _link_of(self, ticket: str, tried: Collection[str]) -> Link | None:
-        """Return the worker that had a ticket before, if it can take it again."""
+        """Return the previous worker of a ticket, if it can take the ticket again."""
         link = self._links_of.get(ticket)
         is_there = link is not None and not link.is_lost and link.worker.address not in {*tried, *self._refused}
         return link if is_there else None
 
     async def _next_link(self, tried: Collection[str]) -> Link:
-        """Return the worker with the least to do that was not tried. Waits if there is none; raises `ExecutorLost`."""
+        """Return the least busy worker that was not tried. Waits if there is none; raises `ExecutorLost`."""
         while True:
             link = self._least(tried) or await self._await_worker()
             fault = await link.connect()
@@ -157,19 +157,19 @@ class DaskWorkers:
         raise ExecutorLost(self._gone or f"{self.name} has no worker that takes cases{faults}")
 
     def _lose(self, link: Link, reason: str) -> None:
-        """End the jobs of a worker that is lost, but for those whose results others can find."""
+        """End the jobs of a lost worker, except those whose results others can find."""
         self._workers.pop(link.worker.address, None)
         self._cluster.submit(self._look_for(link, reason, link.tickets))
 
     async def _look_for(self, link: Link, reason: str, tickets: Sequence[str]) -> None:
-        """Learn what is still there after a loss. Runs in the client's thread."""
+        """Find the remaining workers after a loss. Runs in the client's thread."""
         kept: Mapping[str, KeptResult] = {}
         try:
             workers = await self._cluster.remaining_workers()
             near = [worker for worker in workers if worker.host == link.worker.host]
             kept = await fetch(self._cluster, near, self._run, tickets)
             lost = WorkerLost(f"{link.worker} is gone ({reason})")
-        except Exception as error:  # noqa: BLE001 - whatever Dask raises, jobs must not wait
+        except Exception as error:  # noqa: BLE001 - Dask may raise anything, and jobs must not wait
             workers, lost = [], ExecutorLost(str(error))
         self._call(self._resolve, link, workers, kept, lost)
 
@@ -187,10 +187,10 @@ class DaskWorkers:
         self._workers = {worker.address: worker for worker in workers}
 
     async def _watch(self) -> None:
-        """Follow which workers there are. Runs in the client's thread."""
+        """Follow the list of workers. Runs in the client's thread."""
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
-            with suppress(OSError):  # a scheduler that is gone is noticed by the links
+            with suppress(OSError):  # the links notice a lost scheduler
                 self._call(self._learn, await self._cluster.workers())
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""Asks a worker for the results that it keeps."""
+"""Collects the results that a worker keeps."""
 
 import json
 from collections.abc import Collection
@@ -8,9 +8,9 @@ from pytest_agentv.executors.kept import KeptResult
 
 
 async def collect(cluster: Cluster, worker: str, run: str, tickets: Collection[str] | None = None) -> list[KeptResult]:
-    """Return what a worker keeps of some jobs, or of a run that is over: then what it runs of it ends first.
+    """Return the kept results of some jobs, or of a run that is over. Ends that run's jobs first.
 
-    Raises what Dask does if the worker cannot be reached.
+    Raises Dask's errors if the worker cannot be reached.
     """
     found = await cluster.tell(worker, do="collect", run=run, tickets=tickets)
     return [KeptResult(*json.loads(data)) for data in found]

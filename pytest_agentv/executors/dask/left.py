@@ -1,4 +1,4 @@
-"""Fetches results that the workers of a cluster keep until the results file has them, also of a run that was killed."""
+"""Fetches the results that the workers of a cluster keep until the results file has them, also of a killed run."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -13,10 +13,10 @@ from pytest_agentv.executors.left_runs import LeftRuns
 async def fetch(
     cluster: Cluster, workers: Collection[WorkerInfo], run: str, tickets: Collection[str] | None = None
 ) -> dict[str, KeptResult]:
-    """Return what workers keep of some jobs, or of a whole run, which they end first. One that is gone is left out."""
+    """Return the kept results of some jobs, or of a whole run, which the workers end first. Skips lost workers."""
     found: dict[str, KeptResult] = {}
     for worker in workers:
-        with suppress(OSError, ClusterError):  # it is gone, or has another version
+        with suppress(OSError, ClusterError):  # the worker is gone, or has another version
             await cluster.prepare([worker])
             kept = await collect(cluster, worker.address, run, tickets)
             found |= {each.ticket: each for each in kept}
@@ -24,10 +24,11 @@ async def fetch(
 
 
 def bring_home(lefts: LeftRuns, address: str | None) -> None:
-    """Fetch what workers keep of runs that were killed, to where the run that goes on looks for it.
+    """Fetch the kept results of killed runs, so that a resumed run finds them.
 
-    `address` is the cluster of the run that goes on; None: that of the run that was killed.
-    Raises `ClusterError` if the cluster cannot be reached: what it keeps was paid for.
+    `address` is the cluster of the resumed run; None: that of the killed run.
+
+    Raises `ClusterError` if the cluster cannot be reached, because its results were paid for.
     """
     home = KeptResults(lefts.path.parent)
     for left in lefts.all():

@@ -1,4 +1,4 @@
-"""The jobs that one worker of Dask has. Used on the run's event loop."""
+"""The jobs of one Dask worker. Used on the run's event loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,9 +20,10 @@ _GRACE_SECONDS: Final = END_SECONDS + 1
 
 
 class Link:
-    """Sends jobs to a worker, and hands out the replies.
+    """Sends jobs to a worker, and distributes its replies.
 
-    It works by callbacks and not in a task: the run cancels all tasks of the loop at its end, and waits for replies.
+    It uses callbacks instead of a task, because the run cancels all tasks of the loop at its end, but still waits for
+    replies.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Link:
         setup: Setup,
         on_lost: Callable[["Link", str], None],
     ) -> None:
-        """Send nothing yet. `on_lost` is called with the reason; it ends the jobs by `resolve`."""
+        """Prepare a link. `on_lost` is called with the reason, and ends the jobs by `resolve`."""
         self.worker = worker
         self.is_lost = False
         self._cluster = cluster
@@ -51,7 +52,7 @@ class Link:
 
     @property
     def load(self) -> float:
-        """Jobs for each thread of the worker."""
+        """The number of jobs per thread of the worker."""
         return (len(self._open) + self._arriving) / max(1, self.worker.threads)
 
     @property
@@ -59,7 +60,7 @@ class Link:
         return list(self._open)
 
     async def connect(self) -> str | None:
-        """Connect once, and return why that cannot be."""
+        """Connect once. Return why that failed."""
         self._arriving += 1
         try:
             if self._opening is None:
@@ -83,19 +84,19 @@ class Link:
         finally:
             self._open.pop(ticket, None)
             if replied.done() and not replied.cancelled():
-                replied.exception()  # looked at, also when the job was cancelled
+                replied.exception()  # retrieved even if the job was cancelled
         if reply.refused is not None:
             raise JobRefused(reply.refused)
         return reply
 
     def written(self, ticket: str) -> None:
-        """Have the worker forget a result, with the next message to it."""
+        """Make the worker drop a result, with the next message."""
         self._written.append(ticket)
         if len(self._written) == 1:
             self._schedule()
 
     def resolve(self, ticket: str, outcome: Reply | WorkerLost) -> None:
-        """End a job of a worker that is lost."""
+        """End a job of a lost worker."""
         replied = self._open.get(ticket)
         if replied is None or replied.done():
             return
@@ -105,14 +106,14 @@ class Link:
             replied.set_exception(outcome)
 
     async def close(self) -> Sequence[KeptResult] | None:
-        """End what the worker runs for the run; return the results that are not written. None: it cannot be told."""
+        """End all jobs on the worker for the run. Return the results that are not written; None: unknown."""
         self._flush()
         if self._opening is None or self.is_lost:
             return ()
         closing = self._cluster.submit(self._channel.close())
         try:
             return await asyncio.wait_for(asyncio.wrap_future(closing), _GRACE_SECONDS)
-        except Exception:  # noqa: BLE001 - whatever Dask raises, the run is over
+        except Exception:  # noqa: BLE001 - Dask may raise anything; the run is over
             return None
 
     def _send(self, frame: Frame) -> None:
@@ -120,7 +121,7 @@ class Link:
         self._schedule()
 
     def _schedule(self) -> None:
-        if len(self._outbox) + len(self._written) == 1:  # what comes in the same turn of the loop goes with it
+        if len(self._outbox) + len(self._written) == 1:  # messages of the same turn of the loop go together
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

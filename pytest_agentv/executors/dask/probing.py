@@ -1,4 +1,4 @@
-"""The run's side of health checks: the first worker that asks checks a target, and the others wait for its finding."""
+"""The run's side of shared health checks: one worker checks a target, and the others wait for its finding."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from pytest_agentv.executors.probes import PROBE
 
 
 class LinkProbes:
-    """The health checks of one worker of Dask. Cases that run at home share the findings."""
+    """The health checks of one Dask worker. The process of the run shares the findings."""
 
     def __init__(self, folder: Path, send: Callable[[Frame], None]) -> None:
         self._folder = folder
@@ -23,7 +23,7 @@ class LinkProbes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, frame: Frame) -> None:
-        """Take a question, or a finding."""
+        """Handle a question or a finding."""
         if frame.word == PROBE:
             task = asyncio.ensure_future(self._decide(frame.ticket))
             self._tasks.add(task)
@@ -32,19 +32,19 @@ class LinkProbes:
             self._checking[frame.ticket].set_result(json.loads(frame.body))
 
     def lose(self) -> None:
-        """Let others check what this worker was to check."""
+        """Let other workers take over the checks of a lost worker."""
         for checking in self._checking.values():
             if not checking.done():
                 checking.set_result(None)
 
     async def _decide(self, ticket: str) -> None:
-        key = ticket.partition(" ")[2]  # the other part tells processes of the worker apart
+        key = ticket.partition(" ")[2]  # the other part distinguishes the processes of the worker
         found: dict[str, str] | None = {}
         try:
             await check_together(self._folder, key, lambda: self._check_there(ticket))
         except ProviderError as error:
             found = {"error": str(error), "kind": error.kind}
-        except Exception:  # noqa: BLE001 - where findings cannot be shared, each worker checks by itself
+        except Exception:  # noqa: BLE001 - if findings cannot be shared, each worker checks by itself
             found = None
         if self._checking.pop(ticket, None) is None:
             self._send(Frame(PROBE, ticket, json.dumps(found).encode()))

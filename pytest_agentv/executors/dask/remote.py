@@ -1,7 +1,7 @@
-"""What runs on a Dask worker: it passes messages between a run and worker processes of its own.
+"""The code on a Dask worker: passes messages between a run and worker processes of its own.
 
-A case never runs in the process of Dask itself: modules of an earlier run would still be loaded there, and a target
-that crashes would take other people's work with it.
+A case never runs in Dask's own process. Modules of an earlier run would still be loaded there, and a crashing target
+would end the work of others.
 """
 
 import asyncio
@@ -24,28 +24,28 @@ from pytest_agentv.executors.processes import Processes, WorkerProcess
 from pytest_agentv.executors.shipping.packing import JobRefused, unpack
 
 OPERATION: Final = "agentv"
-"""The name of our handler in a worker of Dask."""
+"""The name of our handler in a Dask worker."""
 _KEPT: Final = "agentv-kept"
-"""A folder beside the workers' own ones, which Dask deletes when a worker ends."""
+"""A folder beside those of the workers, because Dask deletes these when a worker ends."""
 _KEPT_SECONDS: Final = 30 * 24 * 3600
 _LOOK_SECONDS: Final = 0.25
 _GATHER_SECONDS: Final = 0.004
-"""How long replies wait for others that come at the same time: each message costs more than that of processor time."""
+"""How long replies wait for others at the same time. Each message costs more processor time than this."""
 _APPEAR_SECONDS: Final = 10.0
 _ALIVE: Final = frozenset({"waiting", "ready", "constrained", "executing", "long-running"})
-"""States of a task that its client still wants."""
+"""States of a task that its client still needs."""
 
 
 def install(dask_worker: Any) -> None:
-    """Have a worker answer our messages."""
+    """Install our message handler in a worker."""
     if OPERATION not in dask_worker.handlers:
         dask_worker.handlers[OPERATION] = _Handler(dask_worker).handle
 
 
 def hold() -> None:
-    """Keep a worker for a run: a task that lasts as long, so that Dask sees that the worker has work.
+    """Occupy a worker for a run: a task that lasts as long, so that Dask sees that the worker is busy.
 
-    It takes none of the worker's threads from others.
+    It takes no thread of the worker.
     """
     worker = get_worker()
     key = worker.get_current_task()
@@ -55,14 +55,14 @@ def hold() -> None:
 
 
 class _Handler:
-    """The runs that a worker has jobs of."""
+    """The runs with jobs on this worker."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self._sessions: dict[str, _Session] = {}
 
     async def handle(self, do: str, run: str, **arguments: Any) -> Any:
-        """Do what the process of a run asks for."""
+        """Handle a message from the process of a run."""
         if do == "open":
             return await self._open(run, **arguments)
         if do == "collect":
@@ -73,22 +73,22 @@ class _Handler:
         return None if session is None else await session.exchange(**arguments)
 
     async def _open(self, run: str, task: str, setup: bytes) -> str | None:
-        """Open a session for a run; return why that cannot be."""
+        """Open a session for a run. Return why that failed."""
         async with asyncio.timeout(_APPEAR_SECONDS):
             while not _is_wanted(self._worker, task):  # noqa: ASYNC110 - Dask has no event for it
-                await asyncio.sleep(_LOOK_SECONDS / 10)  # the task comes on another way than this message
+                await asyncio.sleep(_LOOK_SECONDS / 10)  # the task arrives through another channel
         try:
             found: Setup = unpack(setup)
         except JobRefused as error:
             return str(error)
         _clear_old(_kept_folder(self._worker, run).parent)
-        await self._end(run)  # the run has lost sight of it
+        await self._end(run)  # the run has lost its connection
         session = self._sessions[run] = _Session(self._worker, task, _moved(found, self._worker, run))
         session.start(lambda: self._drop(run, session))
         return None
 
     async def _collect(self, run: str, tickets: Collection[str] | None = None) -> list[bytes]:
-        """Return what is kept of some jobs, or of a run that is over: then what runs of it ends first."""
+        """Return the kept results of some jobs, or of a run that is over. Ends that run's jobs first."""
         if tickets is None:
             await self._end(run)
         kept = KeptResults(_kept_folder(self._worker, run))
@@ -112,7 +112,7 @@ class _Handler:
 
 
 class _Session:
-    """The jobs of one run on one worker. Used on the worker's event loop."""
+    """The jobs of one run on this worker. Used on the worker's event loop."""
 
     def __init__(self, worker: Any, task: str, setup: Setup) -> None:
         self._worker = worker
@@ -131,7 +131,7 @@ class _Session:
         setup.kept_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def exchange(self, data: bytes, patience: float) -> bytes | None:
-        """Take messages, and return those that there are, after some seconds at most. None: the session is over."""
+        """Take messages, and return queued ones, after some seconds at most. None: the session is over."""
         self._reader.feed(data)
         if patience and not self._replies:
             with suppress(TimeoutError):
@@ -142,19 +142,19 @@ class _Session:
         return found if found or not self._is_over.is_set() else None
 
     def start(self, on_end: Callable[[], object]) -> None:
-        """Watch over the session; `on_end` is called when it is closed."""
+        """Watch the session; `on_end` is called when it is closed."""
         self._watching = asyncio.ensure_future(self._watch())
         self._watching.add_done_callback(lambda _: on_end())
 
     async def _watch(self) -> None:
-        """End what runs when the run is over, its process is gone, or this worker ends."""
+        """End all jobs when the run is over, its process is gone, or this worker ends."""
         while not self._is_over.is_set() and _is_wanted(self._worker, self._task):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_over.wait(), _LOOK_SECONDS)
         await self.close()
 
     async def close(self) -> None:
-        """End all jobs and their processes; return when they have ended."""
+        """End all jobs and their processes. Return when they have ended."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -204,24 +204,24 @@ class _Session:
         kept = self._kept.find(ticket)
         if kept is None:
             return Frame("lost", ticket, str(error).encode())
-        return Frame("reply", ticket, Reply(kept.result).to_bytes())  # it was lost after its last word
+        return Frame("reply", ticket, Reply(kept.result).to_bytes())  # the process died after it had kept this
 
 
 def _is_wanted(worker: Any, task: str) -> bool:
-    """Whether the client of a task wants it, and the worker goes on. The client releases its tasks when it dies."""
+    """Whether the client of a task still needs it, and the worker goes on. A dead client's tasks are released."""
     found = worker.state.tasks.get(task)
     return found is not None and found.state in _ALIVE and worker.status in (Status.running, Status.paused)
 
 
 def _moved(setup: Setup, worker: Any, run: str) -> Setup:
-    """Return a setup for processes of this machine: modules are those of this environment and of the project."""
+    """Return a setup for processes on this machine, with modules of this environment and of the project."""
     ours = (folder for folder in setup.import_path if Path(folder).name not in ("site-packages", "dist-packages"))
     import_path = tuple(folder for folder in ours if setup.roots.spot(folder) is not None)
     return setup.replace(kept_folder=_kept_folder(worker, run), import_path=import_path, is_here=False)
 
 
 def _clear_old(folder: Path) -> None:
-    """Remove what is kept of runs that nobody has gone on with for long."""
+    """Remove kept results of runs that were not resumed for a long time."""
     oldest = time.time() - _KEPT_SECONDS
     for run in folder.glob("*"):
         with suppress(OSError):

@@ -1,1 +1,1 @@
-"""Jobs that can travel: their paths are relative to named folders, and the files that they need go as bundles."""
+"""Packs jobs for other machines: with paths relative to named folders, and bundles of their files."""

@@ -1,4 +1,4 @@
-"""Makes bundles: archives of folders and files that are the same whenever the files are the same."""
+"""Makes bundles: archives of folders and files. Equal files give equal archives."""
 
 import hashlib
 import io
@@ -23,12 +23,12 @@ _QUICK: Final = 1
 
 
 class BundleTooLarge(AgentvError):
-    """The files of a folder are more than may be shipped."""
+    """The files of a folder exceed the limit for shipping."""
 
 
 @record
 class Bundle(Record):
-    """An archive and its name."""
+    """An archive with its digest."""
 
     digest: str
     """The SHA-256 of the data, in hexadecimal."""
@@ -45,10 +45,10 @@ class _Entry:
 
 
 def make_bundle(places: Sequence[str], roots: Roots, rules: ShippingRules) -> Bundle:
-    """Return the bundle of some absolute folders, each with all that is in it, and of files.
+    """Return the bundle of some absolute folders with their content, and of files.
 
-    Entries are named by the root and the path below it, in order, without times and owners. Links are followed: the
-    bundle has what they lead to. Raises `BundleTooLarge`.
+    Entries are named by root and relative path, sorted, without times and owners. Links are replaced by their targets.
+    Raises `BundleTooLarge`.
     """
     entries = sorted({entry.name: entry for place in places for entry in _entries(place, roots, rules)}.items())
     _check_size(places, [entry for _, entry in entries], rules)
@@ -68,7 +68,7 @@ def _write(archive: zipfile.ZipFile, entry: _Entry) -> None:
     try:
         content = b"" if entry.is_folder else Path(entry.path).read_bytes()
     except OSError:
-        return  # it went away, or cannot be read here either
+        return  # it was deleted, or cannot be read
     archive.writestr(info, content)
 
 
@@ -77,14 +77,14 @@ def _entries(place: str, roots: Roots, rules: ShippingRules) -> Iterator[_Entry]
     if spot is None or rules.keeps_home(place):
         return
     name = f"{spot.root}/{spot.rest}".rstrip("/")
-    if os.path.isdir(place):  # noqa: PTH112 - as plain as the rest: there may be many files
+    if os.path.isdir(place):  # noqa: PTH112 - plain functions are faster for many files
         yield from _walk(place, name, rules, frozenset())
     else:
         yield from _file(place, name, rules)
 
 
 def _walk(folder: str, name: str, rules: ShippingRules, above: frozenset[str]) -> Iterator[_Entry]:
-    """Yield what is in a folder; `above` are the real paths of the folders that hold it, against loops of links."""
+    """Yield the files in a folder. `above` are the real paths of its parents, to stop at loops of links."""
     real = os.path.realpath(folder)
     if real in above:
         return

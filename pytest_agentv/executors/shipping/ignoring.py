@@ -1,4 +1,4 @@
-"""Which files stay at home when a folder is shipped."""
+"""Decides which files are not shipped with their folder."""
 
 import os
 from fnmatch import fnmatchcase
@@ -22,39 +22,39 @@ _MADE: Final = frozenset(
         *(".ipynb_checkpoints", ".idea", "htmlcov", ".coverage"),
     )
 )
-"""Names of what tools make, and of environments: these are a matter of each machine."""
+"""Names of build products, and of environments, which differ by machine."""
 
 _OURS: Final = frozenset({"results", "cache", "logs", "prompts", "traces"})
-"""What runs write below `.agentv`."""
+"""The names of files that runs write below `.agentv`."""
 
 _MARKS: Final = ("pyvenv.cfg", "CACHEDIR.TAG")
-"""Files that say that their folder is an environment or a cache."""
+"""Files that mark their folder as an environment or a cache."""
 
 
 @record
 class ShippingRules(Record):
-    """What a project says of the files that are shipped."""
+    """The project's rules for files that are shipped."""
 
     project: str = "/"
     """The folder that globs are relative to."""
     globs: tuple[str, ...] = ()
-    """`agentv_ship_ignore`: of names, or with a slash of paths below the project, such as `data/*.csv`."""
+    """`agentv_ship_ignore`: globs of names or, with a slash, of paths below the project, such as `data/*.csv`."""
     written: tuple[str, ...] = ()
     """Files and folders that the run writes, absolute."""
     limit_mb: float = DEFAULT_SHIP_LIMIT
-    """`agentv_ship_limit`: megabytes that the files of a folder may have."""
+    """`agentv_ship_limit`: the most megabytes of a folder's files."""
 
     def keeps_home(self, path: str) -> bool:
-        """Whether a file or folder never travels, even if a case names it: it, or what it is a link to, is secret."""
+        """Whether a file or folder is never shipped, even if a case names it: it or its link target is secret."""
         parts = self._below(path).split("/")
         if os.path.islink(path):  # noqa: PTH114 - as below
             real, project = os.path.realpath(path), os.path.realpath(self.project)
-            parts += real.removeprefix(f"{project.rstrip('/')}/").split("/")  # all, where it lies elsewhere
+            parts += real.removeprefix(f"{project.rstrip('/')}/").split("/")  # the whole path, if it is elsewhere
         return any(map(_is_secret, parts))
 
     def ignores(self, path: str) -> bool:
-        """Whether a file or folder within a folder that is shipped stays at home."""
-        name = os.path.basename(path)  # noqa: PTH119 - there may be many files
+        """Whether a file or folder in a shipped folder is left out."""
+        name = os.path.basename(path)  # noqa: PTH119 - faster, for many files
         if name in _MADE or name.endswith((".pyc", ".egg-info")) or self._is_written(path, name):
             return True
         if name in _OURS and os.path.basename(os.path.dirname(path)) == ".agentv":  # noqa: PTH119, PTH120 - as above
@@ -72,7 +72,7 @@ class ShippingRules(Record):
         return any(fnmatchcase(relative if "/" in glob else name, glob.strip("/")) for glob in self.globs)
 
     def _below(self, path: str) -> str:
-        """Return a path below the project; of one that lies elsewhere, the last part."""
+        """Return a path below the project. Of a path elsewhere, return the last part."""
         below = path.removeprefix(f"{self.project.rstrip('/')}/")
         return below if below != path else os.path.basename(path)  # noqa: PTH119 - as above
 

@@ -1,4 +1,4 @@
-"""Which folders and files a job needs, wherever it runs."""
+"""Finds the folders and files that a job needs on another machine."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,21 +19,21 @@ from pytest_agentv.models.targets import Target
 
 
 class OutsideProject(AgentvError):
-    """A job needs a file that lies below no root."""
+    """A job needs a file that is not below any root."""
 
 
 @record
 class Needs(Record):
-    """What is to be shipped, as absolute paths in order."""
+    """The absolute paths to ship, sorted."""
 
     folders: tuple[str, ...]
-    """Each with all that is in it; none lies within another."""
+    """Folders with all their content. None is inside of another."""
     files: tuple[str, ...]
-    """Files in none of these folders."""
+    """Files outside of these folders."""
 
 
 class NeedsFinder:
-    """Finds what jobs need. It reads each script once."""
+    """Finds the needs of jobs. Reads each script once."""
 
     def __init__(self, roots: Roots, rules: ShippingRules) -> None:
         self._roots = roots
@@ -43,8 +43,8 @@ class NeedsFinder:
     def find(self, job: CaseJob, file: TargetsFile | None, targets: Sequence[Target]) -> Needs:
         """Return the needs of a job. Raises `OutsideProject`.
 
-        They are the folders of its eval file and of its targets file, those of judge scripts and of Python targets,
-        the files that these import, attachments, and whatever else a path of the case or of a target names.
+        These are the folders of its eval file, targets file, judge scripts and Python targets, the files that scripts
+        import, attachments, and any other path in the case or its targets.
         """
         wanted = {str(job.case.folder): None}
         if file is not None:
@@ -81,7 +81,7 @@ class NeedsFinder:
         yield from self._named_in(target.settings.to_plain())
 
     def _of_words(self, words: Iterable[str], folder: Path) -> Iterator[str]:
-        """Yield the folder of each script that a command names, and the files that the script imports."""
+        """Yield the folder of each script in a command, and the files that the script imports."""
         words = tuple(words)
         for word in words:
             yield from self._program(self._files.of_words([word], folder))
@@ -90,13 +90,13 @@ class NeedsFinder:
     def _program(self, files: Iterable[Path]) -> Iterator[str]:
         found = list(self._seen(files))
         yield from found
-        yield from (str(Path(path).parent) for path in found[:1])  # it may read what lies beside it
+        yield from (str(Path(path).parent) for path in found[:1])  # a script may read files beside it
 
     def _seen(self, files: Iterable[Path]) -> Iterator[str]:
         return (str(path) for path in files if self._roots.spot(str(path)) is not None)
 
     def _named_in(self, value: Json | Plain) -> Iterator[str]:
-        """Yield the files and folders of the project that plain data names by absolute paths."""
+        """Yield the files and folders of the project whose absolute paths are in plain data."""
         if isinstance(value, str):
             if value[:1] == "/" and self._roots.spot(value) is not None and Path(value).exists():
                 yield value
@@ -110,7 +110,7 @@ class NeedsFinder:
             yield from self._named_in(value.to_plain())
 
     def _without_inner(self, paths: Sequence[str]) -> Needs:
-        is_folder = {path: os.path.isdir(path) for path in paths}  # noqa: PTH112 - for each case
+        is_folder = {path: os.path.isdir(path) for path in paths}  # noqa: PTH112 - called for each case
         folders = sorted((path for path in is_folder if is_folder[path]), key=len)
         outer: list[str] = []
         for folder in folders:
@@ -120,7 +120,7 @@ class NeedsFinder:
         return Needs(tuple(sorted(outer)), tuple(sorted(files)))
 
     def _is_within(self, path: str, folders: Iterable[str]) -> bool:
-        """Whether a path goes with one of some folders: within, and not left out by the rules."""
+        """Whether a path is shipped with one of some folders: inside, and not left out by the rules."""
         return any(self._goes_with(path, folder) for folder in folders if path.startswith(f"{folder.rstrip('/')}/"))
 
     def _goes_with(self, path: str, folder: str) -> bool:

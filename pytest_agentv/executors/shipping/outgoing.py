@@ -1,4 +1,4 @@
-"""Files that cases write and that belong to the run: a worker that got the project's files sends these home."""
+"""Files that cases write for the run. A worker that got the project's files sends these back."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ from pytest_agentv.runtime.files import write_atomically
 
 @record
 class SentFile(Record):
-    """A text file that was written elsewhere."""
+    """A text file written by a worker."""
 
     root: str
     rest: str
-    """Its place, as `Spot` has it."""
+    """Its path below the root, as in `Spot`."""
     text: str
-    """Its secrets are masked."""
+    """The text, with its secrets masked."""
 
 
 def written_folders(options: RunOptions, cwd: Path) -> tuple[Path, ...]:
@@ -32,7 +32,7 @@ def written_folders(options: RunOptions, cwd: Path) -> tuple[Path, ...]:
 
 
 class Outgoing:
-    """Collects what is written into some folders. Any thread may use it."""
+    """Collects the files that are written into some folders. Any thread may use it."""
 
     def __init__(self, folders: Iterable[Path], roots: Roots) -> None:
         self._folders = tuple(folders)
@@ -41,19 +41,19 @@ class Outgoing:
         self._written: dict[Path, None] = {}
 
     def note(self, path: Path) -> None:
-        """Note a file that is complete. Others than those in the folders do not go home."""
+        """Note a complete file. Files in other folders are not sent back."""
         if any(path.is_relative_to(folder) for folder in self._folders):
             with self._lock:
                 self._written[path] = None
 
     def take(self) -> tuple[Path, ...]:
-        """Return what was noted since the last call."""
+        """Return the files noted since the last call."""
         with self._lock:
             found, self._written = self._written, {}
         return tuple(found)
 
     def read(self, paths: Iterable[Path]) -> Iterator[SentFile]:
-        """Yield files as they are sent, but for those that cannot be read. Blocks."""
+        """Yield files in the form in which they are sent. Skips unreadable ones. Blocks."""
         for path in paths:
             spot = self._roots.spot(str(path))
             with suppress(OSError):
@@ -62,7 +62,7 @@ class Outgoing:
 
 
 def write_sent(files: Iterable[SentFile], roots: Roots, masker: Masker) -> None:
-    """Write files that were sent home. Raises `FileError`."""
+    """Write files that workers sent back. Raises `FileError`."""
     for file in files:
         path = roots.path(Spot(file.root, file.rest))
         if roots.spot(path) is not None:  # it lies below its root

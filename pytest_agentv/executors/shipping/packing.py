@@ -1,4 +1,4 @@
-"""Objects as bytes, their paths relative to roots: what is unpacked elsewhere has the paths of that place."""
+"""Packs objects with paths relative to roots. Unpacked elsewhere, they have the paths of that machine."""
 
 import io
 import pickle
@@ -11,7 +11,7 @@ from pytest_agentv.executors.shipping.roots import Roots, Spot
 
 _PROTOCOL: Final = 5
 _PYTHON: Final = "python"
-"""Stands for the interpreter, which each machine has elsewhere."""
+"""Replaces the interpreter, whose path differs by machine."""
 NO_ROOTS: Final = Roots()
 
 
@@ -20,9 +20,9 @@ class JobRefused(AgentvError):
 
 
 def pack(value: object, roots: Roots = NO_ROOTS) -> bytes:
-    """Return an object as bytes. A text or a `Path` that is a path below a root has no absolute path in them.
+    """Return an object as bytes. Texts and `Path`s below a root are packed without absolute paths.
 
-    Raises `JobRefused` for what holds objects of this process only.
+    Raises `JobRefused` for objects that exist only in this process.
     """
     file = io.BytesIO()
     try:
@@ -33,9 +33,9 @@ def pack(value: object, roots: Roots = NO_ROOTS) -> bytes:
 
 
 def unpack(data: bytes, roots: Roots = NO_ROOTS) -> Any:
-    """Return what `pack` was given, with the paths of this place.
+    """Return a packed object, with the paths of this machine.
 
-    Raises `JobRefused` if a class of it cannot be imported here.
+    Raises `JobRefused` if one of its classes cannot be imported here.
     """
     try:
         return _Unpacker(io.BytesIO(data), roots).load()
@@ -49,7 +49,7 @@ class _Packer(pickle.Pickler):
         self._roots = roots
 
     def persistent_id(self, value: Any) -> tuple[str, str, bool] | None:
-        """Return what stands for a path; None: the value is packed as it is. It is called for every object."""
+        """Return the replacement of a path; None: pack the value unchanged. Called for every object."""
         kind = type(value)
         if kind is str:
             if value[:1] != "/":

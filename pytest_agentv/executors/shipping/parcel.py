@@ -1,4 +1,4 @@
-"""What is handed to an executor: a job, what it needs, and files that the worker has said it lacks."""
+"""A message to an executor: a job, its needs, and files that the worker lacks."""
 
 from pytest_agentv.executors.shipping.packing import pack, unpack
 from pytest_agentv.executors.shipping.roots import Spot
@@ -13,17 +13,17 @@ class Parcel(Record):
     job: bytes | None = None
     """A packed `CaseJob`; None: the parcel only brings bundles."""
     probe: Spot | None = None
-    """The eval file: a worker that gets no bundles looks for it."""
+    """The eval file. A worker that gets no bundles looks for it."""
     needs: tuple[str, ...] = ()
     """The digests of the bundles that hold the job's files."""
     bundles: tuple[tuple[str, bytes], ...] = ()
-    """Digests with the bytes of their bundles: those that the worker lacks."""
+    """The missing bundles, as digests with bytes."""
 
     def to_bytes(self) -> bytes:
         return pack(self)
 
     @staticmethod
     def from_bytes(data: bytes) -> "Parcel":
-        """Raises `JobRefused`."""
+        """Unpack a parcel. Raises `JobRefused`."""
         parcel: Parcel = unpack(data)
         return parcel

@@ -1,4 +1,4 @@
-"""Named folders: jobs and bundles name files relative to these, because each machine has them elsewhere."""
+"""Named folders. Jobs and bundles name files relative to these, because their paths differ by machine."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,12 +9,12 @@ from pytest_agentv.models.base import Json, Record
 from pytest_agentv.models.records import record
 
 PROJECT: Final = "project"
-"""The name of the folder that holds the repository, or the folder in which pytest was started."""
+"""The name of the repository's folder or, without one, of the folder where pytest was started."""
 
 
 @record
 class Spot(Record):
-    """A file or folder, wherever its root lies."""
+    """A file or folder, relative to a root."""
 
     root: str
     """The name of a root."""
@@ -24,13 +24,13 @@ class Spot(Record):
 
 @record
 class Roots(Record):
-    """Where the named folders lie on one machine."""
+    """The paths of the named folders on one machine."""
 
     folders: tuple[tuple[str, str], ...] = ()
     """Each name with its absolute path; none lies within another."""
 
     def spot(self, path: str) -> Spot | None:
-        """Return what a path means elsewhere; None: it lies in none of the folders."""
+        """Return a path relative to its root; None if it is below no root."""
         for name, folder in self.folders:
             if path == folder:
                 return Spot(name, "")
@@ -39,17 +39,20 @@ class Roots(Record):
         return None
 
     def path(self, spot: Spot) -> str:
-        """Return where something lies here. Raises `KeyError` for an unknown root."""
+        """Return the path of a spot on this machine. Raises `KeyError` for an unknown root."""
         folder = dict(self.folders)[spot.root]
         return f"{folder}/{spot.rest}" if spot.rest else folder
 
     def moved_to(self, folders: Mapping[str, str]) -> "Roots":
-        """Return the same roots, some of them elsewhere."""
+        """Return the same roots, with other paths for some of them."""
         return Roots(tuple((name, folders.get(name, folder)) for name, folder in self.folders))
 
 
 def roots_of(folders: Iterable[Path]) -> Roots:
-    """Return roots for some folders. The first one, or what holds it, is the project. One within another needs none."""
+    """Return roots for some folders.
+
+    The first one, or its parent, is the project. Folders inside of others need no root.
+    """
     texts = [str(folder) for folder in dict.fromkeys(folders)]
     first = texts[0]
     outer = [text for text in texts if not any(text.startswith(f"{other.rstrip('/')}/") for other in texts)]
@@ -62,7 +65,7 @@ class Translation:
     """Replaces paths of one machine by those of another in all texts of plain data."""
 
     def __init__(self, paths: Mapping[str, str], programs: Mapping[str, str] | None = None) -> None:
-        """`programs` are replaced only where they are the whole text: a word of a command."""
+        """Prepare a translation. `programs` are replaced only if they are the whole text, as words of a command are."""
         self._paths = {here: there for here, there in paths.items() if here and here != there}
         self._programs = {here: there for here, there in (programs or {}).items() if here != there}
         longest_first = sorted(map(re.escape, self._paths), key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Where the files of a run lie for a worker that gets none: in the same folders as for the run, or in its own."""
+"""Gives a worker the files of a run: in the folders of the run, or in its own."""
 
 import os
 from collections.abc import Iterator
@@ -11,32 +11,32 @@ from pytest_agentv.executors.shipping.roots import PROJECT, Roots, Spot
 
 
 class FilesAbsent(AgentvError):
-    """The worker does not see the files of the run."""
+    """The worker cannot see the files of the run."""
 
 
 class Site(Protocol):
-    """Where a worker has the files of a run."""
+    """The place of a run's files on a worker."""
 
     @property
     def name(self) -> str:
-        """Tells it from those of other workers."""
+        """The unique name of the worker."""
 
     def take(self, parcel: Parcel) -> tuple[str, ...]:
-        """Take in what a parcel brings, and return the digests of the bundles that are still missing. Blocks.
+        """Unpack the bundles of a parcel. Return the digests of bundles that are still missing. Blocks.
 
         Raises `FilesAbsent`.
         """
 
     @property
     def roots(self) -> Roots:
-        """The folders here, known after the first `take` that misses nothing."""
+        """The folders on this machine, known after the first `take` without missing bundles."""
 
     def close(self) -> None:
-        """Remove what was taken in."""
+        """Remove the unpacked files."""
 
 
 class SeenFiles:
-    """Files that are there without our doing: on the machine of the run, on a shared file system, in an image."""
+    """Files that exist already: on the run's machine, on a shared file system, or in an image."""
 
     name = ""
 
@@ -55,7 +55,7 @@ class SeenFiles:
         pass
 
     def _find(self, probe: Spot) -> Roots:
-        """Return the roots below which a file of the run lies."""
+        """Return the roots that have a file of the run."""
         found = next((roots for roots in self._candidates() if os.path.exists(roots.path(probe))), None)  # noqa: PTH110
         if found is None:
             message = (

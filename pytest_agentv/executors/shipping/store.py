@@ -1,4 +1,4 @@
-"""The store of a worker: a folder of its own, into which the bundles of one run are unpacked."""
+"""A worker's store: a folder of its own, into which it unpacks the bundles of one run."""
 
 import fcntl
 import hashlib
@@ -22,13 +22,13 @@ from pytest_agentv.runtime.processes.reaper import remove_at_end
 
 _LOCK: Final = "lock"
 _NEW: Final = "_"
-"""Starts the name of a store that is being made."""
+"""The beginning of the name of a store under construction."""
 _OWN: Final[set[str]] = set()
-"""The names of the stores of this process, which its own locks do not protect from it."""
+"""The names of this process's stores, which its own locks do not protect from itself."""
 
 
 class Store:
-    """A folder with a file that is locked: a store whose lock is free is that of a process that died."""
+    """A folder with a locked file. If the lock is free, the process of the store is dead."""
 
     def __init__(self, roots: Roots) -> None:
         self._known: set[str] = set()
@@ -55,7 +55,7 @@ class Store:
         _OWN.discard(self.name)
 
     def _add(self, digest: str, data: bytes) -> None:
-        """Unpack a bundle. Files are replaced in one step each: another job may be reading them."""
+        """Unpack a bundle. Replaces each file in one step, because another job may be reading it."""
         with self._adding:
             if digest in self._known:
                 return
@@ -67,7 +67,7 @@ class Store:
 
 
 def unpack_bundle(data: bytes, folders: Mapping[str, str]) -> None:
-    """Write the files of a bundle below folders by name. Raises `JobRefused` for a file that would lie elsewhere."""
+    """Write the files of a bundle below named folders. Raises `JobRefused` for a file outside of these."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for entry in archive.infolist():
             path = _path_of(entry.filename, folders)
@@ -90,7 +90,7 @@ def _path_of(name: str, folders: Mapping[str, str]) -> Path:
 
 
 def _home() -> Path:
-    """Return the folder of this user's stores. Raises `OSError` if it is somebody else's."""
+    """Return the folder of this user's stores. Raises `OSError` if it belongs to another user."""
     home = Path(tempfile.gettempdir()).resolve() / f"agentv-stores-{os.getuid()}"
     with suppress(FileExistsError):
         home.mkdir(mode=0o700)
@@ -101,7 +101,7 @@ def _home() -> Path:
 
 
 def _new_folder(folder: Path) -> IO[str]:
-    """Create a folder and return its locked file. It gets its name when it is locked: until then nobody looks at it."""
+    """Create a folder and return its locked file. It gets its final name only when it is locked."""
     new = folder.with_name(f"{_NEW}{folder.name}")
     remove_at_end(new)
     new.mkdir(mode=0o700)
@@ -112,7 +112,7 @@ def _new_folder(folder: Path) -> IO[str]:
 
 
 def _clear(home: Path) -> None:
-    """Remove the stores of processes that died without their watchers."""
+    """Remove the stores of dead processes without a watcher."""
     for lock in home.glob(f"[!{_NEW}]*/{_LOCK}"):
         if lock.parent.name in _OWN:
             continue

@@ -36,13 +36,13 @@ from pytest_agentv.models.records import record
 
 @record
 class LoadedCase(Record):
-    """A case and its warnings."""
+    """A case with its warnings."""
 
     case: EvalCase
     warnings: tuple[Problem, ...] = ()
-    """Each case has the warnings about its file's evaluators too."""
+    """The warnings of the case. Each case also has those about its file's evaluators."""
     value: Json = None
-    """The entry that it was loaded from, with its variables filled in."""
+    """The entry of the case, with its variables filled in."""
 
 
 def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> LoadedCase:
@@ -88,7 +88,7 @@ def _load(
     references = References(folder_of(suite.path), context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
-        # Its columns do not fill the id. Rows are named before they are combined with a matrix.
+        # The columns of the matrix are not in the id, because rows are named before they are combined.
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
     share = _sharing(suite, entry, context, tuple(variables or ()))
@@ -100,7 +100,7 @@ def _load(
 def _sharing(
     suite: SuiteSource, entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]
 ) -> LoadShared | None:
-    """Return what finds the evaluators that an entry shares with others; None: it is made from no template."""
+    """Return a function that finds evaluators of other cases; None if the entry is not from a template."""
     is_template = entry.row is not None and suite.has_template
     if not is_template and not entry.origins:
         return None
@@ -113,7 +113,7 @@ def _sharing(
 def _filled(
     suite: SuiteSource, entry: CaseEntry, place: Place, references: References
 ) -> tuple[JsonObject, JsonObject | None]:
-    """Return an entry with its variables and the text of its prompt file, and the variables; None: it has none."""
+    """Return an entry with its variables and prompt file filled in, and its variables; None: it has none."""
     own = mapping_at(entry.value, "vars", place)
     value, variables = entry.value, suite.variables_of(entry)
     if variables and has_text(variables, "file://"):
@@ -129,8 +129,8 @@ def _filled(
 
 
 def _note_addresses(suite: SuiteSource, entry: CaseEntry, own: JsonObject, place: Place) -> None:
-    """Note each variable that is `file://…` alone: no file is read for it."""
-    from pytest_agentv.loading.file_words import note_in_variables, warn_of_columns  # noqa: PLC0415 - few have it
+    """Note each variable that is only `file://…`, because no file is read for it."""
+    from pytest_agentv.loading.file_words import note_in_variables, warn_of_columns  # noqa: PLC0415 - few variables are
 
     inherited = {name: value for name, value in suite.variables.items() if name not in own}
     note_in_variables(inherited, suite.header_place(place.problems).at("vars"))
@@ -175,7 +175,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
 
 
 def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
-    """Return id, expected outcome and evaluators. A fault of an evaluator is told before a missing outcome."""
+    """Return id, expected outcome and evaluators. Faults of evaluators come before a missing outcome."""
     eval_id = written.required_text(("id",))
     noted = len(written.place.problems)
     evaluators = choose_evaluators(written)
@@ -185,10 +185,10 @@ def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | 
 
 
 def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_known: bool) -> str:
-    """Return the expected outcome. A case whose evaluators ask for none, or are not known, need not say it."""
+    """Return the expected outcome. It may be missing if the evaluators ask for none, or are unknown."""
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
     if not is_meant and not is_known:
-        return NO_OUTCOME  # what is wrong with the evaluators is told: whether they ask for one shows when it is mended
+        return NO_OUTCOME  # the faults of evaluators are reported; without them, the outcome may be needless
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
         return NO_OUTCOME
     return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
@@ -200,7 +200,7 @@ def _target(written: WrittenCase) -> str | None:
 
 
 def _limits(written: WrittenCase) -> dict[str, Any]:
-    """Return the fields that say what passes, each with who set it: the case, else its file."""
+    """Return the fields that decide what passes, each with its source: the case, else its file."""
     value, place, suite = written.value, written.place, written.suite
     of_case = threshold_at(value, place)
     of_execution = threshold_at(written.execution, place.at("execution"))

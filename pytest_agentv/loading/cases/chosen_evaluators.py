@@ -1,4 +1,4 @@
-"""Chooses the evaluators of a case, its own, else those of its file; says whether they need its expected outcome."""
+"""Chooses the evaluators of a case: its own, else those of its file. Tells whether they need an expected outcome."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 
 NO_OUTCOME: Final = "The evaluators are content with the answer."
-"""The expected outcome of a case that says none."""
+"""The expected outcome of a case without one."""
 
 _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
@@ -22,16 +22,16 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
     value, place = written.value, written.place
     rubrics: tuple[AnyEvaluator, ...] = ()
     if value.get("rubrics") is not None:
-        from pytest_agentv.loading.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - pydantic
+        from pytest_agentv.loading.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - imports pydantic
 
         rubrics = load_case_rubrics(written.scope(value, place))
     own = _load_nearest(written, (written.execution, place.at("execution")), (value, place))
-    # Cases without their own share the tuple of their file: what is hashed of it is hashed once.
+    # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
     return rubrics + (_of_file(written) if own is None else own) or None
 
 
 def wants_outcome(evaluator: AnyEvaluator) -> bool:
-    """Whether an evaluator, or one within it, holds the answer against the expected outcome."""
+    """Whether an evaluator, or one of its members, uses the expected outcome."""
     return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
 
 
@@ -40,7 +40,7 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
     place = written.header_place([])
     filled = written.fill(lists, place)
     key = written.suite.path, tuple(written.variables or ())
-    known = written.context.file_evaluators if filled is lists else {}  # with variables they are those of one case
+    known = written.context.file_evaluators if filled is lists else {}  # evaluators with variables differ by case
     if key not in known:
         specs = _load_nearest(written, (filled.get("execution") or {}, place.at("execution")), (filled, place))
         known[key] = specs or (), tuple(place.problems)
@@ -53,7 +53,7 @@ def _load_nearest(written: WrittenCase, *mappings: tuple[JsonObject, Place]) -> 
     for mapping, place in mappings:
         key = first_key(mapping, EVALUATOR_LIST_KEYS)
         if key is not None:
-            from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - pydantic
+            from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
 
             return load_evaluators(written.scope(mapping[key], place.at(key)), written.share)
     return None

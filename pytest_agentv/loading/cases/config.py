@@ -115,7 +115,7 @@ def _unknown_key(source: Source, key: str) -> Problem:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    from wcmatch import glob  # noqa: PLC0415 - only cases with files need it
+    from wcmatch import glob  # noqa: PLC0415 - only for cases with files
 
     positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
     is_negated = (len(pattern) - len(positive)) % 2 == 1

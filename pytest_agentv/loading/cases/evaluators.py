@@ -25,18 +25,18 @@ from pytest_agentv.models.records import record
 _TYPE: Final = "type"
 _NEGATE: Final = "negate"
 _RUBRIC: Final = "rubric"
-"""The kind and the name of the judge for the `rubrics` of a case."""
+"""The kind, and the name, of the judge for the `rubrics` of a case."""
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
 _ADDRESS: Final = "file://"
 _WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?|[a-z-]+(\([^()]*\))?:.*", re.DOTALL)
-"""A text that may be a name, or a check, and no sentence."""
+"""A text that may be a name or a check instead of a sentence."""
 _SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
 
 
 @record
 class _Written:
-    """An evaluator of a file, short or long, whose kind is known."""
+    """An evaluator in a file, in long or short form, of a known kind."""
 
     kind: Any
     keys: JsonObject
@@ -85,12 +85,12 @@ def adopt(scope: Scope) -> Any:
 
 
 def kind_word(value: JsonObject, table: KindTable) -> str | None:
-    """Return the key of a short form that is its kind: the first one that the table knows."""
+    """Return the key of a short form that names its kind: the first one in the table."""
     return next((key for key in value if table.find(key) is not None), None)
 
 
 def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
-    """Yield the evaluators of a list. All its texts are one evaluator, which stands where the first of them stands."""
+    """Yield the evaluators of a list. All its texts become one evaluator, in the place of the first text."""
     texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
     for index, item in enumerate(scope.value):
         if not isinstance(item, str):
@@ -106,7 +106,7 @@ def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator
 
 
 def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text of a list is the name of a check or of a file. Notes that as an error."""
+    """Whether a text of a list names a check or a file. Notes an error if it does."""
     if not _WORD.fullmatch(text):
         return False
     from pytest_agentv.loading.cases.foreign_kinds import is_no_sentence  # noqa: PLC0415 - few texts are one word
@@ -115,14 +115,14 @@ def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
 
 
 def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
-    """Return the judge of bare texts. It weighs as much as they would, each by itself."""
+    """Return the judge of bare texts. Its weight is the sum of one weight per text."""
     keys = {"value": list(statements), "weight": float(len(statements))}
     found: Any = read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
     return found  # type: ignore[no-any-return]
 
 
 def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
-    """Return evaluators with a name each, derived where none is written; each is the only one of its list."""
+    """Return evaluators with unique names. Names that are not written are derived."""
     taken = {each.name for each in evaluators}
     named: list[AnyEvaluator] = []
     for each in evaluators:
@@ -163,7 +163,7 @@ def _all_keys(table: KindTable) -> frozenset[str]:
 
 
 def _instead_of(word: Json, table: KindTable) -> str | None:
-    """Return what to write instead of an unknown kind: what other tools call it, or a slip, as of a negated kind."""
+    """Return the replacement of an unknown kind: the word of another tool, or a misspelling, also of a negated kind."""
     if not isinstance(word, str):
         return None
     from pytest_agentv.loading.cases.foreign_kinds import instead_of  # noqa: PLC0415 - most files have no such fault
@@ -172,7 +172,7 @@ def _instead_of(word: Json, table: KindTable) -> str | None:
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:
-    """Return the kind and the keys of `{contains: x, weight: 2}`. Faults are noted where they are written."""
+    """Return the kind and the keys of `{contains: x, weight: 2}`. Faults are noted at their places in the file."""
     name, is_negated = scope.evaluators.find(word) or (word, False)
     kind: Any = scope.evaluators[name]
     value = scope.value[word]
@@ -186,7 +186,7 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         scope.place.at(word).expected("a value", value, hint)
         return None
     is_mapping = isinstance(value, Mapping) and not kind.takes_data
-    # What a mapping does not have itself, its kind has made of it, or it is missing there.
+    # A key that the mapping lacks was added by its kind, or is missing.
     homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
     main = kind.short_key
     outer = {key: item for key, item in scope.value.items() if key != word}
@@ -201,7 +201,7 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
 
 
 def _home(scope: Scope, *keys: str) -> KeyPath:
-    """Return where keys are written, below the place of the evaluator."""
+    """Return the written places of keys, below the place of the evaluator."""
     return scope.place.at(*keys).keys[len(scope.place.keys) :]
 
 
@@ -227,7 +227,7 @@ def _read(written: _Written, scope: Scope) -> Any:
 
 
 def _names_a_file(written: _Written) -> bool:
-    """Whether a key of a built-in kind has `file://…`, which would be compared as a text. Notes that as an error."""
+    """Whether a key of a built-in kind is `file://…`, which would be compared as text. Notes an error if it is."""
     kind = written.kind
     own = known_keys(kind)
     keys = {key: item for key, item in written.keys.items() if key in own and key != "name"}
@@ -239,7 +239,7 @@ def _names_a_file(written: _Written) -> bool:
 
 
 def _hint_at_two(key: str, written: _Written) -> None:
-    """Say of an unknown key that it is a kind by itself."""
+    """Add to the error of an unknown key that it is itself a kind."""
     for index, problem in enumerate(written.place.problems):
         if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
             hint = "each check is an entry of the list: put `- ` before it"

@@ -1,4 +1,4 @@
-"""Fills the variables of a case into it, and puts the texts of prompt files in their places."""
+"""Fills the variables of a case into it, and replaces prompt files by their texts."""
 
 from typing import Final
 
@@ -15,12 +15,12 @@ UNFILLED: Final = Unfilled(
     ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
     (("python", "value"), ("not-python", "value"), ("not_python", "value")),
 )
-"""Code, and the prompts of judges, which are templates of their own. All of these see the variables."""
+"""Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
-"""Keys of a case that are filled when it is collected, or never."""
+"""Keys of a case that are filled at collection, or never."""
 _TEXTS: Final = frozenset(("id", "conversation_id", "target", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
-"""Keys whose numbers are shown as texts."""
+"""Keys whose numbers become texts."""
 _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
 _FILE: Final = "file"
 
@@ -28,9 +28,9 @@ _FILE: Final = "file"
 def fill_case(
     value: JsonObject, variables: JsonObject | None, place: Place, references: References, *, is_row: bool
 ) -> JsonObject:
-    """Return a case with its variables filled in, and with the text of its prompt file. Notes faults at their places.
+    """Return a case with its variables and its prompt file filled in. Notes faults at their places.
 
-    The id of a case in a list stays as it is, because it names the item.
+    The id of a case in a list stays unchanged, because it names the item.
     """
     if variables is not None:
         kept = _NOT_OF_CASES if is_row else _NOT_OF_CASES | {"id"}
@@ -45,7 +45,7 @@ def fill_case(
 
 
 def fill_value(value: Json, variables: JsonObject, place: Place) -> Json:
-    """Return a value of a case or file with its templates filled in; the same object if it holds none."""
+    """Return a value of a case or file with its templates filled in; the same object if it has none."""
     return fill(value, variables, place, UNFILLED)
 
 
@@ -72,7 +72,7 @@ def _prompt(value: JsonObject, place: Place, references: References, variables: 
 
 
 def _texts(filled: Json, template: Json) -> Json:
-    """Turn numbers that templates gave into texts: a whole text, and the contents of messages. Data keeps its types."""
+    """Convert numbers from templates to texts: whole texts, and the contents of messages. Data keeps its types."""
     if isinstance(template, str):
         return filled if isinstance(filled, list | dict) else as_text(filled)
     if isinstance(template, list):

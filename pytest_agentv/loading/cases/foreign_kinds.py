@@ -1,4 +1,4 @@
-"""What to write instead of the kinds of checks that other tools have, and of texts that are no sentences."""
+"""Replacements for the check kinds of other tools, and for texts that are not sentences."""
 
 import re
 from collections.abc import Mapping
@@ -57,19 +57,19 @@ INSTEAD: Final[Mapping[str, str]] = {
     "max-duration": "`latency` has a threshold in milliseconds",
     "word-count": "`length` has min_words and max_words",
 }
-"""By the words of promptfoo, pydantic-evals, deepeval and inspect_ai, in kebab case."""
+"""By the names of promptfoo, pydantic-evals, deepeval and inspect_ai, in kebab case."""
 
 _CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
-"""The name of a kind, which other tools may call: `IsInstance(type_name="str")`."""
+"""The name of a kind, perhaps called as in other tools: `IsInstance(type_name="str")`."""
 _WRITTEN: Final = re.compile(r"((?:not-)?([a-z]+(?:-[a-z]+)*))(?:\([^()]*\))?:\s*(?=\S)")
-"""The begin of a check in one text, as cells of promptfoo have it: `not-contains: sorry`, `similar(0.8): yes`."""
+"""The start of a check in one text, as in cells of promptfoo: `not-contains: sorry`, `similar(0.8): yes`."""
 _NO_LABELS: Final = frozenset({"contains", "icontains", "equals", "regex", "levenshtein", "similar", "javascript"})
-"""Words of checks, beside those with a hyphen, with which no sentence begins: one may begin with `cost:`."""
+"""Names of checks without a hyphen that start no sentence. `cost:` may start one."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def instead_of(word: str, table: KindTable) -> str | None:
-    """Return what to write instead of a kind of another tool; None for any other text."""
+    """Return the replacement for a kind of another tool; None for any other text."""
     call = _CALL.fullmatch(word.strip())
     if call is None:
         return None
@@ -81,7 +81,7 @@ def instead_of(word: str, table: KindTable) -> str | None:
 
 
 def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text of a list of evaluators is nothing that a model could check. Notes that as an error."""
+    """Whether a text in a list of evaluators cannot be checked by a model. Notes an error if it cannot."""
     if note_statement(text, place):
         return True
     written = _WRITTEN.match(text)

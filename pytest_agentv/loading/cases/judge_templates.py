@@ -22,7 +22,7 @@ NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
 _PATH: Final = re.compile(
     r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
 )
-"""Matches a prompt that can only be the path of a file."""
+"""A prompt that can only be the path of a file."""
 
 
 @record
@@ -81,7 +81,7 @@ def _names_a_file(prompt: str, references: References) -> bool:
 
 
 def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
-    """Warn of the variables that nobody fills in. Returns a hint at the first of them; None if there are none."""
+    """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
     hints = {name: did_you_mean(name, known) for name in used if name not in known}
     for name, hint in hints.items():
         note = f"the template uses the unknown variable {{{{ {name} }}}}"

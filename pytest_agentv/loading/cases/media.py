@@ -1,4 +1,4 @@
-"""Tells what a file holds by its first bytes, whatever its name says."""
+"""Recognizes the type of a file by its first bytes, not by its name."""
 
 import re
 from hashlib import sha256
@@ -11,7 +11,7 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.models.messages import OTHER_MEDIA, PDF, Media, Role
 
 _PDF_WITHIN: Final = 1024
-"""Where a PDF begins: readers allow so many bytes of something else before it."""
+"""A PDF begins within so many bytes. Readers allow other bytes before it."""
 
 _ADDRESS: Final = re.compile(r"(?i)(https?|data|file|gs|s3):(?=//|.*,)")
 
@@ -24,7 +24,7 @@ _STARTS: Final = (
 
 
 def media_of(data: bytes) -> Media | None:
-    """Return what a picture, a PDF, or another file that is no text holds; None for a text."""
+    """Return the media of a picture, a PDF, or another binary file; None for a text."""
     kind = _media_type(data)
     return None if kind is None else Media(kind, sha256(data).hexdigest(), len(data))
 
@@ -41,7 +41,7 @@ def _media_type(data: bytes) -> str | None:
 
 
 def is_address(value: str, place: Place) -> bool:
-    """Whether a value is a URL and no path. Notes that as an error."""
+    """Whether a value is a URL instead of a path. Notes an error if it is."""
     scheme = _ADDRESS.match(value)
     if scheme is None:
         return False

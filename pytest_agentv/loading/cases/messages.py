@@ -42,7 +42,7 @@ def _parts(message: WrittenMessage, references: References) -> Iterator[ContentP
 
 
 def _refuse_address(text: Json, place: Place, *, is_asked: bool) -> None:
-    """Note a text that is `file://…` alone: no file is read for it."""
+    """Note a text that is only `file://…`, because no file is read for it."""
     if isinstance(text, str) and "file://" in text:
         from pytest_agentv.loading.file_words import note_in_message  # noqa: PLC0415 - most texts name no file
 
@@ -69,7 +69,7 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
 
 
 def _load_file(item: JsonObject, role: Role, place: Place, references: References) -> FilePart | None:
-    from pytest_agentv.loading.cases.media import is_picture  # noqa: PLC0415 - for cases with files
+    from pytest_agentv.loading.cases.media import is_picture  # noqa: PLC0415 - only for cases with files
 
     file = _read_file(item, place, references)
     if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
@@ -97,7 +97,7 @@ def _value_of(item: JsonObject, place: Place) -> str | None:
 
 
 def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
-    from pytest_agentv.loading.cases.media import is_address  # noqa: PLC0415 - for cases with files
+    from pytest_agentv.loading.cases.media import is_address  # noqa: PLC0415 - only for cases with files
 
     value = _value_of(item, place)
     if value is not None and not value.strip():
@@ -111,7 +111,7 @@ def _file_part(file: ReferencedFile, references: References) -> FilePart:
     path, text = str(file.path), file.text
     known = _KNOWN_PARTS.get(path)
     if known is not None and known.text == text:
-        text = known.text  # many cases may use the same file, so its text is held once
+        text = known.text  # cases that use the same file share its text
     part = FilePart(file.value, file.display_path, path, text, is_guideline, media=file.media)
     _KNOWN_PARTS[path] = part
     return part
@@ -141,7 +141,7 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
 
 
 def _expected_item(item: Json, place: Place, references: References) -> Json:
-    """Return an item as written, but a file item as its content, under AgentV's keys."""
+    """Return an item as written. A file item becomes its content, under AgentV's keys."""
     kind = item.get("type") if isinstance(item, dict) else None
     if kind == "text" or isinstance(item, str):
         text = item if isinstance(item, str) else _value_of(item, place)

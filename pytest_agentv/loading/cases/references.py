@@ -22,10 +22,10 @@ LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
 
 @record
 class Reference:
-    """A reference and the file or folder that it means."""
+    """A reference, and the file or folder that it names."""
 
     value: str
-    """As written."""
+    """The reference as written."""
     display_path: str
     """Without leading slashes, as prompts show it."""
     path: Path | None
@@ -47,7 +47,7 @@ class ReferencedFile:
     text: str
     """CRLF turned into LF, not trimmed; empty for a file that is no text."""
     media: Media | None = None
-    """None: it is a text."""
+    """The media of a binary file; None: it is a text."""
 
 
 @record
@@ -60,7 +60,7 @@ class References:
     guideline_patterns: tuple[str, ...] = ()
 
     def at(self, place: Place) -> "References":
-        """Return the references of the file in which a value is written: paths are relative to it."""
+        """Return the references of the file with this value, because paths are relative to that file."""
         folder = folder_of(place.path)
         return self if folder is self.eval_dir or folder == self.eval_dir else replace(self, eval_dir=folder)
 
@@ -79,7 +79,7 @@ class References:
         Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
         be a picture or a PDF, whose bytes are read when they are sent.
         """
-        from pytest_agentv.loading.cases.media import media_of  # noqa: PLC0415 - for cases with files
+        from pytest_agentv.loading.cases.media import media_of  # noqa: PLC0415 - only for cases with files
 
         found = self._read_bytes(value, place)
         if found is None:
@@ -98,7 +98,7 @@ class References:
 
     def _read_bytes(self, value: str, place: Place) -> tuple[Path, bytes] | None:
         """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
-        from pytest_agentv.loading.file_words import alone  # noqa: PLC0415 - for cases with files
+        from pytest_agentv.loading.file_words import alone  # noqa: PLC0415 - only for cases with files
 
         reference = self.at(place).find(value)
         if reference.path is None:
@@ -167,7 +167,7 @@ def _normalized(path: Path) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Like `Path.exists`, but False for an invalid name (too long, or with a NUL)."""
+    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -21,7 +21,7 @@ def find_cwd(cwd: str | None, scope: Scope) -> Path:
 
 
 def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
-    """Return the command of a script that is written as one text: a shell command, or the path of a script file.
+    """Return the command of a script that is written as a text: a shell command, or the path of a script file.
 
     Source: evaluation-2025-11, "Code evaluator execution" (paths); agentv-formats 6.5 (shell commands).
     """

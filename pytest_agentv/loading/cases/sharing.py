@@ -1,4 +1,4 @@
-"""What cases have in common, so that it is loaded once: evaluators without variables, and cases of several targets."""
+"""Shares what several cases have in common: evaluators without variables, and the cases of several targets."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,19 +12,19 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.records import record
 
 Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
-"""Evaluators with the mappings that they are written as, by the ids of these and the names of variables."""
+"""Evaluators with the mappings in the file, by the ids of these and the names of variables."""
 
 
 def written_evaluators(
     entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
 ) -> "WrittenEvaluators":
-    """Return the evaluators, as written, that a case shares with others: those of a template or of `defaults`.
+    """Return the written evaluators that a case shares with others: those of a template or of `defaults`.
 
     Args:
         entry: The case.
         variables: The names of its variables.
-        known: The evaluators of the cases so far.
-        is_template: Whether all that is written of it is the template of a table.
+        known: The evaluators of earlier cases.
+        is_template: Whether the whole case comes from the template of a table.
     """
     lists = (
         (keys, each)
@@ -43,14 +43,17 @@ def _in_execution(entry: CaseEntry, key: str) -> Json:
 
 @record
 class WrittenEvaluators:
-    """The mappings of an entry before its variables were filled in. One without variables is still the same object."""
+    """The mappings of an entry before its variables are filled in.
+
+    A mapping without variables stays the same object.
+    """
 
     ids: frozenset[int]
     variables: tuple[str, ...]
     known: Known
 
     def load(self, value: Json, place: Place, load: Callable[[], Any]) -> Any:
-        """Return the evaluator of a mapping: that of another case, unless it has variables or a problem."""
+        """Return the evaluator of a mapping. Uses that of another case, unless it has variables or a problem."""
         if id(value) not in self.ids:
             return load()
         key = id(value), self.variables
@@ -59,19 +62,19 @@ class WrittenEvaluators:
             found = load()
             if found is None or len(place.problems) > noted:
                 return found
-            self.known[key] = value, found  # the mapping is kept too: no other one gets its id
+            self.known[key] = value, found  # keeps the mapping alive, so that no other one gets its id
         return self.known[key][1]
 
 
 class RecentCases:
-    """The cases of the entry that was loaded last. Those of its other targets differ by the target only."""
+    """The cases of the last loaded entry. The cases of its other targets differ only by the target."""
 
     def __init__(self) -> None:
         self._owner: tuple[SuiteSource, int] | None = None
         self._loaded: list[tuple[CaseEntry, Any]] = []
 
     def find(self, suite: SuiteSource, entry: CaseEntry) -> Any:
-        """Return what was kept for an entry with the same variables and prompt; None: nothing."""
+        """Return the kept case for an entry with the same variables and prompt; None: there is none."""
         if self._owner is None or self._owner[0] is not suite or self._owner[1] != entry.index:
             return None
         return next((loaded for each, loaded in self._loaded if _is_alike(each, entry)), None)

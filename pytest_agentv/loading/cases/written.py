@@ -1,4 +1,4 @@
-"""A case as it is written in an eval file, and what else it is loaded with."""
+"""A case as it is written in an eval file, with the context for loading it."""
 
 from dataclasses import field
 from pathlib import Path
@@ -29,7 +29,7 @@ from pytest_agentv.models.options.values import UnknownKeys
 from pytest_agentv.models.records import record
 
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
-"""The evaluators of a file for its cases, and their problems."""
+"""The evaluators that a file sets for its cases, and their problems."""
 
 
 @record
@@ -46,14 +46,17 @@ class LoadContext(Record):
     unknown_keys: UnknownKeys = "error"
     """Level of unknown keys inside evaluators."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
-    """The evaluators of the eval files so far, by the names of variables. They are checked once, not for each case."""
+    """The evaluators of earlier eval files, by the names of variables.
+
+    So they are checked once instead of for each case.
+    """
     shared: dict[str, Any] = field(default_factory=dict, compare=False)
-    """What `loading.cases.sharing` keeps of cases that are made from the same template."""
+    """The data that `loading.cases.sharing` keeps for cases of the same template."""
 
 
 @record
 class WrittenCase:
-    """A case as it is written. Those who read it note each fault at its place and go on with a harmless value."""
+    """A case as it is written. Its readers note each fault at its place, and continue with a harmless value."""
 
     suite: SuiteSource
     value: JsonObject
@@ -64,10 +67,10 @@ class WrittenCase:
     variables: JsonObject | None
     """None: the case has none."""
     share: LoadShared | None = None
-    """Finds the evaluators that it shares with other cases; None: it has only its own."""
+    """Finds the evaluators that the case shares with others; None: it shares none."""
 
     def fill(self, value: Json, place: Place) -> Json:
-        """Return a value of the file with the variables of the case filled in; the same object if it has none."""
+        """Return a value with the case's variables filled in; the same object if it has none."""
         if self.variables is None:
             return value
         from pytest_agentv.loading.cases.filling import fill_value  # noqa: PLC0415 - few cases have variables
@@ -75,7 +78,7 @@ class WrittenCase:
         return fill_value(value, self.variables, place)
 
     def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
-        """Return the text under one of some synonymous keys. The keys `in_place_of` it would do as well."""
+        """Return the text of one of some synonymous keys. A key of `in_place_of` may replace it."""
         key = first_key(self.value, keys) or keys[0]
         value = self.value.get(key)
         if isinstance(value, str) and value.strip():
@@ -88,32 +91,32 @@ class WrittenCase:
         return ""
 
     def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
-        """Note that a key is missing. A misspelt key in its place is the reason: it is an error, and told first."""
+        """Note that a key is missing. If a misspelt key is the reason, it becomes an error and comes first."""
         wanted = (*keys, *in_place_of)
         slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
-        told = self.place.problems
-        told[:] = [each.replace(level="error") if each.key in slips else each for each in told]
+        problems = self.place.problems
+        problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
         is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
         hint = "write `id` in place of `name`" if is_named else None
         self.place.at(keys[0]).error(f"is missing: expected {what}", hint)
 
     def header_place(self, problems: list[Problem] | None = None) -> Place:
-        """Return the place of the file's own keys, as this case reads them. By default, faults there are the case's."""
+        """Return the place of the file's own keys for this case. By default, faults there belong to the case."""
         return self.suite.header_place(self.place.problems if problems is None else problems, self.place.source.row)
 
     def scope(self, value: Json, place: Place) -> Scope:
-        """Return what the evaluators written at a place are loaded with."""
+        """Return the scope for loading the evaluators at a place."""
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
 
 
 def _meant(key: str) -> str | None:
-    from pytest_agentv.loading.foreign_keys import MEANT  # noqa: PLC0415 - for cases that lack a key
+    from pytest_agentv.loading.foreign_keys import MEANT  # noqa: PLC0415 - only for cases that lack a key
 
     return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
 def check_keys(written: WrittenCase) -> None:
-    """Warn of keys that nobody reads. Check the keys that only the collection reads."""
+    """Warn of unknown keys. Check the keys that only collection reads."""
     value, place = written.value, written.place
     warn_of_unknown_keys(value, CASE_KEYS, place)
     warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))

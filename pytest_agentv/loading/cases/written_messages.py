@@ -1,4 +1,4 @@
-"""Finds the messages of a case as they are written, and checks their shapes: what is asked, and what is expected."""
+"""Reads the messages of a case as written, the input and the expected ones, and checks their shapes."""
 
 from pytest_agentv.loading.cases.written import WrittenCase
 from pytest_agentv.loading.files.source import LayeredSource, Source
@@ -96,12 +96,12 @@ def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
 
 
 def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
-    """Return the messages that the target is expected to answer with."""
+    """Return the messages of the expected answer."""
     return _messages(written, EXPECTED_KEYS, "assistant")
 
 
 def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
-    """Return the messages under a key. A text, or data of an answer, means one message of the role."""
+    """Return the messages under a key. A text, or the data of an answer, becomes one message of the role."""
     key = first_key(written.value, keys)
     if key is None:
         return ()

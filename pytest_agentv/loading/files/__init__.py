@@ -1,1 +1,1 @@
-"""Reads files: which ones are eval files, their YAML and JSON values with lines, their suites."""
+"""Recognizes and reads eval files: their YAML and JSON values with lines, and their cases."""

@@ -1,4 +1,4 @@
-"""What only files with `{{` need: variables in what collection reads, and a hint where no variables are."""
+"""Handles files with `{{`: fills variables that collection needs, and hints at braces in a file without variables."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -49,9 +49,9 @@ def _texts_with_variables(value: Json) -> Iterator[str]:
 
 
 def filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
-    """Yield the entries of a suite with the variables of their marks, tags, fixtures and reasons to skip filled in.
+    """Yield the entries with the variables in their marks, tags, fixtures and skip reasons filled in.
 
-    What cannot be filled is the fault of its entry.
+    A template that cannot be filled is a fault of its entry.
     """
     has_templates: dict[int, bool] = {}  # the rows of a table share one value
     for entry in suite.entries:
@@ -72,7 +72,7 @@ def _filled(suite: SuiteSource, entry: CaseEntry) -> CaseEntry:
     problems: list[Problem] = []
     collected = {key: entry.value[key] for key in COLLECTED_KEYS if key in entry.value}
     filled: Any = fill(collected, variables, suite.case_place(entry, problems))
-    # A case whose reason to skip cannot be filled is an error, and must not be skipped.
+    # A case with an unfilled skip reason is an error, and must not be skipped.
     unfilled = [key for key in ("skip", "xfail") if key in filled and filled[key] is collected[key]]
     unfilled = [key for key in unfilled if _holds_template(filled[key])]
     value = {**entry.value, **filled, **dict.fromkeys(unfilled)}

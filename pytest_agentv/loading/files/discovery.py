@@ -37,15 +37,15 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
-    """Return a warning if a file in a folder `evals` holds eval cases but is not collected because of its name.
+    """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
 
-    It is one as well if the file cannot be read: it may hold cases.
+    It also warns of an unreadable file, which may have cases.
 
     Args:
         path: The file, absolute. The command line does not name it.
         root: As for `is_eval_file`.
         globs: As for `is_eval_file`.
-        is_in_evals: Whether its folder counts as one named `evals`; None: its path decides.
+        is_in_evals: Whether its folder counts as one named `evals`; None: decide by its path.
     """
     pattern = _name_of_another_kind(path)
     if path.suffix not in SUFFIXES or _matches(path, root, globs):
@@ -71,7 +71,7 @@ def _unreadable(path: Path) -> Problem | None:
 
 
 def is_of_another_kind(path: Path) -> bool:
-    """Whether a file's name belongs to another kind: a targets file, a dataset's sidecar, a file of other tools."""
+    """Whether a file's name is for another kind: a targets file, a dataset's sidecar, or a file of another tool."""
     return _name_of_another_kind(path) is not None or is_sidecar(path)
 
 

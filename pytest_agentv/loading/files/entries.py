@@ -1,4 +1,4 @@
-"""The entries of a case list, and those that rows of tables become: what collection has to know of a case."""
+"""The entries of a case list and the rows of tables, with the facts that collection needs."""
 
 import marshal
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
 COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
-"""Keys of a case that collection reads."""
+"""The keys of a case for collection."""
 
 _TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
@@ -27,12 +27,12 @@ class Combination:
     """One value of each axis."""
 
     name: str
-    """What the names of its items end with: `claude-formal`."""
+    """The suffix of its items' names: `claude-formal`."""
     kind: str
-    """The same without the target, which results tell apart by its own key."""
+    """The suffix without the target, which results hold under a key of its own."""
     target: str | None = None
     prompt: str | None = None
-    """The file of the prompt; None: the cases have their own."""
+    """The file of the prompt; None: cases have prompts of their own."""
     variables: JsonObject = field(default_factory=dict)
 
 
@@ -44,17 +44,17 @@ class CaseEntry:
     eval_id: str | None
     """None: the entry has no valid id, so loading it will fail."""
     line: int
-    """Its line in the eval file; for a row, that of the template or of the table's name."""
+    """The line in the eval file. For a row, the line of its template or of the table's name."""
     written: Json
-    """Its value, or the value packed into bytes: see `packed`."""
+    """The value, perhaps packed into bytes by `packed`."""
     row: Row | None = None
     """The row of a table that it was made from."""
     fault: Problem | None = None
     """Why it cannot be loaded."""
     origins: Origins = field(default_factory=lambda: _NOWHERE)
-    """Where its values are written that come from `defaults`."""
+    """The places of values that come from `defaults`."""
     combination: Combination | None = None
-    """The target, variables and prompt that a matrix gives it."""
+    """The target, variables and prompt from a matrix."""
 
     @property
     def value(self) -> Json:
@@ -63,7 +63,7 @@ class CaseEntry:
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        """Return the ids by which options may select it: its own, and that without its combination."""
+        """Return the ids by which options may select it, with and without its combination."""
         if self.eval_id is None or self.combination is None:
             return (self.eval_id,)
         return self.eval_id, self.eval_id.removesuffix(f"@{self.combination.kind}")
@@ -79,7 +79,7 @@ class CaseEntry:
         return f"{base.removesuffix(f'@{self.combination.kind}')}@{self.combination.name}"
 
     def combined(self, combination: Combination) -> "CaseEntry":
-        """Return the entry of a combination. Its id tells it from those of other variables and prompts."""
+        """Return the entry for a combination. Other variables and prompts change its id."""
         eval_id = self.eval_id
         if eval_id is not None and combination.kind:
             eval_id = f"{eval_id}@{combination.kind}"
@@ -87,17 +87,17 @@ class CaseEntry:
 
 
 class Shared(NamedTuple):
-    """What a file says for all its cases, as part of each."""
+    """The keys of a file that apply to all its cases."""
 
     variables: JsonObject
     defaults: Layer | None
     template: Layer | None
-    """What each row of a table becomes; None: the rows are cases as they are."""
+    """The template for each row of a table; None: rows are complete cases."""
 
 
 @record
 class TableSpec:
-    """What `evalcases` says of tables."""
+    """The tables of a case list."""
 
     names: tuple[tuple[str, Place], ...]
     sample: int | None = None
@@ -105,7 +105,7 @@ class TableSpec:
 
 
 def table_spec(value: Json, place: Place) -> TableSpec | None:
-    """Return what a case list says of tables; None if it is a list of cases. Notes faults."""
+    """Return the tables of a case list; None if it is a list of cases. Notes faults."""
     if isinstance(value, dict) and "from" in value:
         warn_of_unknown_keys(value, _TABLE_KEYS, place)
         size = _whole_number(value, "sample", place)
@@ -118,7 +118,7 @@ def table_spec(value: Json, place: Place) -> TableSpec | None:
 
 
 def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
-    """Return the entries of a list of cases that is written in the eval file."""
+    """Return the entries of a case list in the eval file."""
     source, keys = place.source, place.keys
     if defaults is None and source.tells_case_by_line:
         return tuple(
@@ -134,9 +134,9 @@ def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) ->
 
 
 def packed(value: Json) -> Json:
-    """Return a value as bytes, which take a fifth of its memory: a file may have 100,000 cases.
+    """Return a value as bytes, which take a fifth of its memory, because a file may have 100,000 cases.
 
-    Values of YAML files stay as they are, because aliases and `defaults` let cases share parts of them.
+    Values of YAML files stay unchanged, because aliases and `defaults` share parts of them among cases.
     """
     try:
         return marshal.dumps(value)
@@ -145,11 +145,11 @@ def packed(value: Json) -> Json:
 
 
 _unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
-"""The values of the cases that were looked at last."""
+"""The values of recently used cases."""
 
 
 def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
-    """Return a case with the defaults of its file, and where these are written."""
+    """Return a case with the defaults of its file, and the places of these."""
     return (value, _NOWHERE) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
 
 

@@ -1,4 +1,4 @@
-"""What an eval file says for all its cases."""
+"""Reads the keys of an eval file that apply to all its cases."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from pytest_agentv.models.base import JsonObject
 
 
 class Header(NamedTuple):
-    """The checked keys at file level that collection reads."""
+    """The checked keys of the file that collection reads."""
 
     dataset: str | None
     target: str | None
@@ -30,9 +30,9 @@ class Header(NamedTuple):
 
 
 def read_header(header: JsonObject, place: Place) -> Header:
-    """Return what the keys at file level say. Notes faults.
+    """Return the keys at file level. Notes faults.
 
-    For the target `execution` wins, for the threshold the key beside it. Source: agentv-formats 1.2.
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
     """
     execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
     targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))

@@ -15,13 +15,13 @@ from pytest_agentv.models.base import Json, JsonObject
 _OF_ONE_FILE: Final = frozenset(
     ("$schema", "name", "version", "description", "author", "license", "metadata", "targets", INCLUDE)
 )
-"""Keys that tell of a file itself, or belong to a targets file: they are not passed on."""
+"""Keys about the file itself, and keys of targets files. They are not included."""
 
 
 def with_includes(source: Source, header: JsonObject, chain: tuple[Path, ...] = ()) -> tuple[JsonObject, Source]:
-    """Return the keys of a file with those of the files that it includes, and a source that knows where each is.
+    """Return the keys of a file and its included files, with a source of their places.
 
-    A file's own keys win, then those of the file that is included last. Raises `SourceError`.
+    A file's own keys win, then those of the last included file. Raises `SourceError`.
     """
     if header.get(INCLUDE) is None:
         return header, source

@@ -1,4 +1,4 @@
-"""Mappings that have keys from elsewhere: a file's keys from those it includes, a case's from `defaults`."""
+"""Merges mappings with inherited keys: a file with its included files, a case with its `defaults`."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject
 
 _MERGED: Final = frozenset({"execution", "vars", "metadata"})
-"""Mappings of which each key is taken by itself; others are replaced as a whole."""
+"""Mappings that are merged key by key. Other mappings are replaced as a whole."""
 _ALTERNATIVES: Final = (
     EVALUATOR_LIST_KEYS,
     OUTCOME_KEYS,
@@ -27,11 +27,11 @@ _ALTERNATIVES: Final = (
     ("target",),
     ("threshold",),
 )
-"""Keys that say the same thing, also within `execution`."""
+"""Synonymous keys, also within `execution`."""
 
 
 class Layer(NamedTuple):
-    """A mapping from elsewhere, and where it is written."""
+    """A mapping to inherit from, with its place."""
 
     value: JsonObject
     source: Source
@@ -42,16 +42,16 @@ class Layer(NamedTuple):
 
 
 class Layered(NamedTuple):
-    """A mapping with keys from elsewhere, and where these are written."""
+    """A mapping with inherited keys, and the places of these."""
 
     value: dict[str, Json]
     origins: Origins
 
 
 def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> Layered:
-    """Return a mapping with the keys of another one that it does not answer itself. Its own keys win; null is a value.
+    """Return a mapping that inherits missing keys from another one. Its own keys win, and null is a value.
 
-    `deep` names the keys whose mappings inherit in the same way.
+    `deep` names keys whose mappings inherit in the same way.
     """
     answered = _answered(own)
     value: dict[str, Json] = dict(own)
@@ -79,7 +79,7 @@ def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) ->
 
 
 def _answered(own: JsonObject) -> frozenset[str]:
-    """Return the keys that a mapping answers by one of their synonyms."""
+    """Return the keys that a mapping has under one of their synonyms."""
     execution = own.get("execution")
     within = execution if isinstance(execution, dict) else {}
     groups = (group for group in _ALTERNATIVES if any(key in own or key in within for key in group))

@@ -1,4 +1,4 @@
-"""Combinations of targets, variables and prompts, each of which runs all cases of a file."""
+"""Expands the cases of a file to all combinations of targets, variables and prompts."""
 
 import itertools
 import re
@@ -34,10 +34,10 @@ class Axis(NamedTuple):
 def combined_entries(
     entries: tuple[CaseEntry, ...], axes: Sequence[Axis], targets: Sequence[str], place: Place
 ) -> tuple[CaseEntry, ...]:
-    """Return the entries of all combinations; the same entries without any.
+    """Return the entries of all combinations; the same entries if there are none.
 
-    `targets` are those of the command line: they replace the file's, and several are an axis of their own. `place` is
-    that of the file. Notes an error there for combinations that cannot be told apart by their names.
+    `targets` are those of the command line. They replace the file's, and several of them form an axis. `place` is that
+    of the file. Notes an error there for combinations with the same name.
     """
     found = _combinations(axes, targets)
     twice = next((name for name, count in Counter(each.name for each in found).items() if count > 1), None)
@@ -47,7 +47,7 @@ def combined_entries(
 
 
 def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
-    """Warn of cases whose target or input is not read, because the matrix of the file has it.
+    """Warn of cases whose own target or input is not used, because the matrix sets it.
 
     `place` is that of the case list.
     """
@@ -67,7 +67,7 @@ def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
 
 
 def warn_of_hidden_columns(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:
-    """Warn of columns that no case reads, because a variable of the matrix has their name.
+    """Warn of columns that no case can read, because a variable of the matrix has their name.
 
     `place` is that of the file. The rows of the entries fill a template.
     """
@@ -95,7 +95,7 @@ def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ..
         if key == TARGET and targets is not None:
             where.error("execution.targets is there as well: keep one")
         elif key in _PLURALS and not any(_is_used(key, each.source.text) for each in places):
-            # The default target would be asked for each of them.
+            # the default target would answer for each of them
             where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
         else:
             axes.append(_axis(key, values, where))
@@ -148,7 +148,7 @@ def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Co
 
 
 def _name(key: str, value: Json, index: int) -> str:
-    """Return what a value is called in names: itself, the stem of a file, or its number."""
+    """Return the name of a value: itself, the stem of a file, or its number."""
     if key == PROMPT:
         return Path(str(value)).stem
     return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)

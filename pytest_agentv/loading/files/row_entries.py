@@ -1,4 +1,4 @@
-"""The entries that rows of tables become."""
+"""Makes the entries for the rows of tables."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from pytest_agentv.models.base import Json, JsonObject
 
 
 def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunction) -> tuple[CaseEntry, ...]:
-    """Return the entries of the rows of tables: those of the sample, if there is one.
+    """Return the entries of the rows of tables, or of a sample of them.
 
     `place` is that of the case list. `call` calls functions that make rows.
     """
@@ -48,13 +48,13 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
 
 
 def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
-    """Warn once of each column that promptfoo reads by its name, if the template does not use it."""
+    """Warn once of each column that promptfoo reads by its name, unless the template uses it."""
     names = {
         name: row for row in reversed([*rows]) for name in row.values if name.startswith("__") and row.values[name]
     }
     if not names:
         return
-    from pytest_agentv.loading.foreign_keys import column_fault  # noqa: PLC0415 - few tables are those of promptfoo
+    from pytest_agentv.loading.foreign_keys import column_fault  # noqa: PLC0415 - few tables are from promptfoo
 
     used = str(template.value)
     for name, row in names.items():
@@ -77,7 +77,7 @@ def _row_fault(row: Row) -> Problem | None:
 
 
 def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
-    """Give each entry whose id an earlier row has a fault."""
+    """Add a fault to each entry with the id of an earlier row."""
     first: dict[str, Row] = {}
     for entry in entries:
         row, eval_id = entry.row, entry.eval_id
@@ -91,7 +91,7 @@ def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
 
 
 def _filled_id(template: Json, variables: JsonObject) -> str | None:
-    """Return the id of a row; None if it has no valid one. Loading the case tells why."""
+    """Return the id of a row; None if it is invalid. Loading the case reports why."""
     if not isinstance(template, str):
         return None
     try:

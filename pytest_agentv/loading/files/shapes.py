@@ -26,7 +26,7 @@ _TABLE: Final = re.compile(
     rb"""[ \t]*(?:\#[^\n]*)?(?:\[\s*|(?:\s*-[ \t]*)|\{?\s*["']?from["']?[ \t]*:[ \t]*|)"""
     rb"""\[?["']?[^\s"',\]]+\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)\b"""
 )
-"""What follows the key of a case list that names tables of data."""
+"""The text after the key of a case list that names tables."""
 _JSONL_ID: Final = re.compile(rb'"id"\s*:')
 _JSONL_INPUT: Final = re.compile(rb'"input(?:_messages)?"\s*:')
 
@@ -57,9 +57,12 @@ def case_list_line(path: Path) -> int | None:
 
 
 def read_fault(path: Path) -> str | None:
-    """Return why nobody can tell whether a file holds eval cases: it cannot be read. None: it can. Never raises."""
+    """Return why a file cannot be read, so that nobody knows whether it has eval cases; None if it can.
+
+    Never raises.
+    """
     try:
-        if path.is_file() or not path.exists():  # reading a FIFO would block; a link may lead to nothing
+        if path.is_file() or not path.exists():  # reading a FIFO would block, and a link may be broken
             with path.open("rb") as file:
                 file.read(1)
     except OSError as error:

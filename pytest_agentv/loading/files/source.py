@@ -14,10 +14,10 @@ from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
 from pytest_agentv.models.base import Json, JsonObject
 
 Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
-"""Where values are written that a mapping has from elsewhere, by their paths in it."""
+"""The places of a mapping's inherited values, by their paths in it."""
 
 _SHALLOW: Final = 2
-"""Depth of the values whose lines are kept: down to the cases. A second parse finds deeper lines for a problem."""
+"""The depth to which line numbers are kept: that of cases. A second parse finds deeper lines for a problem."""
 _DEEP: Final = 1_000
 _SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
@@ -49,7 +49,7 @@ class Source:
         return lines.get(key_path, 1)
 
     def origin(self, key_path: KeyPath) -> "tuple[Source, KeyPath]":
-        """Return the file in which a value is written, and its path there."""
+        """Return the file of a value, and its path there."""
         return self, key_path
 
 
@@ -70,12 +70,12 @@ class JsonlSource(Source):
 
 
 class LayeredSource(Source):
-    """A source with a mapping that has some of its values from elsewhere, so that faults are shown there.
+    """A source with inherited values in one mapping, so that faults are shown where the values are written.
 
     Args:
         base: The source of all other values.
         where: The path of the mapping in `base`.
-        origins: Where the mapping's values from elsewhere are written.
+        origins: The places of the mapping's inherited values.
         row: The row of a table from which the mapping was made.
     """
 
@@ -143,7 +143,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
-    """Return a mapping of pairs. Raises `ValueError` for a key that is there twice: one value would not be read."""
+    """Return a mapping of pairs. Raises `ValueError` for a duplicate key, because one value would be lost."""
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -154,19 +154,19 @@ def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
 def _read_integer(digits: str) -> int:
     try:
         return int(digits)
-    except ValueError:  # Python's own message names a function of its
+    except ValueError:  # Python's own message names one of its functions
         raise ValueError("a number has more digits than can be read") from None
 
 
 STRICT_JSON: Final = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
 )
-"""Reads the JSON of authors. Raises `ValueError` for `NaN`, and for a key that is twice in a mapping."""
+"""Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
 
 
 @lru_cache
 def folder_of(path: Path) -> Path:
-    """Return the folder of a file. It is one object for all its cases: making and hashing a path takes long."""
+    """Return the folder of a file. Cached, because making and hashing a path is slow."""
     return path.parent
 
 
@@ -184,7 +184,7 @@ def read_text(path: Path) -> str:
 
 
 def _join_surrogates(text: str) -> str:
-    """Join the two escapes with which JSON writes a character above U+FFFF. AgentV reads them, YAML parsers do not."""
+    """Join the two escapes of JSON for a character above U+FFFF. AgentV reads them, but YAML parsers do not."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _SURROGATES.sub(lambda pair: json.loads(f'"{pair[0]}"'), text)
@@ -197,7 +197,7 @@ def _deep_lines(source: Source) -> dict[KeyPath, int]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Switch garbage collection off. It would walk millions of new values, find nothing and double the parse time."""
+    """Turn garbage collection off. It would scan millions of new values, find nothing and double the parse time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""An eval file as collection sees it: its header, the entries of its cases, and where all of it is written."""
+"""An eval file during collection: its header, the entries of its cases, and their places."""
 
 from dataclasses import field
 from pathlib import Path
@@ -21,9 +21,9 @@ class SuiteSource:
     dataset: str
     entries: tuple[CaseEntry, ...]
     header: JsonObject
-    """The keys at file level: those beside the case list, or those of a JSONL file's sidecar; with included ones.
+    """The keys at file level, including included ones: beside the case list, or in a JSONL file's sidecar.
 
-    Without those that are part of each entry: `defaults`, and the `case` of a table.
+    Without those that are merged into each entry: `defaults`, and the `case` of a table.
     """
     source: Source
     """The source of the cases."""
@@ -36,16 +36,16 @@ class SuiteSource:
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
     repeat: int | None = None
-    """How many answers its cases are judged by, where they do not say so themselves."""
+    """How many answers its cases are judged by, unless they set it themselves."""
     min_pass_rate: float | None = None
     """The share of these answers that have to pass."""
     variables: JsonObject = field(default_factory=dict)
     """The `vars` of the file."""
     has_template: bool = False
-    """Whether the rows of a table fill a template, `case`. Else they are cases as they are."""
+    """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
-        """Return the tags of a case: its file's and its own. Values of wrong types are told when it is loaded."""
+        """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
         own = entry.value if isinstance(entry.value, dict) else {}
         return tuple(dict.fromkeys((*names_of(self.header.get("tags")), *names_of(own.get("tags")))))
 
@@ -63,7 +63,7 @@ class SuiteSource:
     def target_of(self, entry: CaseEntry | None) -> str | None:
         """Return the target of a case that cannot be loaded, as far as it is known.
 
-        The case's result has it, so that the one of the mended case takes its place.
+        Its result needs the target, so that the result of the mended case replaces it.
         """
         if entry is None:
             return self.target
@@ -72,9 +72,9 @@ class SuiteSource:
         return _own_target(entry.value) or self.target
 
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
-        """Return the variables of a case: those of its file, its own, the columns of its row. None: it has none.
+        """Return the variables of a case: of its file, its own, and the columns of its row. None: it has none.
 
-        Those of its combination win, then the columns, then those of the case.
+        Variables of its combination win, then columns, then the case's own.
         """
         own = entry.value.get("vars") if isinstance(entry.value, dict) else None
         columns = entry.row.values if entry.row is not None and self.has_template else None
@@ -90,7 +90,7 @@ class SuiteSource:
 
 
 def _own_target(value: Json) -> str | None:
-    """Return the target that a case names; None where it names none, or variables would have to fill it."""
+    """Return the target that a case names; None if it names none, or if variables must fill it first."""
     case = value if isinstance(value, dict) else {}
     execution = case.get("execution")
     of_execution = execution.get("target") if isinstance(execution, dict) else None
@@ -99,7 +99,7 @@ def _own_target(value: Json) -> str | None:
 
 
 def names_of(value: Json) -> tuple[str, ...]:
-    """Return the texts of a key that holds a text or a list of texts. Empty ones, as of empty cells, are none."""
+    """Return the texts of a key with a text or a list of texts. Skips empty ones, as in empty cells."""
     names = value if isinstance(value, list) else [value]
     return tuple(name for name in names if isinstance(name, str) and name.strip())
 

@@ -1,4 +1,4 @@
-"""Reads eval files for collection: the ids and lines of their cases. The cases are loaded later."""
+"""Reads eval files for collection: the ids and lines of their cases, which are loaded later."""
 
 import os
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from pytest_agentv.models.base import Json, JsonObject
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
-"""Keys of a file that are part of its entries, not of the header."""
+"""Keys of a file that are merged into its entries."""
 
 
 class _Run(NamedTuple):
-    """What a file is read for."""
+    """The settings of the run that affect reading."""
 
     call: CallFunction
     targets: Sequence[str]
@@ -58,7 +58,7 @@ def dataset_fault(path: Path) -> Problem:
 
 
 def find_sidecar(path: Path) -> Path | None:
-    """Return the file beside a JSONL file, of the same name but ending in .yaml or .yml; also a link to nothing."""
+    """Return the file beside a JSONL file with the same name and the suffix .yaml or .yml, even a broken symlink."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
     return next((sidecar for sidecar in sidecars if sidecar.is_file() or sidecar.is_symlink()), None)
 
@@ -120,7 +120,7 @@ def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
 
 
 def _read_sidecar(path: Path) -> Source | None:
-    """Read the sidecar of a JSONL file. A file with its own case list is an eval file and not a sidecar."""
+    """Read the sidecar of a JSONL file. A file with a case list of its own is an eval file instead."""
     sidecar_path = find_sidecar(path)
     if sidecar_path is None:
         return None
@@ -188,7 +188,7 @@ def _combined(
     execution = header.get("execution") or {}
     if not targets and header.get("matrix") is None and execution.get("targets") is None:
         return entries
-    from pytest_agentv.loading.files import matrix  # noqa: PLC0415 - for few files
+    from pytest_agentv.loading.files import matrix  # noqa: PLC0415 - only for files with combinations
 
     axes = matrix.read_axes(header, places)
     read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]
@@ -202,7 +202,7 @@ def _create_entries(
     cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
 ) -> tuple[CaseEntry, ...]:
     if tables is not None:
-        from pytest_agentv.loading.files.row_entries import row_entries  # noqa: PLC0415 - for files that have tables
+        from pytest_agentv.loading.files.row_entries import row_entries  # noqa: PLC0415 - only for files with tables
 
         entries = row_entries(tables, place, shared, call)
     elif isinstance(cases, list):

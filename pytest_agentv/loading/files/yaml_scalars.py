@@ -1,4 +1,4 @@
-"""The values of single words in YAML, by its core schema 1.2 as AgentV reads it: `yes` is a text, `0o10` is 8."""
+"""Values of YAML scalars in the core schema 1.2, as in AgentV: `yes` is a text, `0o10` is 8."""
 
 import re
 from typing import Final

@@ -25,7 +25,7 @@ _Event: TypeAlias = Any
 """An event of PyYAML. The type stubs lack its anchor and value."""
 
 _MAX_ALIASED_VALUES: Final = 1_000_000
-"""A few nested aliases can stand for billions of values, which nobody writes by hand."""
+"""A few nested aliases can stand for billions of values. No written file needs so many."""
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
 else:
@@ -70,7 +70,7 @@ _HINTS: Final = {
     "found character that cannot start any token": "a text that begins with this character needs quotes",
     "found unknown escape character": "double quotes read backslashes: use single quotes",
 }
-"""What people mostly did who meet a message of the parser."""
+"""The usual mistake behind a message of the parser."""
 
 
 def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:

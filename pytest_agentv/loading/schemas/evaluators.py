@@ -125,7 +125,7 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
 
 
 def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
-    """Return the schema of what stands after the kind."""
+    """Return the schema of the value after the kind."""
     model = models[kind.__name__]
     keys = {key: value for key, value in model["properties"].items() if key != "type"}
     field = kind.model_fields.get(kind.short_key or "")
@@ -137,7 +137,7 @@ def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
         shapes += [{"type": "null"}, {"const": True}]
     if kind.takes_data:
         return {"anyOf": shapes}
-    # Not one more alternative: editors would report a wrong key of a mapping as a wrong type.
+    # Not another alternative: editors would report a wrong key of a mapping as a wrong type.
     mapping = {"properties": keys, "additionalProperties": True} if _renames(kind) else ref(kind.__name__)
     return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
 

@@ -54,7 +54,7 @@ _PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
 _REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": NO_REASON}})
 _RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
 _TOOL_CALL: Final = MAPPING
-"""AgentV passes tool calls on as written, also those in the shape of a model's API."""
+"""AgentV passes tool calls on as written, in any shape of a model's API."""
 _CONTENT_ITEM: Final = any_of(
     TEXT,
     {
@@ -104,9 +104,9 @@ _PARTIAL_CASE: Final = closed(
     },
     CASE_KEYS,
 )
-"""A case that may have its other keys from `defaults`."""
+"""A case whose missing keys may come from `defaults`."""
 _JUDGED_KEYS: Final = ("execution", "rubrics", *EVALUATOR_LIST_KEYS)
-"""Keys of cases, and most of them of files, whose evaluators may need no expected outcome."""
+"""Keys of cases and files whose evaluators may need no expected outcome."""
 _CASE: Final = {
     "required": ["id"],
     "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
@@ -156,7 +156,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
 
 
 def _whole_cases() -> JsonObject:
-    """Require the keys of cases where the file itself says nothing that may stand in for them."""
+    """Require the keys of cases, unless keys of the file may replace them."""
     without = ("defaults", "include")
     rules = ((without, one_key(INPUT_KEYS)), ((*without, *_JUDGED_KEYS), ref("case")))
     return {"allOf": [_unless(keys, case) for keys, case in rules]}

@@ -1,4 +1,4 @@
-"""A description and an example for each key of the schemas whose class does not give them: what editors show."""
+"""Descriptions and examples for schema keys whose classes have none. Editors show them."""
 
 import re
 from collections.abc import Mapping
@@ -217,7 +217,7 @@ EXAMPLES: Final[Mapping[str, Json]] = {
 
 
 def described(schema: Json) -> Json:
-    """Return a schema with a description and an example for each property. Conditions stay as they are."""
+    """Return a schema with a description and an example for each property. Conditions stay unchanged."""
     if isinstance(schema, list):
         return [described(item) for item in schema]
     if not isinstance(schema, dict):

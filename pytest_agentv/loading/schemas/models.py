@@ -1,4 +1,4 @@
-"""Turns the classes of kinds into schemas: their keys in all spellings, and variables in place of any value."""
+"""Turns the classes of kinds into schemas: with all spellings of keys, and variables in place of any value."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -43,7 +43,7 @@ def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
         if is_required:
             required.append(one_key(keys))
     if issubclass(model, Kind) and not texts:
-        properties["type"] = {}  # it chose the kind
+        properties["type"] = {}  # the condition has checked it
     is_open = model.model_config.get("extra") == "allow"
     about = {"description": _first_line(model)} if issubclass(model, Part) else {}
     shape = {**about, **MAPPING, "properties": properties, "additionalProperties": is_open}

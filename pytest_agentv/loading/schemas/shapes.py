@@ -1,4 +1,4 @@
-"""Makes the parts that schemas are put together of."""
+"""Makes the parts of schemas."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -12,7 +12,7 @@ NO_REASON: Final = r"^\s*([nN][oO]?|[oO][fF][fF]|[fF][aA][lL][sS][eE]|0)\s*$"
 """What is no reason to skip a case: the words for false in other readers of YAML, and in cells of CSV."""
 NULL: Final = {"type": "null"}
 TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
-"""Variables may stand for a value of any type."""
+"""A variable may replace a value of any type."""
 
 
 def ref(name: str) -> JsonObject:
@@ -24,7 +24,7 @@ def list_of(item: JsonObject) -> JsonObject:
 
 
 def any_of(*schemas: JsonObject) -> JsonObject:
-    """Return alternatives; those within an alternative that is nothing else are told once, at the same level."""
+    """Return alternatives. Nested alternatives are put on the same level, without duplicates."""
     flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
     return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
 

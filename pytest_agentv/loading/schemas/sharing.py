@@ -1,4 +1,4 @@
-"""Writes what a JSON Schema says several times once, as a definition."""
+"""Moves repeated parts of a JSON Schema to definitions."""
 
 import json
 from collections import Counter
@@ -8,13 +8,13 @@ from typing import Final
 from pytest_agentv.models.base import Json, JsonObject
 
 _SHORT: Final = 60
-"""Characters of a schema that is as short as a reference to it."""
+"""The length of a schema up to which a reference would be no shorter."""
 
 
 def shared(schema: JsonObject) -> JsonObject:
-    """Return a schema in which the properties that are described alike in several places are definitions.
+    """Return a schema with definitions for properties that have the same schema in several places.
 
-    A definition is called like the property, with a number where several have that name.
+    A definition has the name of the property, with a number if several have that name.
     """
     counts = Counter(_text(value) for _, value in _properties(schema))
     names: dict[str, str] = {}

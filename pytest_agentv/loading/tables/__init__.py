@@ -1,1 +1,1 @@
-"""Reads tables of data, each row of which becomes a case."""
+"""Reads tables of data. Each row becomes a case."""

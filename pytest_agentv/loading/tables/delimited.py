@@ -1,4 +1,4 @@
-"""Reads CSV and TSV as spreadsheets write it: quotes, line breaks in cells, `;`, a byte order mark."""
+"""Reads the CSV and TSV of spreadsheets: quotes, line breaks in cells, `;`, and a byte order mark."""
 
 import csv
 import re
@@ -16,14 +16,14 @@ from pytest_agentv.loading.tables.rows import Row, Table
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
-"""A first line with which Excel is told the delimiter."""
+"""A first line that tells Excel the delimiter."""
 _LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def read_delimited(path: Path) -> list[Row]:
-    """Return the rows below the header. Empty cells are empty texts; lines of empty cells only are no rows.
+    """Return the rows below the header. Empty cells are empty texts. Lines with only empty cells are skipped.
 
-    A row with too few or too many cells has a fault. Raises `SourceError` for a header that is none.
+    A row with too few or too many cells has a fault. Raises `SourceError` for an invalid header.
     """
     lines = _LINES.findall(_read_text(path))
     head = _EXCEL_HEAD.fullmatch(lines[0]) if lines else None
@@ -45,7 +45,7 @@ def read_delimited(path: Path) -> list[Row]:
 def _noting_lost_cells(
     records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
 ) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the records. Note a warning of each column without a name whose cells hold something."""
+    """Yield the records. Warns of columns that have no name but values."""
     nameless = {position for position, name in enumerate(columns) if not name}
     for line, cells, fault in records:
         for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
@@ -58,7 +58,7 @@ def _noting_lost_cells(
 
 
 def _is_row_number(position: int, cells: list[str]) -> bool:
-    """Whether a cell is what pandas and R write before each row: the number of the row."""
+    """Whether a cell is the row number that pandas and R write before each row."""
     return position == 0 and cells[0].strip().isdecimal()
 
 
@@ -95,7 +95,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _columns(path: Path, number: int, header: list[str]) -> list[str]:
-    """Return the names of the columns, empty where there is none."""
+    """Return the names of the columns; empty for one without a name."""
     columns = [name.strip() for name in header]
     twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
     if twice:
@@ -127,7 +127,7 @@ def _read_text(path: Path) -> str:
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let cells be longer than 128 kB. The limit is one of the whole process."""
+    """Allow cells of more than 128 kB. The limit is for the whole process."""
     before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     try:
         yield

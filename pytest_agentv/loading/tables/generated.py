@@ -1,4 +1,4 @@
-"""The rows that a function of the project makes."""
+"""Reads the rows that a function of the project makes."""
 
 from collections.abc import Mapping
 from os import PathLike, fspath
@@ -11,7 +11,7 @@ from pytest_agentv.models.base import Json
 
 
 def generated_rows(name: str, folder: Path, call: CallFunction) -> list[Row]:
-    """Return the rows that a function gives. Raises `AgentvError`."""
+    """Return the rows of a function. Raises `AgentvError`."""
     source = name.rpartition(":")[0]
     path = folder / source if source.endswith(".py") else folder
     table = Table(path, function=name, has_lines=False)
@@ -29,7 +29,7 @@ def _row(table: Table, index: int, item: object) -> Row:
 
 
 def _plain(value: Any) -> Json:
-    """Return a value as files have it. Raises `TypeError` for others."""
+    """Return a value in a type of files. Raises `TypeError` for other types."""
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else plain_number(value) if isinstance(value, float) else value
     if isinstance(value, Mapping):

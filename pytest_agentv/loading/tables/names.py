@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from pytest_agentv.errors import AgentvError
 
 CallFunction: TypeAlias = Callable[[str, Path], Iterable[object]]
-"""Calls a function without arguments, by its name and the folder of the eval file, and returns what it gives.
+"""Calls a function without arguments, by its name and the folder of the eval file. Returns its rows.
 
 Raises `AgentvError`.
 """
@@ -27,6 +27,6 @@ def is_function(name: str) -> bool:
     return _FUNCTION.fullmatch(name) is not None
 
 
-def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 - where no code of the project is run
-    """Refuse to call a function. Raises `AgentvError`."""
+def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 - used where no project code may run
+    """Raise `AgentvError`, because no function may be called here."""
     raise AgentvError(f"{name}: functions are not called here")

@@ -1,4 +1,4 @@
-"""Reads the rows of a Parquet file, with the extra `parquet`."""
+"""Reads the rows of a Parquet file, with the optional package of the extra `parquet`."""
 
 import datetime
 import decimal
@@ -11,10 +11,10 @@ from pytest_agentv.models.base import Json
 
 
 def read_parquet_rows(path: Path) -> list[Row]:
-    """Return the rows. Dates become texts. Raises `SourceError` without pyarrow, and for a file that is no Parquet."""
+    """Return the rows. Dates become texts. Raises `SourceError` without pyarrow, and for a file of another format."""
     try:
-        from pyarrow import ArrowException  # noqa: PLC0415 - an extra
-        from pyarrow.parquet import read_table  # noqa: PLC0415 - an extra
+        from pyarrow import ArrowException  # noqa: PLC0415 - optional
+        from pyarrow.parquet import read_table  # noqa: PLC0415 - optional
     except ImportError:
         raise SourceError(path, "needs pyarrow: pip install 'pytest-agentv[parquet]'") from None
     try:

@@ -1,4 +1,4 @@
-"""A row of a table, and where it is written."""
+"""A row of a table, with its place."""
 
 import math
 from dataclasses import field
@@ -14,29 +14,29 @@ from pytest_agentv.models.records import record
 
 @record
 class Table:
-    """A file, or a function, that gives rows."""
+    """A file or a function that provides rows."""
 
     path: Path
-    """The file; for a function the file that it is in, or the folder of the eval file."""
+    """The file. For a function, its own file or the folder of the eval file."""
     function: str | None = None
     """The function's name as written: `cases.py:make`."""
     has_lines: bool = True
     """Whether the number of a row is a line of the file."""
     source: Source | None = None
-    """The values of a YAML file, for the places of faults within a row."""
+    """The values of a YAML file, for the places of faults in a row."""
     list_keys: KeyPath = ()
     """The path of the list of rows in `source`."""
     problems: list[Problem] = field(default_factory=list)
-    """What is odd about the table, such as cells that nobody reads."""
+    """Warnings about the table, for example about cells that are not read."""
 
 
 @record
 class Row:
-    """One row: a mapping of its columns, or the fault that kept it from being read."""
+    """A row: a mapping of its columns, or the fault that prevented reading it."""
 
     table: Table
     number: int
-    """Its first line, or without lines its position; 1-based."""
+    """The number of its first line or, without lines, its position; 1-based."""
     index: int
     """Its position among the rows, 0-based."""
     values: JsonObject
@@ -48,12 +48,12 @@ class Row:
 
     @property
     def where(self) -> str:
-        """Where it is written: `questions.csv:17`, or `cases.py:make, row 17`."""
+        """The place to show: `questions.csv:17`, or `cases.py:make, row 17`."""
         name = self.table.function or locate(self.table.path, self.line)
         return name if self.table.has_lines else f"{name}, row {self.number}"
 
     def shown_from(self, root: Path) -> str:
-        """Return where it is written, as `where`, but relative to a folder that holds it."""
+        """Return the place like `where`, but relative to a parent folder."""
         path = self.table.path
         name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
         if self.table.function is not None:
@@ -69,7 +69,7 @@ class Row:
 
 
 class _RowSource(Source):
-    """The values of a row, all of which are on its line."""
+    """The values of a row, which are all on its line."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.table.path, row.values, "", {})
@@ -85,12 +85,12 @@ class _RowSource(Source):
 
 
 def plain_number(value: float) -> float | None:
-    """Return a number of a table; None for NaN, by which pandas and NumPy mean that there is none."""
+    """Return a number of a table; None for NaN, which pandas and NumPy use for a missing value."""
     return None if math.isnan(value) else value
 
 
 def row_of(table: Table, number: int, index: int, value: Json) -> Row:
-    """Return the row of a value, which has a fault if it is no mapping."""
+    """Return the row of a value. A value that is not a mapping becomes a row with a fault."""
     if isinstance(value, dict):
         return Row(table, number, index, value)
     return Row(table, number, index, {}, f"expected a row: a mapping of columns to values, got {describe_value(value)}")

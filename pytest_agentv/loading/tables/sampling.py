@@ -1,4 +1,4 @@
-"""Chooses some of many cases: the same ones each time, wherever they are chosen."""
+"""Samples cases, always the same ones."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
     """Return the positions of `size` names, chosen by their hashes.
 
-    The choice depends on the names only, and not on their order: a name that is added changes one of the chosen at
-    most.
+    The choice depends on the names, not on their order. Adding a name changes at most one of the chosen ones.
     """
     if size >= len(names):
         return frozenset(range(len(names)))

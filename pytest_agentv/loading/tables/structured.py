@@ -15,7 +15,7 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 
 def read_jsonl_rows(path: Path) -> list[Row]:
-    """Return the row of each line; one that is no JSON object has a fault. Empty lines are no rows."""
+    """Return the row of each line. A line that is not a JSON object has a fault. Empty lines are skipped."""
     table = Table(path)
     rows: list[Row] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
@@ -29,14 +29,14 @@ def read_jsonl_rows(path: Path) -> list[Row]:
 
 
 def read_json_rows(path: Path) -> list[Row]:
-    """Return the rows of a JSON list. Raises `SourceError` for a file that is none."""
+    """Return the rows of a JSON list. Raises `SourceError` for any other file."""
     text = read_text(path)
     start = _BLANK.match(text).end()  # type: ignore[union-attr]
     return _json_list(path, text, start + 1) if text[start : start + 1] == "[" else read_yaml_rows(path)
 
 
 def read_yaml_rows(path: Path) -> list[Row]:
-    """Return the rows of a list, which may be the case list of an eval file. Raises `SourceError` without one."""
+    """Return the rows of a list, perhaps the case list of an eval file. Raises `SourceError` without one."""
     source = read_yaml(path)
     value: Json = source.value
     key = next((key for key in CASE_LIST_KEYS if key in value), None) if isinstance(value, dict) else None
@@ -49,7 +49,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
 
 
 def _json_list(path: Path, text: str, position: int) -> list[Row]:
-    """Read the items of a list one by one, which tells their lines."""
+    """Read the items of a list one by one, to know their lines."""
     table, decode = Table(path), STRICT_JSON.raw_decode
     rows: list[Row] = []
     line, counted = 1, 0

@@ -1,1 +1,1 @@
-"""Reads targets files and `.env`, fills in variables, and reports what is missing."""
+"""Reads targets files and `.env`, fills in variables, and reports missing ones."""

@@ -11,12 +11,12 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 
 IDENTITY: Final = ("name", "provider")
-"""Keys whose texts are used as they are, `${{ VAR }}` and all."""
+"""Keys whose texts are never filled in, not even `${{ VAR }}`."""
 
 
 @record
 class TargetDefinition(Record):
-    """One target as the targets file has it, its variables not yet filled in."""
+    """A target as written in the targets file, with its variables not filled in."""
 
     name: str
     """As cases and options choose it."""
@@ -66,7 +66,7 @@ class TargetsFile(Record):
 
 @record
 class Folders(Record):
-    """What the paths of a target are relative to, all absolute."""
+    """The folders to which the paths of a target are relative, all absolute."""
 
     eval_dir: Path
     targets_dir: Path

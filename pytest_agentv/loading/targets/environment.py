@@ -89,7 +89,7 @@ def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
 
 
 def _read_dotenv(path: Path) -> dict[str, str]:
-    from dotenv import dotenv_values  # noqa: PLC0415 - needed only by runs that have a .env file
+    from dotenv import dotenv_values  # noqa: PLC0415 - only for runs with a .env file
 
     try:
         values = dotenv_values(path, interpolate=False, encoding="utf-8-sig")

@@ -86,13 +86,16 @@ def _real_flag(value: object, info: ValidationInfo) -> bool:
 
 
 def _secret(value: object) -> Secret | None:
-    """Return a key without the white space around it. One that cannot be sent would be shown half by a server."""
+    """Return a key without white space around it.
+
+    Refuses a key with invalid characters: a server would show half of it.
+    """
     if value is None or isinstance(value, Secret):
         return value
     text = optional_text(value).strip()
     odd = next((place for place, character in enumerate(text) if not " " <= character <= "~"), None)
     if odd is not None:
-        import unicodedata  # noqa: PLC0415 - for a fault only
+        import unicodedata  # noqa: PLC0415 - only for a fault
 
         name = unicodedata.name(text[odd], "")
         what = f"U+{ord(text[odd]):04X}{f' ({name})' if name else ''} at character {odd + 1}"

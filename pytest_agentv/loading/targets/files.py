@@ -66,7 +66,7 @@ def resolve_target(
     variables. It also raises `TargetError` for unusable providers and for filled-in values that are wrong.
     Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
     """
-    from pytest_agentv.loading.targets.resolution import resolve  # noqa: PLC0415 - costs pydantic
+    from pytest_agentv.loading.targets.resolution import resolve  # noqa: PLC0415 - imports pydantic
 
     folders = Folders(eval_dir=eval_dir, targets_dir=(definition.path or file.path).parent, cwd=Path.cwd())
     return resolve(file, definition, environment, folders, secrets)
@@ -113,7 +113,7 @@ class _Loader:
         return tuple(definition for definition in loaded if definition)
 
     def _included(self) -> Iterator[TargetDefinition]:
-        """Yield the targets of the files that this one includes, each name once; those of the last file win."""
+        """Yield the targets of the included files. The last file with a name wins."""
         value, seen = self._source.value, set[str]()
         if not isinstance(value, dict) or value.get(INCLUDE) is None:
             return
@@ -132,7 +132,7 @@ class _Loader:
         if not isinstance(value, dict):
             self._root.expected("a mapping with the key targets", value)
             return []
-        # What eval files include may hold evaluators beside targets.
+        # a file that eval files include too may hold evaluators beside targets
         warn_of_unknown_keys(value, (*_ROOT_KEYS, *(HEADER_KEYS if self._chain else ())), self._root)
         targets = value.get("targets")
         if isinstance(targets, list):
@@ -166,7 +166,7 @@ class _Loader:
         return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
     def _check_values(self, values: dict[str, Json], place: Place) -> None:
-        """Note faults that types do not find: an unknown provider, a null judge, references that are none."""
+        """Note faults beyond types: an unknown provider, a null judge, texts that only look like references."""
         provider = values.get("provider")
         fault = self._kinds.fault(provider) if isinstance(provider, str) and provider.strip() else None
         if fault:
@@ -176,7 +176,7 @@ class _Loader:
         warn_of_references(values, place)
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
-        from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - costs pydantic
+        from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - imports pydantic
 
         found = self._kinds.find(kind)
         unknown, hidden = validation.unknown_keys(found, values), validation.unread_spellings(found, values)
@@ -191,7 +191,7 @@ class _Loader:
             note(fault.message, fault.hint)
 
     def _definition(self, kind: str, values: dict[str, Json], place: Place) -> TargetDefinition | None:
-        from pytest_agentv.loading.targets.validation import check_written  # noqa: PLC0415 - costs pydantic
+        from pytest_agentv.loading.targets.validation import check_written  # noqa: PLC0415 - imports pydantic
 
         known_now = {key: value for key, value in values.items() if key in IDENTITY or not has_reference(value)}
         base = check_written(None, known_now).common
@@ -227,6 +227,6 @@ class _Loader:
 
     def _raise_errors(self) -> None:
         errors = [problem for problem in self._problems if problem.level == "error"]
-        if errors:  # the first one leads, because a summary has room for one line
+        if errors:  # the first error comes first, because a summary has space for one line
             text = join_problems(errors).removeprefix(f"{locate(errors[0].path, errors[0].line)}: ")
             raise with_problems(TargetsError(errors[0].path, text, errors[0].line), self._problems)

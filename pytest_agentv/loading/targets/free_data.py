@@ -1,6 +1,6 @@
-"""Types for data that a target hands on as it is: headers, and parts of request bodies. Importing this costs pydantic.
+"""Types for data that a target passes on: headers, and parts of request bodies. Importing this costs pydantic.
 
-Texts in it that hold a secret become `Secret`, so they are in no record and in no key of the cache.
+Texts with a secret become `Secret`, so that they are in no record and in no cache key.
 """
 
 import re

@@ -12,12 +12,12 @@ from pytest_agentv.models.records import record
 
 @record
 class TargetKinds:
-    """Kinds by their words in lower case, and synonyms of these words."""
+    """Kinds by lower-case names, and synonyms of these names."""
 
     table: KindTable
     other_spellings: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Words that AgentV knows but this package does not support, with the reason."""
+    """Names that AgentV knows but this package does not support, with the reason."""
 
     def canonical(self, provider: Json) -> str:
         """Return the kind of a provider: `azure` for `Azure-OpenAI`; an unknown provider in lower case."""

@@ -1,4 +1,4 @@
-"""Warns of texts in targets that look like references to variables and are none."""
+"""Warns of texts in targets that look like references to variables but are none."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from pytest_agentv.loading.targets.environment import REFERENCE
 from pytest_agentv.models.base import Json, JsonObject
 
 _FOREIGN: Final = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\}?|\{\{\s*env\.(\w+)\s*\}\}")
-"""A variable as shells and other tools write it: a text here, which would be sent as a key."""
+"""A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
 _MEANT: Final = ("command_template", "commandTemplate", "command", "response", "content")
-"""Keys whose text a shell reads, or is an answer."""
+"""Keys whose text goes to a shell, or is an answer."""
 
 
 def warn_of_references(values: JsonObject, place: Place) -> None:
-    """Warn of an invalid `${{ … }}`, and of variables as other tools write them."""
+    """Warn of an invalid `${{ … }}`, and of variables in the syntax of other tools."""
     for keys, text in _texts(values, ()):
         foreign = None if keys[-1] in _MEANT else _FOREIGN.fullmatch(text)
         if "${{" in REFERENCE.sub("", text):

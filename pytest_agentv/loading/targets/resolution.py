@@ -33,7 +33,7 @@ _AS_WRITTEN: Final = tuple((key,) for key in IDENTITY)
 def resolve(
     file: TargetsFile, definition: TargetDefinition, environment: Environment, folders: Folders, secrets: Masker
 ) -> Target:
-    """See `targets.resolve_target`."""
+    """Work as `targets.resolve_target` describes."""
     where = f"target {definition.name!r} ({locate(definition.path or file.path, definition.line)})"
     fault = file.kinds.fault(definition.provider)
     if fault:

@@ -1,6 +1,6 @@
-"""Fills `{{ name }}` into plain values. Texts are Jinja2 templates, which are filled once: what they give is data.
+"""Fills `{{ name }}` into plain values. Texts are Jinja2 templates. Filled values are data, not templates.
 
-Most templates hold nothing but names. These are filled here, without the import of Jinja2.
+Most templates have nothing but names. These are filled here, without importing Jinja2.
 """
 
 import re
@@ -24,12 +24,12 @@ _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "
 
 
 class Unfilled(NamedTuple):
-    """Keys of mappings that are no templates."""
+    """Keys of mappings that are not templates."""
 
     keys: Collection[str] = ()
-    """Left as they are, at every depth."""
+    """Keys that stay unchanged, at every depth."""
     by_type: tuple[tuple[str, str], ...] = ()
-    """Pairs: in a mapping whose `type` is the first, the key that is the second is left as it is."""
+    """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
 
 
 NOTHING: Final = Unfilled()
@@ -41,9 +41,10 @@ def has_template(text: str) -> bool:
 
 
 def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
-    """Return a value with all its templates filled in; the same object if it holds none. Keys are no templates.
+    """Return a value with all its templates filled in; the same object if it has none. Keys are not templates.
 
-    A text that is exactly `{{ … }}` becomes what that gives: a number, a list or a mapping stays one.
+    A text that is only one `{{ … }}` becomes its value: a number, a list or a mapping keeps its type.
+
     Notes an error at the place of each template that cannot be filled.
     """
     if isinstance(value, str):
@@ -80,7 +81,7 @@ def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
 
 
 def _of_no_name(text: str, variables: JsonObject) -> str | None:
-    """Return the hint for a template with a variable that is no name, as columns may be: `unit price`."""
+    """Return the hint for a variable whose name is not an identifier, such as the column `unit price`."""
     used = (
         name for name in variables if not name.isidentifier() and re.search(rf"[{{(]\s*{re.escape(name)}(?!\w)", text)
     )
@@ -91,7 +92,7 @@ def _of_no_name(text: str, variables: JsonObject) -> str | None:
 def _compiled(text: str) -> Render:
     names = _NAME.findall(text)
     if _TAG.search(_NAME.sub("", text)) or not _JINJA_CONSTANTS.isdisjoint(names):
-        from pytest_agentv.loading.variables.jinja import compile_template  # noqa: PLC0415 - 0.1 s, for few files
+        from pytest_agentv.loading.variables.jinja import compile_template  # noqa: PLC0415 - 0.1 s, only for a few files
 
         return compile_template(text)
     only = _NAME.fullmatch(text)
@@ -108,7 +109,7 @@ def _whole(name: str) -> Render:
 
 
 def _mixed(text: str) -> Render:
-    pieces = _NAME.split(text)  # texts and names in turns
+    pieces = _NAME.split(text)  # texts and names alternate
     literals, names = pieces[::2], pieces[1::2]
 
     def render_mixed(variables: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""Templates that are more than names: filters, conditions, loops. Imports Jinja2: import this lazily."""
+"""Fills templates with more than names: filters, conditions, loops. Imports Jinja2: import this lazily."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,17 +14,17 @@ from pytest_agentv.loading.variables.rendering import ALL_VARIABLES, Render, Tem
 from pytest_agentv.models.base import Json, JsonObject
 
 MAX_LENGTH: Final = 10 * 1024 * 1024
-"""Most characters of a filled template, and of a text that an operator in it gives."""
+"""The most characters of a filled template, and of any text that an operator makes."""
 
 _EXPRESSION: Final = re.compile(r"\{\{-?((?:(?!\{\{|\}\}).)*?)-?\}\}", re.DOTALL)
 _WIDENING_METHODS: Final = frozenset(("center", "expandtabs", "ljust", "rjust", "zfill"))
 _WIDENING_FILTERS: Final = ("batch", "center", "indent", "slice")
 _WIDTH: Final = re.compile(r"%[^a-zA-Z%]*(?:\d{7,}|\*)|\{[^{}]*:[^{}]*(?:\d{7,}|\{)")
-"""A width of seven digits or more in a format, or one that is given beside it."""
+"""A format with a width of seven digits or more, or with a width as an argument."""
 
 
 class _Unknown(StrictUndefined):
-    """A missing variable, or a missing part of one, told in our words."""
+    """A missing variable, or a missing part of one, with our own messages."""
 
     __slots__ = ()
 
@@ -38,7 +38,10 @@ class _Unknown(StrictUndefined):
 
 
 def _plain(value: Any) -> Json:
-    """Return a value as files have it. Raises `TypeError` for a function, and `UndefinedError` for what is missing."""
+    """Return a value in a type of files.
+
+    Raises `TypeError` for a function, and `UndefinedError` for a missing value.
+    """
     if isinstance(value, Undefined):
         str(value)  # raises
     if isinstance(value, str | bool | int | float | None):
@@ -51,19 +54,19 @@ def _plain(value: Any) -> Json:
 
 
 def _shown(value: Any) -> str:
-    """Return how a value is shown within a text. Raises `TypeError` for a function, which nobody means to show."""
+    """Return a value as text. Raises `TypeError` for a function, which must be a mistake."""
     return value if isinstance(value, str) else as_text(_plain(value))
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja2 without files, without chance, and with limits: a template is part of a case, and gives data only."""
+    """Jinja2 without files, without randomness, and with limits: a template is part of a case, and only gives data."""
 
     intercepted_binops = frozenset(("*", "**", "%"))
 
     def __init__(self) -> None:
         super().__init__(undefined=_Unknown, finalize=_shown, keep_trailing_newline=True)
         self.globals = {"range": self.globals["range"]}
-        del self.filters["random"]  # a case has to be the same each time
+        del self.filters["random"]  # a case must be the same each time
         self.filters |= {name: _with_small_widths(self.filters[name], name) for name in _WIDENING_FILTERS}
         self.filters["format"] = _format
 
@@ -73,7 +76,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call(context, called, *args, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return a part of a value. A key wins over a method: `order.items` is what the order has under `items`."""
+        """Return a part of a value. Keys win over methods: `order.items` is the key `items` of the order."""
         if isinstance(obj, Mapping) and attribute in obj:
             return obj[attribute]
         if attribute in ("format", "format_map"):
@@ -92,9 +95,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _with_small_widths(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a filter that refuses to make a huge text of a small one."""
+    """Return a filter that refuses to make a huge text from a small one."""
 
-    @wraps(function)  # which keeps what Jinja2 has noted of it
+    @wraps(function)  # keeps Jinja2's own attributes
     def filtered(*args: Any, **named: Any) -> Any:
         _require_small(name, (*args, *named.values()))
         return function(*args, **named)
@@ -103,7 +106,7 @@ def _with_small_widths(function: Callable[..., Any], name: str) -> Callable[...,
 
 
 def _format(text: Any, *args: Any, **named: Any) -> str:
-    """Fill a format as the filter of Jinja2 does."""
+    """Work like the `format` filter of Jinja2."""
     _require_small_format("format", str(text))
     return do_format(text, *args, **named)
 
@@ -115,7 +118,7 @@ def _require_small(name: str, values: Iterable[object]) -> None:
 
 
 def _require_small_format(name: str, text: object) -> None:
-    """Raise `OverflowError` for a format with a width of millions, or with one that is given beside it."""
+    """Raise `OverflowError` for a format with a width of millions, or with a width as an argument."""
     if isinstance(text, str) and _WIDTH.search(text):
         raise OverflowError(f"the result of {name} is too large")
 
@@ -124,7 +127,7 @@ _ENVIRONMENT: Final = _Environment()
 
 
 def compile_template(text: str) -> Render:
-    """Return what fills a template. A text that is exactly `{{ … }}` gives the value itself."""
+    """Return a function that fills a template. A text that is only one `{{ … }}` gives the value itself."""
     try:
         names = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
         only = _EXPRESSION.fullmatch(text)
@@ -172,7 +175,7 @@ def _limited(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _missing(text: str, names: Iterable[str], variables: JsonObject, error: UndefinedError) -> TemplateFault:
-    """Return the fault of the first unknown name; without one, a part of a variable is missing."""
+    """Return the fault of the first unknown name. Without one, a part of a variable is missing."""
     unknown = [name for name in names if name not in variables and name not in (ALL_VARIABLES, "range")]
     places = sorted((_position(text, name), name) for name in unknown)
     if not places:

@@ -1,4 +1,4 @@
-"""What a template gives, and how it fails."""
+"""The output of templates, and their faults."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class TemplateFault(AgentvError):
 
 
 def as_text(value: Json) -> str:
-    """Return how a value is shown within a text: null as nothing, lists and mappings as JSON."""
+    """Return a value as text: null becomes empty, lists and mappings become JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -41,7 +41,7 @@ def as_text(value: Json) -> str:
 
 
 def unknown_name(name: str, variables: JsonObject, line: int = 1) -> TemplateFault:
-    """Return the fault of a name that is no variable."""
+    """Return the fault of an unknown variable name."""
     hint = did_you_mean(name, variables)
     if hint is None and name == "env":
         hint = "templates do not see the environment: write `vars`, or ${{ NAME }} in a targets file"

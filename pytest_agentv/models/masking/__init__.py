@@ -1,1 +1,1 @@
-"""Which values are secrets, and how they are masked in everything that is written."""
+"""Decides which values are secrets, and masks them in everything that is written."""

@@ -1,4 +1,4 @@
-"""Masks what is left of a secret in a short text of a server: half of it, in another case, with blanks in between."""
+"""Masks pieces of secrets in a short text of a server: half of one, in another case, or with blanks in between."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,12 +7,12 @@ from typing import Final
 from pytest_agentv.models.masking.secrets import MASK
 
 _SHORTEST: Final = 8
-"""Characters of a secret that are masked, where they are at least half of it."""
+"""The least number of characters that are masked, if they are at least half of a secret."""
 _ESCAPE: Final = re.compile(r"\\+[nrt]?")
 
 
 def mask_pieces(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without large pieces of secrets. The time grows with the lengths of both: for short texts only."""
+    """Return a text without large pieces of secrets. Slow for long texts."""
     for secret in sorted(secrets, key=len, reverse=True):
         for begin, end in reversed(list(_pieces(text, secret.lower()))):
             text = f"{text[:begin]}{MASK}{text[end:]}"
@@ -20,7 +20,7 @@ def mask_pieces(text: str, secrets: Iterable[str]) -> str:
 
 
 def _pieces(text: str, secret: str) -> Iterator[tuple[int, int]]:
-    """Yield where pieces of a secret, in lower case, begin and end."""
+    """Yield the starts and ends of pieces of a secret in lower case."""
     spaced = _ESCAPE.sub(lambda escape: " " * len(escape[0]), text)
     places = [place for place, char in enumerate(spaced) if not char.isspace()]
     plain = "".join(spaced[place].lower()[:1] for place in places)

@@ -25,7 +25,7 @@ _HARMLESS_LAST: Final = re.compile(
     "method|min|mode|ms|name|names|path|port|prefix|price|provider|region|required|scope|scopes|seconds|size|"
     "sock|socket|suffix|timeout|ttl|type|uri|url|usage|version"
 )
-"""Last words of names that describe a secret or its place, but do not hold it."""
+"""Last words of names that describe a secret or its place, but do not contain it."""
 _HARMLESS_KEYS: Final = re.compile("cache|foreign|hot|idempotency|partition|primary|public|shard|shift|sort")
 _CONNECTION_NAME: Final = re.compile(r"(?i)(^|[^a-z])dsn([^a-z]|$)|conn(ection)?[-_ ]?str(ing)?([^a-z]|$)")
 
@@ -47,13 +47,13 @@ _LONGEST_WORDS: Final = 40
 _SHORTEST_KEY: Final = 8
 
 _URL: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://([^\s/?#]+)@")
-"""Looks back at one character of the scheme only: to search for the whole of it takes quadratic time in long words."""
+"""Looks back at only one character of the scheme, because searching for all of it would be quadratic in long words."""
 _QUERY: Final = re.compile(r"[?&;]([A-Za-z_][\w.-]*)=([^&;#\s]+)")
 _PAIR: Final = re.compile(r"(?:^|[;\s])\s*([A-Za-z_][\w .-]*?)\s*=\s*(\"[^\"]*\"|'[^']*'|[^;\s]+)")
 _LOGIN: Final = re.compile(r"[^\s:/@]+[:/](\S+)@[^@]*")
 _CREDENTIALS: Final = re.compile(r"(?i)\b(?:bearer|basic|token|apikey)\s+(\S+)")
 _TICKET: Final = re.compile(r"[A-Z]{2,10}-\d{1,6}|[a-z]{2}-[A-Z]{2}(-\w{1,4})?")
-"""What trackers and pages take as `key` or `code`: the number of a ticket, a language. Answers name them too."""
+"""Common values of the URL parameters `key` and `code`: ticket numbers, languages. Answers contain them too."""
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey)\s+(\S+)")
 
 
@@ -107,7 +107,7 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
 
 
 def secrets_within(text: str) -> Iterator[str]:
-    """Yield the secrets that a text shows to be such, whatever its name: in a URL, or after `Bearer` and the like."""
+    """Yield the secrets in a text that are recognizable without its name: in a URL, or after `Bearer` and the like."""
     yield from secrets_of("", text if "://" in text else f"url://{text}")
     yield from (found[1] for found in _CREDENTIALS.finditer(text) if is_secret_value(found[1]))
 

@@ -1,4 +1,4 @@
-"""What a run does unless an option says otherwise."""
+"""The defaults of options."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""What there is to know of one option."""
+"""The properties of an option."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ class RunOption:
     is_flag: bool = False
     repeatable: bool = False
     joins: bool = False
-    """Whether the values of one that is given twice are joined by commas. For other options, the last value wins."""
+    """Whether the values of a repeated flag are joined by commas. For other options, the last value wins."""
     optional_value: object = None
     """The value of a flag given without one; None: the flag needs a value."""
     ini: bool = False

@@ -1,4 +1,4 @@
-"""The options of a run, as its parts read them."""
+"""The options of a run, for its parts."""
 
 from pathlib import Path
 

@@ -120,7 +120,7 @@ def is_encrypted(cluster: str) -> bool:
 
 
 def parse_run_workers(text: str) -> int:
-    """Parse a number of cases in flight that some executor allows; `check_workers` says whether that of the run does.
+    """Parse a number of cases in flight that some executor allows. `check_workers` checks it for the run's executor.
 
     Source: eval-cli-2026-01, "Worker limits and validation".
     """
@@ -206,7 +206,7 @@ def parse_bool(text: str) -> bool:
 
 
 def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
-    """Return the one of the words that a text is, in any case."""
+    """Return the one of some words that a text matches, in any case."""
     for word in words:
         if text.strip().lower() == word:
             return word
@@ -214,7 +214,7 @@ def _word(text: str, words: tuple[Word, ...], fault: str) -> Word:
 
 
 def parse_count(text: str, what: str, least: int, most: int | None = None, *, note: str = "") -> int:
-    """Return a number of things within limits. The note follows the limits where a number is beyond them."""
+    """Return a number of things within limits. The note follows the limits in the message for a number beyond them."""
     expected = f"{least} or more" if most is None else f"{least} to {most}"
     try:
         count = int(text)

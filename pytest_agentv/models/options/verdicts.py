@@ -1,4 +1,4 @@
-"""The part of the table of options that decides what passes: a case, and a run as a whole."""
+"""The options that decide what passes: a case, and a run as a whole."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""What all coding agents share: their program is started, watched and read, and nothing of it is left behind."""
+"""The shared part of all coding agents: starts and watches their program, reads its output, and cleans up."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
 
 
 def executable_key(program: str) -> Any:
-    """Return the key of the program, with the name that it has by itself."""
+    """Return the key of the program, with its usual name as the default."""
     return spelled(
         "executable",
         "command",
@@ -73,9 +73,9 @@ class CodingAgent(Provider):
     is_agent = True
     costs_money = True
     title: ClassVar[str]
-    """What messages call it."""
+    """The name in messages."""
     skipped_types: ClassVar[frozenset[str]] = frozenset()
-    """Events to be passed over: those that repeat the whole text with each new word."""
+    """Event types to skip, because they repeat the whole text with each new word."""
 
     executable: Executable = executable_key("")
     args: Items[ShieldedWord] = spelled(*("args", "arguments"), default=(), description="further arguments")
@@ -105,15 +105,15 @@ class CodingAgent(Provider):
     )
 
     def command(self, request: ProviderRequest) -> AgentCommand:
-        """Return how the program is called; its executable comes before the arguments."""
+        """Return the command to call. The executable comes before its arguments."""
         raise NotImplementedError
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
-        """Read the events; what is odd in them is passed over."""
+        """Read the events. Skips events of unexpected shapes."""
         raise NotImplementedError
 
     def summarize(self, event: JsonObject) -> str | None:
-        """Return an event's line in the log; None for an event that says nothing to people."""
+        """Return an event's line in the log; None for an event without news for people."""
         raise NotImplementedError
 
     def open(self, environment: TargetEnvironment) -> "AgentProvider":
@@ -135,7 +135,7 @@ class AgentProvider:
         self._settings = settings
         self._environment = environment.variables
         self._argv: tuple[str, ...] = ()
-        """The program's absolute path and the words that follow it in `executable`; empty: not looked for yet."""
+        """The program's absolute path and the other words of `executable`; empty: not searched yet."""
         self._logs = stream_logs(
             settings.title,
             settings.kind,
@@ -148,7 +148,7 @@ class AgentProvider:
         self._locate()
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         argv = self._locate()
@@ -203,7 +203,7 @@ class AgentProvider:
 
     @contextmanager
     def _folders(self, prompt: str) -> Iterator[tuple[Path, Path]]:
-        """Create what a call needs: its working directory, if the target has none, and a place for temporary files."""
+        """Create the folders of a call: a working directory, if the target has none, and one for temporary files."""
         with temporary_folder(f"agentv-{self._settings.kind}-") as folder:
             temporary = folder / "tmp"
             temporary.mkdir()
@@ -224,13 +224,13 @@ class AgentProvider:
 
 
 def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:
-    """Return the text for an agent: how it is to answer, the files it must read first, and the question."""
+    """Return the text for an agent: its instructions, the files it must read first, and the question."""
     document = build_preread(request.prompt.question, request.guideline_paths, request.input_paths)
     return f"{system_prompt(settings, request)}\n\n{document}" if with_system_prompt else document
 
 
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
-    """Return how the agent is to answer: as the judge that asks it says, or the target, or by default."""
+    """Return the instructions: those of the judge that asks, or of the target, or the default ones."""
     return request.system_prompt or settings.system_prompt or DEFAULT_SYSTEM_PROMPT
 
 

@@ -28,13 +28,13 @@ from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
 
 _MADE_UP: Final = "<synthetic>"
-"""The model of messages that the program writes itself, such as the text of an error."""
+"""The model of messages that the program itself writes, such as the text of an error."""
 _DEFAULTS: Final = {
-    "CLAUDE_CODE_MAX_RETRIES": "2",  # by itself it repeats even a wrong key ten times, for minutes
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # by default, it retries even a wrong key ten times, for minutes
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
 _NESTING_MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
-"""Tell the program that it runs inside another one of its kind."""
+"""Variables that tell the program that it runs inside another Claude Code."""
 
 
 class ClaudeCode(CodingAgent):
@@ -51,11 +51,11 @@ class ClaudeCode(CodingAgent):
         arguments: list[str | Secret] = ["-p", "--output-format", "stream-json", "--verbose"]
         if self.model is not None:
             arguments += ["--model", self.model]
-        # By default the program's own system prompt stays: it is part of what is evaluated.
+        # By default, the program keeps its own system prompt, which is part of the evaluation.
         is_own = request.system_prompt is not None or self.system_prompt is not None
         arguments += ["--system-prompt" if is_own else "--append-system-prompt", system_prompt(self, request)]
         for folder in dict.fromkeys(str(PurePath(path).parent) for path in request.file_paths):
-            arguments += ["--add-dir", folder]  # what lies outside the working directory is refused otherwise
+            arguments += ["--add-dir", folder]  # otherwise it refuses to read outside of the working directory
         return AgentCommand(
             (*arguments, *self.args),
             agent_prompt(self, request, with_system_prompt=False),
@@ -89,13 +89,13 @@ class ClaudeCode(CodingAgent):
 
 @dataclass(slots=True)
 class _Transcript:
-    """The messages so far. A reply comes as one event per block; all of them carry its id."""
+    """The messages so far. A reply comes as one event per block. All its blocks have the same id."""
 
     messages: list[Message] = field(default_factory=list)
     outputs: dict[str, Json] = field(default_factory=dict)
-    """What tools gave, by the id of the call."""
+    """The output of tools, by the id of the call."""
     reply_id: Json = None
-    """Of the reply whose blocks are still coming."""
+    """The id of the reply whose blocks are still coming."""
 
     def add_reply(self, event: JsonObject) -> None:
         message = as_mapping(event.get("message"))
@@ -129,7 +129,7 @@ def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
 
 
 def _origin(event: JsonObject) -> JsonObject | None:
-    """Of a message of an agent that was started by a tool: which call did so."""
+    """Return the tool call that started the agent of a message."""
     parent = as_text(event.get("parent_tool_use_id"))
     return None if parent is None else {"parent_tool_use_id": parent}
 
@@ -155,13 +155,13 @@ def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
 
 
 def _reason(result: JsonObject) -> str:
-    """Return why there is no text: `error_max_turns: Reached maximum number of turns (1)`."""
+    """Return why there is no text, such as `error_max_turns: Reached maximum number of turns (1)`."""
     errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
     return ": ".join(filter(None, (as_text(result.get("subtype")), *errors))) or "it said that it failed"
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens of all requests: what was written to a cache is input that is read for the first time."""
+    """Return the tokens of all requests. Tokens written to a cache count as new input."""
     total_in = as_number(usage.get("input_tokens")) + as_number(usage.get("cache_creation_input_tokens"))
     cached = as_number(usage.get("cache_read_input_tokens"))
     return TokenUsage(total_in, as_number(usage.get("output_tokens")), cached or None) if usage else None

@@ -17,9 +17,9 @@ from pytest_agentv.providers.base import ProviderRequest
 
 _OPTIONS: Final = ("--ask-for-approval", "never", "exec", "--json", "--color", "never", "--skip-git-repo-check")
 _TEXTS: Final = frozenset({"agent_message", "reasoning", "error"})
-"""Items that are no tool calls. One of type `error` is a warning: the turn goes on."""
+"""Items that are not tool calls. One of type `error` is a warning: the turn goes on."""
 _CALL_KEYS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
-"""What an item says besides the input of its tool."""
+"""Keys of an item that are not the input of its tool."""
 
 
 class Codex(CodingAgent):
@@ -60,7 +60,7 @@ class Codex(CodingAgent):
 
 @dataclass(slots=True)
 class _Turn:
-    """What was said so far. Items are told when they start and again when they are done."""
+    """The items so far. Each is reported when it starts and again when it is done."""
 
     messages: dict[str, Message] = field(default_factory=dict)
     usage: JsonObject = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Turn:
             case "turn.failed":
                 self.is_complete = True
                 self.failure = as_text(as_mapping(event.get("error")).get("message")) or "the turn failed"
-            case "error":  # may be transient: only what comes last without a result counts
+            case "error":  # possibly transient: only an error at the end without a result counts
                 self.failure = as_text(event.get("message")) or self.failure
 
 
@@ -94,7 +94,7 @@ def _read_item(item: JsonObject) -> Message | None:
 
 
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:
-    """Return the call of a tool: a server's tools have its name before theirs, the others the name of the item."""
+    """Return the call of a tool. A server's tools are named after the server and the tool, others after the item."""
     call_id = as_text(item.get("id"))
     if kind == "mcp_tool_call":
         name = f"mcp__{item.get('server')}__{item.get('tool')}"
@@ -111,7 +111,7 @@ def _output(item: JsonObject) -> Json:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; Codex counts those that came from a cache as input."""
+    """Return the tokens. Codex includes cached tokens in the input."""
     cached = as_number(usage.get("cached_input_tokens"))
     total_in = max(0, as_number(usage.get("input_tokens")) - cached)
     return TokenUsage(total_in, as_number(usage.get("output_tokens")), cached or None) if usage else None

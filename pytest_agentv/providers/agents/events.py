@@ -1,4 +1,4 @@
-"""Reads the events of coding agents, whose shapes change with every release: what is missing or odd is passed over."""
+"""Reads the events of coding agents. Their shapes change with every release, so unexpected values are skipped."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ _WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
 _LONGEST_SUMMARY: Final = 50
 """Characters of a text in the summary log."""
 _LARGEST_NUMBER: Final = 2**53
-"""Programs in JavaScript count no further."""
+"""The largest integer that JavaScript programs count exactly."""
 
 
 def as_mapping(value: Json) -> JsonObject:
-    """Return a mapping as it is, and an empty one for anything else."""
+    """Return a mapping unchanged, and an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -37,13 +37,13 @@ def as_text(value: Json) -> str | None:
 
 
 def as_number(value: Json) -> float:
-    """Return a number as it is, and 0 for anything else; for NaN and what is too large to compute with as well."""
+    """Return a number unchanged; 0 for any other value, for NaN, and for numbers too large to compute with."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) <= _LARGEST_NUMBER else 0
 
 
 def joined_text(content: Json) -> str | None:
-    """Return the text of a message's content, a text or a list of blocks; None when it holds none."""
+    """Return the text of a message's content, which is a text or a list of blocks; None if there is no text."""
     if isinstance(content, str):
         return content
     blocks = [as_mapping(block) for block in as_list(content)]
@@ -54,7 +54,7 @@ def joined_text(content: Json) -> str | None:
 
 
 def result_output(content: Json) -> Json:
-    """Return what a tool gave: the text of its result, or the blocks as they came where one of them is no text."""
+    """Return the output of a tool: the text of its result, or the blocks if one of them is not a text."""
     blocks = as_list(content)
     if blocks and all(as_mapping(block).get("type") == "text" for block in blocks):
         return joined_text(content)
@@ -62,7 +62,7 @@ def result_output(content: Json) -> Json:
 
 
 def with_outputs(messages: Iterable[Message], outputs: Mapping[str, Json]) -> tuple[Message, ...]:
-    """Give the calls of messages what their tools gave, by the calls' ids."""
+    """Add the outputs of tools to the calls of messages, by the ids of the calls."""
 
     def complete(call: ToolCall) -> ToolCall:
         return call if call.id is None else call.replace(output=outputs.get(call.id, ABSENT))
@@ -74,14 +74,14 @@ def with_outputs(messages: Iterable[Message], outputs: Mapping[str, Json]) -> tu
 
 
 def status_kind(status: float) -> ErrorKind | None:
-    """Return the kind of failure that an HTTP status means; None for one that does not tell."""
+    """Return the kind of failure of an HTTP status; None if the status does not tell."""
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return "network"
     return _KINDS.get(int(status))
 
 
 def guess_kind(text: str) -> ErrorKind:
-    """Return the kind of failure that a program's words tell of."""
+    """Return the kind of failure that a program's text describes."""
     lowered = text.lower()
     status = _STATUS.search(lowered)
     known = status_kind(int(status[1])) if status else None
@@ -94,6 +94,9 @@ def guess_kind(text: str) -> ErrorKind:
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of a text for a line of a log, without secrets: half of one would not be known as one."""
+    """Return the beginning of a text for a log line.
+
+    Masks secrets before it cuts, because half a secret is not recognized.
+    """
     line = " ".join(masked(text).split())
     return line if len(line) <= _LONGEST_SUMMARY else f"{line[:_LONGEST_SUMMARY]}..."

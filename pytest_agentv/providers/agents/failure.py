@@ -1,4 +1,4 @@
-"""Tells whether a coding agent failed, and why: exit codes alone do not."""
+"""Tells whether a coding agent failed, and why. The exit code alone does not tell."""
 
 import math
 from typing import Final
@@ -13,7 +13,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes.process import ProcessResult
 
 _LONGEST_HEADLINE: Final = 1000
-"""Characters of each thing that a program said."""
+"""The most characters of each text of a program."""
 
 
 def check_failure(
@@ -25,7 +25,7 @@ def check_failure(
     *,
     limit: float | None,
 ) -> ProviderResponse:
-    """Return the response of a call; with an error where the call failed and tells what it cost, which was paid for.
+    """Return the response of a call. It has an error if the call failed and reports its cost.
 
     Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
     CLI provider".
@@ -66,7 +66,7 @@ def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limi
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:
-    """Return what the program told of its failure: in its events, on standard error, beside its events."""
+    """Return the program's texts about its failure: in events, on standard error, and beside its events."""
     texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
     found = [f"{label}{_shortened(masked(text))}" for label, text in texts.items() if text]
     return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)

@@ -1,4 +1,4 @@
-"""Stream logs of coding agents: what a program wrote and when, for people to read (agentv-formats 5.3)."""
+"""Stream logs of coding agents: the output of a program with times, for people to read (agentv-formats 5.3)."""
 
 import json
 import logging
@@ -21,19 +21,19 @@ from pytest_agentv.runtime.files import tell_of_written
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
 _LONGEST_NAME: Final = 80
-"""Characters of a target's name and of a case's id in the name of a file."""
+"""The most characters of a target's name and of a case's id in a file name."""
 
 
 class StreamLog:
-    """The log of one call. One that cannot be written is a warning: the answer is what is paid for."""
+    """The log of one call. If it cannot be written, that is only a warning, because the answer matters more."""
 
     def __init__(self, path: Path | None, header: str, summarize: Callable[[JsonObject], str | None] | None) -> None:
         """Create the file, and its folder.
 
         Args:
-            path: The file; None: nothing is logged.
-            header: What the file starts with.
-            summarize: Gives the line of an event, None for one that says nothing; None: events are logged whole.
+            path: The file; None: no log is written.
+            header: The beginning of the file.
+            summarize: Returns the line of an event, or None for one without a line; None: events are logged in full.
         """
         self.path: Path | None = None
         self._summarize = summarize
@@ -51,7 +51,7 @@ class StreamLog:
         self._write(header)
 
     def write_event(self, event: JsonObject) -> None:
-        """Write a line about an event, or the whole of it."""
+        """Write an event, as a line or in full."""
         if self._file is None:
             return
         if self._summarize is None:
@@ -60,12 +60,12 @@ class StreamLog:
             self._write_line("stdout", " ".join(masked(summary).split()))
 
     def write_text(self, stream: str, text: str) -> None:
-        """Write a line that was no event."""
+        """Write a line that is not an event."""
         self._write_line(stream, text)
 
     def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # what it held back because the disk is full
+            with suppress(OSError):  # text that was held back because the disk was full
                 self._file.close()
             self._file = None
             if self.path is not None:
@@ -92,12 +92,12 @@ class StreamLogs:
     """The logs of a target's calls."""
 
     title: str
-    """What the program is called in the head of a log."""
+    """The name of the program at the beginning of a log."""
     kind: str
     target: str
     folder: Path
     summarize: Callable[[JsonObject], str | None] | None
-    """As for `StreamLog`."""
+    """See `StreamLog`."""
     is_on: bool = True
 
     def open(self, eval_id: str, attempt: int) -> StreamLog:
@@ -125,9 +125,9 @@ def stream_logs(
     folder: str | None,
     summarize: Callable[[JsonObject], str | None] | None,
 ) -> StreamLogs:
-    """Return the logs of a target: in its log folder, or in `.agentv/logs/<kind>` below the working directory.
+    """Return the logs of a target, in its log folder or in `.agentv/logs/<kind>` below the working directory.
 
-    The environment variable `AGENTV_<KIND>_STREAM_LOGS`, set to `false`, `0`, `off` or `no`, turns them off.
+    The environment variable `AGENTV_<KIND>_STREAM_LOGS` turns them off with `false`, `0`, `off` or `no`.
     """
     switch = f"AGENTV_{kind.upper().replace('-', '_')}_STREAM_LOGS"
     return StreamLogs(
@@ -148,5 +148,5 @@ def as_json(event: JsonObject, indent: int | None = None) -> str:
     """Return an event as JSON, for people."""
     try:
         return json.dumps(event, indent=indent, ensure_ascii=False)
-    except RecursionError:  # writing takes more of the stack than reading did
+    except RecursionError:  # writing recurses deeper than reading
         return "(an event that is nested too deeply to be shown)"

@@ -1,4 +1,4 @@
-"""What a coding agent's program writes, read while it runs: its events, its log, and what else it said."""
+"""Reads the output of a coding agent's program while it runs: its events, its log, and other text."""
 
 import json
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from pytest_agentv.providers.agents.events import as_text
 from pytest_agentv.providers.agents.log import StreamLog, as_json
 
 MOST_KEPT: Final = 256 * 2**20
-"""Bytes of events; a program that writes more is not read any further."""
+"""In bytes. A program that writes more events is not read any further."""
 _LONGEST_LINE: Final = 64 * 2**20
-"""Bytes; a longer line is passed over."""
+"""In bytes. A longer line is skipped."""
 _LONGEST_REPORT: Final = 2000
-"""Characters kept of what is no event; the end, where programs say what went wrong."""
+"""The most characters kept of text outside of events. The end is kept, where programs report errors."""
 _SHOWN_EVENTS: Final = 3
 
 
 class LineSplitter:
-    """Cuts a stream into lines at newlines only: events hold raw U+2028, where `splitlines` would cut."""
+    """Splits a stream into lines at newlines only. Events hold raw U+2028, at which `splitlines` would split."""
 
     def __init__(self, longest: int = _LONGEST_LINE) -> None:
         self._longest = longest
@@ -27,8 +27,8 @@ class LineSplitter:
         self._is_too_long = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are complete; of one that is too long, a remark."""
-        # Only what is new is searched: lines of many megabytes come in hundreds of pieces.
+        """Yield the complete lines, and a remark for a line that is too long."""
+        # Searches only the new part: lines of many megabytes come in hundreds of pieces.
         first, *others = data.split(b"\n")
         self._keep(first)
         for piece in others:
@@ -36,7 +36,7 @@ class LineSplitter:
             self._keep(piece)
 
     def rest(self) -> Iterator[bytes]:
-        """Yield what the program wrote last without ending the line."""
+        """Yield the last text if it does not end with a newline."""
         line = b"(a line that is too long)" if self._is_too_long else bytes(self._pending)
         self._pending = bytearray()
         self._is_too_long = False
@@ -58,22 +58,22 @@ class AgentOutput:
         self.events: list[JsonObject] = []
         self._log = log
         self._skipped = skipped
-        """Types of events that are neither kept nor logged."""
+        """Event types that are neither kept nor logged."""
         self._unread = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(skipped))
-        """How their lines begin as a rule: most of the output, which is not worth parsing."""
-        self._room = most_kept
+        """The usual beginnings of such lines. They are most of the output, and parsing them would be a waste."""
+        self._bytes_left = most_kept
         """Bytes of events that may still come."""
         self._lines = {"stdout": LineSplitter(), "stderr": LineSplitter()}
         self._said = {"stdout": "", "stderr": ""}
 
     @property
     def overflowed(self) -> bool:
-        """It wrote more events than are kept."""
-        return self._room < 0
+        """Whether the program wrote more events than are kept."""
+        return self._bytes_left < 0
 
     @property
     def stdout(self) -> str:
-        """The end of standard output, without secrets: of what was no event, or of the events."""
+        """The end of standard output, without secrets: the text outside of events, else the events."""
         if self.noise:
             return self.noise
         return masked("\n".join(map(as_json, self.events[-_SHOWN_EVENTS:])))[-_LONGEST_REPORT:]
@@ -85,16 +85,16 @@ class AgentOutput:
 
     @property
     def noise(self) -> str:
-        """The end of what was no event on standard output, without secrets."""
+        """The end of the text outside of events on standard output, without secrets."""
         return self._said["stdout"].strip()
 
     def listen(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        """Take what the program wrote."""
+        """Read a piece of the program's output."""
         for line in self._lines[stream].feed(data):
             self._take(stream, line)
 
     def end(self) -> None:
-        """Take what is left, and end the log."""
+        """Read the rest, and end the log."""
         for stream, splitter in self._lines.items():
             for line in splitter.rest():
                 self._take(stream, line)
@@ -112,14 +112,14 @@ class AgentOutput:
             return
         if as_text(event.get("type")) in self._skipped:
             return
-        self._room -= len(line)
+        self._bytes_left -= len(line)
         if not self.overflowed:
             self.events.append(event)
             self._log.write_event(event)
 
 
 def parse_event(line: bytes) -> JsonObject | None:
-    """Return the JSON object that a line holds; None for anything else."""
+    """Return the JSON object of a line; None for any other line."""
     try:
         event = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

@@ -39,11 +39,11 @@ _KEY_VARIABLES: Final = {
     "openrouter": "OPENROUTER_API_KEY",
 }
 _LATEST_MS: Final = 253_402_300_799_000
-"""The last second that a date can tell, at the end of the year 9999."""
+"""The last second of a date, at the end of the year 9999."""
 _METADATA: Final = ("api", "provider", "model", "usage", "stopReason")
 _DONE: Final = "agent_end"
 _FAILED: Final = frozenset({"error", "aborted"})
-"""Reasons to stop that leave no answer. The program ends with exit code 0 all the same."""
+"""Reasons to stop without an answer. The program ends with exit code 0 even then."""
 
 
 class Pi(CodingAgent):
@@ -75,7 +75,7 @@ class Pi(CodingAgent):
             "--thinking": self.thinking,
         }
         variable = _KEY_VARIABLES.get(_llm_provider(self).lower())
-        # In a variable, where there is one: everybody on the machine sees the arguments of a program.
+        # In a variable, if there is one: all users of the machine see the arguments of a program.
         key: dict[str, str | Secret | None] = {}
         key_option: tuple[str | Secret, ...] = ()
         if self.api_key is not None and variable is not None:
@@ -87,7 +87,7 @@ class Pi(CodingAgent):
         return AgentCommand(arguments, agent_prompt(self, request), environment=key)
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
-        """Read the messages; each of the program's own retries tells all of them anew, and the last one counts."""
+        """Read the messages. Each retry of the program itself reports all of them again, and the last report counts."""
         ends = [event for event in events if event.get("type") == _DONE]
         replies = [as_mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
         transcript = [as_mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
@@ -104,7 +104,7 @@ class Pi(CodingAgent):
         return AgentAnswer(
             messages,
             token_usage=spent.usage,
-            cost_usd=spent.cost_usd or None,  # it says 0 of a model whose price it does not know
+            cost_usd=spent.cost_usd or None,  # it reports 0 for a model of unknown price
             finish_reason=reason,
             is_complete=bool(ends),
             failure=as_text(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
@@ -129,14 +129,14 @@ class Pi(CodingAgent):
 
 
 def _llm_provider(settings: Pi) -> str:
-    """Return the provider of the model: the target's provider, or the one before the name of its model."""
+    """Return the provider of the model: that of the target, or the one before the model's name."""
     before = (settings.model or "").rpartition("/")[0].partition("/")[0]
     return settings.llm_provider or before or _DEFAULT_LLM_PROVIDER
 
 
 @dataclass(slots=True)
 class _Spent:
-    """Tokens and money of all replies, failed ones included."""
+    """Tokens and money of all replies, including failed ones."""
 
     total_in: float = 0
     total_out: float = 0

@@ -1,4 +1,4 @@
-"""How the program of a coding agent is found and called, and what its events say."""
+"""Finds and calls the program of a coding agent, and describes what its events report."""
 
 import shutil
 from collections.abc import Mapping
@@ -15,38 +15,41 @@ from pytest_agentv.models.traces import TokenUsage
 
 @record
 class AgentCommand(Record):
-    """How a program is called."""
+    """How to call a program."""
 
     arguments: tuple[str | Secret, ...]
     stdin: str
     environment: Mapping[str, str | Secret | None] = field(default_factory=dict)
-    """Variables to set; None: to remove."""
+    """Variables to set; None: remove the variable."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Variables to set where they are not set."""
+    """Variables to set only if they are not set."""
 
 
 @record
 class AgentAnswer(Record):
-    """What the events of a program say."""
+    """The facts that the events of a program report."""
 
     messages: tuple[Message, ...] = ()
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     duration_ms: float | None = None
     finish_reason: str | None = None
-    """Why the model stopped, in the words of its API; None: the program does not tell."""
+    """Why the model stopped, in the words of its API; None: not reported."""
     is_complete: bool = False
-    """The program said that it was done; one that is killed may end with exit code 0 and does not say so."""
+    """Whether the program reported that it was done.
+
+    A killed program may end with exit code 0, but without that report.
+    """
     failure: str | None = None
-    """Why it has no answer, in the program's words."""
+    """Why there is no answer, in the program's words."""
     failure_kind: ErrorKind | None = None
-    """None: to be guessed from the words."""
+    """None: guess it from these words."""
 
 
 def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
-    """Return the absolute path of a program, and the words that follow it in `executable`.
+    """Return the absolute path of a program, and the other words of `executable`.
 
-    It is absolute because the program is started in another folder. Raises `ProviderError`, which names `place`.
+    The path is absolute because the program starts in another folder. Raises `ProviderError` that names `place`.
     """
     words = [executable] if Path(executable).is_file() else executable.split()
     found = shutil.which(words[0], path=search_path)

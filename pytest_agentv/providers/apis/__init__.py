@@ -1,4 +1,4 @@
-"""The APIs of models, asked directly: one file per API, from settings and messages to a request, and back.
+"""Asks the APIs of models directly. One file per API builds requests from settings and messages, and reads replies.
 
 An API file builds and reads plain data. `client.py` is the only file that knows the network.
 """

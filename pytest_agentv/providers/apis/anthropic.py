@@ -1,4 +1,4 @@
-"""Anthropic's messages."""
+"""The API of Anthropic: messages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,17 +36,17 @@ _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
 
 _NEWER_LIMIT: Final = 64_000
-"""The limit that is asked of newer models, which write as much or more: the API requires one."""
+"""The limit for newer models, which all support it. The API requires one."""
 _OTHER_LIMIT: Final = 4096
-"""The limit that is asked of models with other names, behind a server that speaks this API."""
+"""The limit for models with other names, behind a server with the same API."""
 
 _NO_TEMPERATURE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[7-9]|[5-9])")
 """Models that refuse a temperature."""
 _ADAPTIVE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[6-9]|[5-9])")
-"""Models that decide how long they think."""
+"""Models that choose themselves how long they think."""
 _TAKES_EFFORT: Final = re.compile(rf"opus-4-5|{_ADAPTIVE.pattern}")
 _BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16_384}
-"""Tokens for the thinking of models that are told a budget, by `reasoning_effort`."""
+"""Thinking budgets in tokens, by `reasoning_effort`, for models that take a budget."""
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
@@ -73,7 +73,7 @@ class Anthropic(DirectModel):
 
 
 class AnthropicApi:
-    """Anthropic and servers that speak its language."""
+    """Anthropic, and servers with the same API."""
 
     price_provider = "anthropic"
 
@@ -108,7 +108,7 @@ class AnthropicApi:
 
 
 def _limits(settings: ModelSettings) -> dict[str, Any]:
-    """Return what bounds an answer. Thinking comes on top of the answer's tokens, and takes no temperature."""
+    """Return the limits of an answer. Thinking adds to the answer's tokens, and allows no temperature."""
     most = known_limit(settings.known_as)
     usual = most or (_NEWER_LIMIT if settings.known_as.startswith("claude-") else _OTHER_LIMIT)
     tokens = settings.max_output_tokens or usual
@@ -125,13 +125,13 @@ def _limits(settings: ModelSettings) -> dict[str, Any]:
 
 
 def _budget_of_effort(settings: ModelSettings) -> int | None:
-    """Return the thinking of a model that knows no effort but a budget."""
+    """Return the thinking settings of a model that takes a budget instead of an effort."""
     effort = settings.reasoning_effort
     return None if effort is None or _ADAPTIVE.search(settings.known_as) else _BUDGETS.get(effort)
 
 
 def _choices(settings: ModelSettings) -> dict[str, Any]:
-    """Return what the target chooses beside the limits, in the words of this API."""
+    """Return the target's settings beside the limits, in the terms of this API."""
     effort, schema = settings.reasoning_effort, schema_of(settings.response_format)
     config: dict[str, Any] = {}
     if effort is not None and effort != "none" and _TAKES_EFFORT.search(settings.known_as):
@@ -168,7 +168,7 @@ def _thinking_tokens(usage: JsonObject) -> int:
 
 
 def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the turns, those of one role in a row as one; the API refuses blanks at the end of the last answer."""
+    """Return the turns, with messages of one role joined. The API refuses blanks at the end of the last answer."""
     merged: list[dict[str, Any]] = [
         {"role": role, "content": [_text(part) if isinstance(part, str) else _file(part) for part in parts]}
         for role, parts in in_turns(turns, lambda message: message.role)
@@ -194,9 +194,9 @@ def _file(file: FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; what is read from a cache is counted apart, what is written to it is input.
+    """Return the tokens. Tokens read from a cache are counted apart, tokens written to it are input.
 
-    None where those of the question or of the answer are missing: their price would be too low.
+    None if the tokens of question or answer are missing, because the price would be too low.
     """
     if not (is_count(usage.get("input_tokens")) and is_count(usage.get("output_tokens"))):
         return None
@@ -207,7 +207,7 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
 
 
 def _billing(usage: JsonObject) -> Billing:
-    """Return what else was paid for: writing into a cache, searches, speed, a tier, a region."""
+    """Return the other paid services: writing to a cache, searches, speed, a tier, a region."""
     written = count(usage.get("cache_creation_input_tokens"))
     for_hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
     speed = {} if usage.get("speed") in (None, "standard") else {"speed": text_of(usage["speed"])}

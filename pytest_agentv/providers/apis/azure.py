@@ -25,7 +25,7 @@ DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
 
 _UNVERSIONED: Final = ("v1", "preview", "latest")
-"""Versions of the newer API, whose URL names neither version nor deployment."""
+"""Versions of the newer API, whose URL has neither version nor deployment."""
 
 
 def _bare_version(version: str) -> str:
@@ -59,7 +59,7 @@ class Azure(DirectModel):
 
     @property
     def api_settings(self) -> ModelSettings:
-        """What the API is told. A URL of Azure's portal names a version, unless the target does."""
+        """The settings for the API. A URL of Azure's portal sets the version, unless the target does."""
         settings = super().api_settings
         version = version_in_url(settings.base_url or "") if self.api_version == DEFAULT_VERSION else None
         return settings.replace(api_version=version) if version else settings

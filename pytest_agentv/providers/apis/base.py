@@ -1,4 +1,4 @@
-"""What an API is: it builds requests and reads replies, both plain data."""
+"""The protocol of APIs: they build requests and read replies, both as plain data."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
@@ -22,12 +22,12 @@ class ApiRequest(Record):
     headers: Mapping[str, str]
     body: JsonObject
     is_large: bool = False
-    """It holds pictures or PDFs, so that writing it as JSON takes a while."""
+    """Whether it holds pictures or PDFs, so that writing it as JSON takes a while."""
 
 
 @record
 class ModelSettings(Record):
-    """The settings of a target that APIs know, texts trimmed and variables filled in."""
+    """The settings of a target for APIs, with texts trimmed and variables filled in."""
 
     model: str
     """The model, or the deployment."""
@@ -44,70 +44,70 @@ class ModelSettings(Record):
     response_format: JsonObject | None = None
     """In the shape of OpenAI's chat completions."""
     tools: tuple[JsonObject, ...] | None = None
-    """In the shape of OpenAI's chat completions, or in that of the API."""
+    """In the shape of OpenAI's chat completions, or of the API itself."""
     organization: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with each request, beside those of the API."""
+    """Sent with each request, in addition to those of the API."""
     extra_body: JsonObject = field(default_factory=dict, repr=False)
     """Merged into the body of each question."""
     base_model: str | None = None
-    """The model behind the name, where the name does not tell."""
+    """The model behind a name that does not tell it."""
     reasoning: bool | None = None
     """Whether it is a reasoning model; None: its name tells."""
 
     @property
     def known_as(self) -> str:
-        """The name that tells what the model can do and what it costs."""
+        """The name that tells the abilities and the price of the model."""
         return self.base_model or self.model
 
 
 @record
 class Billing(Record):
-    """What the price of a reply depends on, beside the model and the tokens."""
+    """The facts that affect the price of a reply, beside the model and the tokens."""
 
     cost_usd: float | None = None
-    """US dollars, where the reply tells them itself."""
+    """US dollars, if the reply reports them."""
     context: Mapping[str, str] = field(default_factory=dict)
-    """Terms other than the usual ones, in the words of genai-prices: `{"service_tier": "flex"}`."""
+    """Unusual terms, in the words of genai-prices: `{"service_tier": "flex"}`."""
     written: int = 0
-    """Those of the input tokens that were written into a cache."""
+    """The input tokens that were written to a cache."""
     written_for_hour: int = 0
-    """Those of them that stay there for an hour."""
+    """The written tokens that the cache keeps for an hour."""
     web_searches: int = 0
     is_unknown: bool = False
-    """Something else was paid for, which no table of prices tells."""
+    """Whether the reply includes paid services that no price table has."""
 
 
 @record
 class ModelReply(Record):
-    """What a model replied, in whatever API."""
+    """A model's reply, from any API."""
 
     text: str
-    """Empty where the reply has no text."""
+    """Empty if the reply has no text."""
     model: str | None = None
     """The model that replied, as the API names it."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of the API."""
     refusal: str | None = None
-    """The words of a refusal that stands in place of the text."""
+    """The words of a refusal in place of a text."""
     tools: tuple[ToolCall, ...] = ()
-    """The tools that the model wants to be called."""
+    """The tools that the model wants to call."""
     usage: TokenUsage | None = None
     reasoning_tokens: int | None = None
-    """Those of the output tokens that were spent on reasoning."""
+    """The output tokens that were spent on reasoning."""
     billing: Billing = field(default_factory=Billing)
 
 
 @record
 class Embeddings(Record):
-    """What a model returned for some texts."""
+    """The vectors of some texts, from a model."""
 
     vectors: tuple[tuple[float, ...], ...]
-    """One for each text, in order."""
+    """One vector per text, in order."""
     tokens: int = 0
-    """Those of all texts; 0: not reported."""
+    """The tokens of all texts; 0: not reported."""
     cost_usd: float | None = None
-    """US dollars for all texts; None: the price is not known."""
+    """US dollars for all texts; None: the price is unknown."""
     model: str | None = None
     """The model, as the API names it."""
 
@@ -120,7 +120,7 @@ class EmbeddingApi(Protocol):
         """Build the request for the vectors of some texts."""
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
-        """Read the JSON of a successful reply; None where it holds no vectors."""
+        """Read the JSON of a successful reply; None if it has no vectors."""
 
 
 class Api(Protocol):
@@ -130,23 +130,23 @@ class Api(Protocol):
     """The API's name in price tables."""
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        """Build the request for the next message of a conversation, whose system message, if any, comes first.
+        """Build the request for the next message of a conversation. A system message comes first, if there is one.
 
         Reads pictures and PDFs. Raises `ProviderError` for those that cannot be sent.
         """
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        """Read the JSON of a successful reply; None where it holds no message at all."""
+        """Read the JSON of a successful reply; None if it has no message."""
 
 
 def extended(request: ApiRequest, settings: ModelSettings) -> ApiRequest:
-    """Return a question with the headers and the body that the target adds; both replace those of the API."""
+    """Add the headers and the body of the target to a question. Both override those of the API."""
     headers = {name.lower(): text for name, text in {**request.headers, **settings.headers}.items()}
     return request.replace(headers=headers, body=merged(request.body, settings.extra_body))
 
 
 class AskedModel(Protocol):
-    """What asking a model needs of its target, whatever its kind."""
+    """The settings that a model of any kind is asked with."""
 
     @property
     def kind(self) -> str:
@@ -158,7 +158,7 @@ class AskedModel(Protocol):
 
     @property
     def api_key(self) -> Secret | None:
-        """The key; None: the server needs none, or litellm finds it."""
+        """The key; None: the server needs no key, or litellm finds it."""
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -166,7 +166,7 @@ class AskedModel(Protocol):
 
     @property
     def retry(self) -> RetryPolicy:
-        """How failed requests are repeated."""
+        """The policy for repeating failed requests."""
 
     @property
     def uses_litellm(self) -> bool:
@@ -174,11 +174,11 @@ class AskedModel(Protocol):
 
     @property
     def api_settings(self) -> ModelSettings:
-        """What the API is told."""
+        """The settings for the API."""
 
     @property
     def secrets(self) -> Collection[str]:
-        """The values that no message may show."""
+        """The values that must not appear in messages."""
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""

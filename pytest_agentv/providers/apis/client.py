@@ -26,32 +26,32 @@ from pytest_agentv.runtime.reading import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _LARGE: Final = 200_000
-"""Bytes from which a reply is parsed in a thread: the event loop has others to serve."""
+"""In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _CONNECT_SECONDS: Final = 30
-"""How long a connection may take; how long an answer may take is the case's own limit."""
+"""The limit for connecting. The limit for the answer is that of the case."""
 _KEEP_ALIVE_SECONDS: Final = 30
 _LONGEST_HEADER: Final = 2**16
-"""Bytes; aiohttp takes 8 KiB by itself, which gateways exceed."""
+"""In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
 _OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
-"""A Python object that aiohttp shows in a message, or None where the system gave no reason."""
+"""A Python object in a message of aiohttp, or None if the system gave no reason."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
-"""What aiohttp writes around its own words about a reply that it cannot read; the server sent no status 400."""
+"""The words with which aiohttp begins its own error about an unreadable reply. No server sent this status 400."""
 _DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
-"""The end of a stream of events: servers may leave the connection open after it."""
+"""The end of a stream of events. Servers may leave the connection open after it."""
 _EVENT: Final = re.compile(rb"\s*(data|event|id|retry)?:")
 """The beginning of a stream of events."""
 _LONGEST_END: Final = 24
 _NOT_THE_ISSUER: Final = (9, 10, 62, 64)
-"""OpenSSL's codes of certificates that are not valid yet, expired, or of another host or address."""
+"""OpenSSL's codes for certificates that are not valid yet, expired, or for another host or address."""
 _PROXY_VARIABLES: Final = "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY"
 _SCHEMES: Final = ("http://", "https://")
 
 
 class HttpClient:
-    """The connections of one target. Used on one event loop; as many connections as requests are in flight."""
+    """The connections of one target, used on one event loop. There are as many as requests in flight."""
 
     def __init__(self, model: str, target: str, environment: Mapping[str, str]) -> None:
-        """Take what messages call the model and the target, and variables that name proxies and certificates."""
+        """Take the names of model and target in messages, and the variables for proxies and certificates."""
         self._model = model
         self._target = target
         self._environment = environment
@@ -68,7 +68,7 @@ class HttpClient:
         return await self._parse(reply.content)
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
-        """Send a request and return its reply, of whatever status. Raises `RequestError`."""
+        """Send a request and return its reply, whatever its status. Raises `RequestError`."""
         try:
             return await self._exchange(request)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -82,7 +82,7 @@ class HttpClient:
     async def _exchange(self, request: HttpRequest) -> HttpReply:
         proxy = self._proxy(request.url)
         session = self._open()
-        # A redirect would carry the key to wherever it points.
+        # a redirect could carry the key to any server
         async with session.request(
             request.method,
             request.url,
@@ -94,7 +94,7 @@ class HttpClient:
             return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
 
     def _proxy(self, url: str) -> str | None:
-        """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot talk to."""
+        """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot use."""
         if not url.lower().startswith(_SCHEMES):
             what = f"{shown_url(url)} does not begin with http:// or https://"
             raise self._misconfigured(what, f"the URL of {self._target}")
@@ -105,7 +105,7 @@ class HttpClient:
         raise self._misconfigured(speaks, _PROXY_VARIABLES)
 
     def _redirected(self, failure: RequestFailure, place: str | None) -> RequestFailure:
-        """Say where a redirect leads: a request that followed it would take the key along."""
+        """Describe where a redirect leads. A request that followed it would send the key there."""
         if not place or failure.status is None or not 300 <= failure.status < 400:
             return failure
         leads = f"it leads to {shown_url(place)}: if that is right, name it in {self._target}"
@@ -132,7 +132,7 @@ class HttpClient:
         return b"".join(parts)
 
     async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        """Yield the body of a reply in pieces. Raises `RequestError` for an answer that is cut or cannot be decoded."""
+        """Yield the body of a reply in pieces. Raises `RequestError` for a cut or undecodable body."""
         try:
             decoder = Decoder(reply.headers.get("content-encoding", ""))
             async for part in reply.content.iter_any():
@@ -142,8 +142,8 @@ class HttpClient:
         except ValueError as error:
             reply.close()
             if not reply.ok:
-                return  # its status says more
-            # It came, so it was paid for, and would be encoded in the same way again.
+                return  # its status is the better message
+            # It was paid for. Another reply would have the same encoding.
             raise self._unreadable(f"what cannot be decoded: {error}") from None
 
     async def _parse(self, content: bytes) -> JsonObject:
@@ -192,7 +192,7 @@ class HttpClient:
         if isinstance(error, aiohttp.ClientHttpProxyError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._refused_by_proxy(error)
         if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
-            # It came, so it was paid for.
+            # it was paid for
             return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL):
             return self._without_url(error)
@@ -205,7 +205,7 @@ class HttpClient:
         return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
 
     def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
-        """Tell why TLS failed; to trust another issuer helps where the certificate itself is right."""
+        """Describe why TLS failed. Advises to trust another issuer only if the certificate itself is valid."""
         cause = getattr(error, "certificate_error", None)
         if cause is not None:
             is_right = getattr(cause, "verify_code", None) not in _NOT_THE_ISSUER
@@ -218,14 +218,14 @@ class HttpClient:
         return RequestFailure(message, "network" if is_passing else "config", is_network=is_passing)
 
     def _refused_by_proxy(self, error: aiohttp.ClientHttpProxyError) -> RequestFailure:
-        """Tell that a proxy did not connect: the server was never asked."""
+        """Describe that a proxy did not connect, so that the server was never asked."""
         status = error.status
         hint = f" (check the login in {_PROXY_VARIABLES})" if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED else ""
         message = f"the proxy before {self._model} replied HTTP {status}: {shorten(error.message)}{hint}"
         return RequestFailure(message, status_kind(status), status)
 
     def _without_url(self, error: aiohttp.InvalidURL) -> RequestFailure:
-        """Tell that a URL is none, without the login and the query in it, which may be secrets."""
+        """Describe that a URL is invalid. Leaves out its login and its query, which may be secrets."""
         url = str(error.url)
         is_proxy = any(name.lower().endswith("_proxy") and url in value for name, value in self._environment.items())
         culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
@@ -238,7 +238,7 @@ def _encoded(body: JsonObject) -> bytes:
 
 @cache
 def _tls(bundle: str | None) -> ssl.SSLContext:
-    """Return the trust in certificates: a bundle's, the system's, or certifi's where the system has none."""
+    """Return the trusted certificates: a bundle, else those of the system, else those of certifi."""
     context = ssl.create_default_context(cafile=bundle)
     if bundle is None and not context.cert_store_stats()["x509_ca"]:
         try:

@@ -1,4 +1,4 @@
-"""Reads parts of replies that may lack any of them, and builds parts of requests."""
+"""Reads parts of replies, any of which may be missing, and builds parts of requests."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +15,13 @@ _USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard
 
 
 def split_query(url: str) -> tuple[str, str]:
-    """Return a base URL without slashes at its end, and its query with the question mark, which comes after paths."""
+    """Return a base URL without slashes at its end, and its query with the question mark. Paths go between the two."""
     place, mark, query = url.partition("?")
     return place.rstrip("/"), mark + query
 
 
 def count(value: Json) -> int:
-    """Return a number of tokens; 0 for anything that is none."""
+    """Return a number of tokens; 0 for any other value."""
     return int(value) if is_count(value) else 0
 
 
@@ -31,27 +31,27 @@ def is_count(value: Json) -> bool:
 
 
 def mapping(value: Json) -> JsonObject:
-    """Return a mapping as it is, an empty one for anything else: replies may lack any part."""
+    """Return a mapping unchanged, and an empty one for any other value, because replies may lack any part."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: Json) -> Sequence[JsonObject]:
-    """Return the mappings of a list; none for anything else."""
+    """Return the mappings of a list; empty for any other value."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: Json) -> str:
-    """Return a text as it is, an empty one for anything else."""
+    """Return a text unchanged, and an empty one for any other value."""
     return value if isinstance(value, str) else ""
 
 
 def name_of(value: Json) -> str | None:
-    """Return a text as it is, None for an empty one and for anything else."""
+    """Return a text unchanged; None for an empty one and for any other value."""
     return text_of(value) or None
 
 
 def parsed(value: Json) -> Json:
-    """Return the input of a tool call; a text that is JSON as what it says."""
+    """Return the input of a tool call. Parses a text that is JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -66,33 +66,33 @@ def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
 
 
 def function_of(tool: JsonObject) -> JsonObject | None:
-    """Return the function that a tool in the shape of OpenAI is; None for a tool that only the API knows."""
+    """Return the function of a tool in the shape of OpenAI; None for a tool that only the API knows."""
     function = tool.get("function")
     return function if tool.get("type") == "function" and isinstance(function, dict) else None
 
 
 def schema_of(response_format: JsonObject | None) -> JsonObject | None:
-    """Return the JSON Schema of a format in the shape of OpenAI; None without one."""
+    """Return the JSON Schema of a format in the shape of OpenAI; None if it has none."""
     schema = mapping(mapping(response_format).get("json_schema")).get("schema")
     return schema if isinstance(schema, dict) else None
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that there are: what is None is left out of a request."""
+    """Return the values that are not None. Others are left out of a request."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def in_turns(
     messages: Sequence[ChatMessage], role_of: Callable[[ChatMessage], str]
 ) -> list[tuple[str, list[str | FilePart]]]:
-    """Return the roles in turn, each with the texts, pictures and PDFs of its messages in a row."""
+    """Return alternating roles, each with the texts, pictures and PDFs of its consecutive messages."""
     return [
         (role, [part for message in group for part in parts_of(message)]) for role, group in groupby(messages, role_of)
     ]
 
 
 def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
-    """Return a mapping with what another one adds or replaces, at every depth."""
+    """Merge one mapping into another, at every depth."""
     found = dict(base)
     for key, value in extra.items():
         old = found.get(key)
@@ -101,20 +101,20 @@ def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
 
 
 def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
-    """Return the tokens of a reply; `total_in` counts the cached ones in, the record does not."""
+    """Return the tokens of a reply. `total_in` includes the cached ones, the record does not."""
     if not total_in and not total_out:
         return None
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
 
 
 def terms_of(tier: Json) -> dict[str, str]:
-    """Return the terms of a service tier, as `Billing.context` has them; those of the usual tiers are empty."""
+    """Return the terms of a service tier for `Billing.context`; empty for the usual tiers."""
     word = text_of(tier).strip().lower()
     return {} if word in _USUAL_TIERS else {"processing": word} if word == "batch" else {"service_tier": word}
 
 
 def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
-    """Return vectors; None where a value is no list of numbers."""
+    """Return vectors; None if one of the values is not a list of numbers."""
     if not isinstance(values, list) or not values:
         return None
     is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
@@ -122,5 +122,5 @@ def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
 
 
 def is_number(value: Json) -> bool:
-    """Whether a value is a number; true is none."""
+    """Whether a value is a number. `true` is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

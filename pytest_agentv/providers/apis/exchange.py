@@ -19,7 +19,7 @@ class HttpRequest(Record):
     """Names in lower case."""
     content: bytes | None = field(default=None, repr=False)
     is_stream: bool = False
-    """The reply is a stream of events: what follows `data: [DONE]` is not waited for."""
+    """Whether the reply is a stream of events. Nothing after `data: [DONE]` is awaited."""
 
 
 @record
@@ -28,12 +28,12 @@ class HttpReply(Record):
 
     status: int
     headers: Mapping[str, str]
-    """A mapping that finds names in any case, or at least in lower case."""
+    """A mapping that ignores the case of names, or at least has lower-case names."""
     content: bytes = b""
 
     @property
     def charset(self) -> str | None:
-        """The encoding that the reply names; None: it names none, or one that nobody knows."""
+        """The encoding that the reply names; None: none, or an unknown one."""
         found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("content-type") or "", re.IGNORECASE)
         try:
             return codecs.lookup(found[1]).name if found else None
@@ -42,5 +42,5 @@ class HttpReply(Record):
 
     @property
     def text(self) -> str:
-        """The content as a text, in the encoding that it names, else UTF-8; what does not fit is replaced."""
+        """The content as a text, in the encoding that it names, else UTF-8. Invalid bytes are replaced."""
         return self.content.decode(self.charset or "utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Why a request to an API failed: what the server says, and whether asking again may help."""
+"""Reads from a failed request why it failed: the server's words, and whether a retry may help."""
 
 import json
 import re
@@ -19,10 +19,10 @@ _SHOWN: Final = 400
 _KINDS: Final[dict[int, ErrorKind]] = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
 
 _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"')
-"""In the body with which Azure and OpenAI refuse a prompt: HTTP 400, without a completion."""
+"""In the body with which Azure and OpenAI refuse a prompt (HTTP 400), without a completion."""
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
-"""In the bodies with which OpenAI and Google refuse a question until money is paid or the day is over: HTTP 429."""
+"""In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
 _LIMITED: Final = ("rate_limit_error", "rate_limit_exceeded")
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
@@ -36,15 +36,15 @@ _HINTS: Final = {
 def refused(
     status: int, headers: Mapping[str, str], body: str, model: str, target: str, *, hints: Mapping[int, str] = _HINTS
 ) -> RequestFailure:
-    """Return what a reply with an error status means.
+    """Return the error of a reply with an error status.
 
     Args:
         status: The HTTP status.
-        headers: A mapping that finds names in any case.
+        headers: A mapping that ignores the case of names.
         body: The reply's text.
-        model: What the message calls the model.
-        target: What the message calls the target.
-        hints: What to check, by status.
+        model: The model's name in the message.
+        target: The target's name in the message.
+        hints: Advice by status.
     """
     said = read_error_text(body) or _phrase(status)
     hint = f" ({hints[status]} {target})" if status in hints else ""
@@ -58,9 +58,9 @@ def refused(
 
 
 def without_choice(reply: JsonObject, model: str) -> RequestFailure:
-    """Return what a reply with the status 200 means that holds no message: gateways send errors of others so.
+    """Return the error of a reply with status 200 and without a message. Gateways send the errors of others like this.
 
-    The error may tell the status that the other server replied; it counts as if it were that of the reply.
+    If the error names the status of the other server, that status counts.
     """
     error, body = reply.get("error"), json.dumps(reply, ensure_ascii=False)
     if not error:
@@ -73,7 +73,7 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
 
 def _told_status(error: Json) -> int | None:
-    """Return the status that an error in a reply tells: as a number, as a text, or as that of a limit."""
+    """Return the status in a reply's error: a number, a text, or that of a rate limit."""
     if not isinstance(error, dict):
         return None
     code = error.get("code")
@@ -85,32 +85,32 @@ def _told_status(error: Json) -> int | None:
 
 
 def status_kind(status: int) -> ErrorKind:
-    """Return the kind of a status: a server's own failure is the network's, the rest is in the targets file."""
+    """Return the error kind of a status: server failures count as network errors, others as configuration errors."""
     if status in _KINDS:
         return _KINDS[status]
     return "network" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "config"
 
 
 def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
-    """Return whether the server says that asking again may help: a quota that is used up lasts for days."""
+    """Return whether the server says that a retry may help. A used-up quota lasts for days."""
     if _USED_UP.search(body):
         return False
     return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
 
 
 def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
-    """Return the milliseconds that a reply asks to wait; Google's APIs say so in the body."""
+    """Return the milliseconds that a reply asks to wait. Google's APIs put them into the body."""
     asked = parse_retry_after(headers)
     found = _RETRY_DELAY.search(body) if asked is None else None
     return asked if found is None else float(found[1]) * 1000
 
 
 def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None:
-    """Return the milliseconds that the headers of a reply ask to wait; None where they do not, or ask nonsense.
+    """Return the milliseconds that the headers of a reply ask to wait; None if they do not, or have an invalid value.
 
     Args:
-        headers: A mapping that finds names in any case.
-        now: The time that a date is held against; by default that of the server's clock, where it tells it.
+        headers: A mapping that ignores the case of names.
+        now: The time to compare a date with; default: the server's clock, if it tells the time.
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
@@ -132,7 +132,7 @@ def _date(text: str | None) -> datetime | None:
 
 
 def read_error_text(body: str) -> str:
-    """Return what a server says in the body of an error: the message of its JSON, or its text on one line."""
+    """Return the server's message in the body of an error: the message of its JSON, or its text on one line."""
     try:
         said = _message_of(json.loads(body))
     except (ValueError, RecursionError):
@@ -141,20 +141,20 @@ def read_error_text(body: str) -> str:
 
 
 def describe_no_json(error: json.JSONDecodeError) -> str:
-    """Return what came instead of JSON."""
+    """Describe a body that is not JSON."""
     if not error.doc.strip():
         return "an empty body"
     return f"what is no JSON: {error.msg} (character {error.pos + 1})"
 
 
 def shorten(text: str) -> str:
-    """Return a text on one line, cut after `_SHOWN` characters; a secret is masked before it could be cut."""
+    """Return a text on one line, cut after `_SHOWN` characters. Masks secrets before it cuts."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{masked(line)[:_SHOWN]}…"
 
 
 def _message_of(data: Json) -> str | None:
-    """Find the message in the shapes that APIs give their errors."""
+    """Return the message of an error in the shapes of known APIs."""
     if isinstance(data, list) and data:
         return _message_of(data[0])
     if not isinstance(data, dict):

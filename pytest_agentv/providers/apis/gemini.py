@@ -34,15 +34,15 @@ from pytest_agentv.providers.media import encoded
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 _NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
-"""Models without system instructions: these stand before the first question there."""
+"""Models without system instructions. These become part of the first question."""
 
 _HAS_BUDGET: Final = re.compile(r"gemini-(1|2)")
-"""Models that are told how many tokens they may think."""
+"""Models that take a thinking budget in tokens."""
 _BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high": 4096}
-"""These tokens, by `reasoning_effort`; -1 leaves it to the model."""
+"""The budget by `reasoning_effort`; -1: the model decides."""
 
 _TIERS: Final = ("ON_DEMAND_FLEX", "ON_DEMAND_PRIORITY")
-"""Traffic that has other prices; the reply tells it in some regions only."""
+"""Traffic types with other prices. Replies name them in some regions only."""
 
 
 class Gemini(DirectModel):
@@ -63,7 +63,7 @@ class Gemini(DirectModel):
 
 
 class GeminiApi:
-    """Gemini and servers that speak its language."""
+    """Gemini, and servers with the same API."""
 
     price_provider = "google"
 
@@ -91,7 +91,7 @@ class GeminiApi:
         return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        """Read a reply; a prompt that was blocked has no candidate, and its reason is the finish reason."""
+        """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason."""
         usage = mapping(reply.get("usageMetadata"))
         model = name_of(reply.get("modelVersion"))
         candidates = entries(reply.get("candidates"))
@@ -110,7 +110,7 @@ class GeminiApi:
         )
 
     def _billing(self, usage: JsonObject, grounding: JsonObject) -> Billing:
-        """Return what else was paid for. Some searches are free: nobody knows which."""
+        """Return the other paid services. Some searches are free, but unknown ones."""
         traffic = text_of(usage.get("trafficType")).upper()
         details = [*entries(usage.get("promptTokensDetails")), *entries(usage.get("candidatesTokensDetails"))]
         drawn = entries(usage.get("candidatesTokensDetails"))
@@ -149,7 +149,7 @@ def _generation_config(settings: ModelSettings) -> dict[str, Any]:
 
 
 def _thinking(settings: ModelSettings) -> dict[str, Any] | None:
-    """Return how much a model thinks: models from 3 on take a level, those before a budget."""
+    """Return the thinking settings: a level for models from version 3 on, else a budget."""
     effort = settings.reasoning_effort
     if effort is None:
         return None
@@ -159,7 +159,7 @@ def _thinking(settings: ModelSettings) -> dict[str, Any] | None:
 
 
 def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the tools as the API has them: all functions in one."""
+    """Return the tools in the shape of the API: all functions in one tool."""
     functions = [function for tool in tools if (function := function_of(tool)) is not None]
     declared = [{"function_declarations": [_declaration(function) for function in functions]}] if functions else []
     return [*declared, *(tool for tool in tools if function_of(tool) is None)]
@@ -176,7 +176,7 @@ def _call(call: JsonObject) -> ToolCall:
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the turns, those of one side in a row as one."""
+    """Return the turns, with consecutive messages of one side joined."""
     return [
         {"role": role, "parts": list(map(_part, parts))}
         for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
@@ -191,9 +191,9 @@ def _part(part: str | FilePart) -> dict[str, Any]:
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; thoughts are paid for as output, results of Google's tools as input.
+    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input.
 
-    None without those of the question.
+    None without the tokens of the question.
     """
     if not is_count(usage.get("promptTokenCount")):
         return None

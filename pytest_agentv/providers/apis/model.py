@@ -1,4 +1,4 @@
-"""What models behind an API have in common: their keys, and how failed requests are repeated."""
+"""The shared part of models behind an API: their keys, and the policy for failed requests."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -29,13 +29,13 @@ ORGANIZATION: Final[Any] = Field(default=None, description="the organization tha
 REASONING: Final[Any] = Field(
     default=None, description="whether it is a reasoning model, if the name does not reveal it (default: by the name)"
 )
-"""The fields of models that have a key of the name."""
+"""Fields of models with a key of the same name."""
 
 _SHARED: Final = (
     *("base_url", "api_version", "temperature", "max_output_tokens", "thinking_budget", "top_p", "seed", "stop"),
     *("reasoning_effort", "organization", "base_model", "reasoning"),
 )
-"""Keys that the API is told as they are."""
+"""Keys that the API gets unchanged."""
 
 
 def _list_of_stops(value: object) -> object:
@@ -43,7 +43,7 @@ def _list_of_stops(value: object) -> object:
 
 
 def _tool(value: object) -> object:
-    """Return a tool in the shape of OpenAI; the API's own tools stay as they are."""
+    """Return a tool in the shape of OpenAI. The API's own tools stay unchanged."""
     if not isinstance(value, dict):
         raise ValueError(f"expected a mapping with name, description and parameters, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
     return {"type": "function", "function": value} if "name" in value and "type" not in value else value
@@ -104,7 +104,7 @@ class Model(RetryKeys):
 
     @property
     def api_settings(self) -> ModelSettings:
-        """What the API is told, keys of single kinds included."""
+        """The settings for the API, including keys of single kinds."""
         key = self.api_key.reveal() if self.api_key else None
         told: dict[str, Any] = {name: getattr(self, name, None) for name in _SHARED}
         told |= {name: reveal(getattr(self, name)) for name in ("headers", "extra_body", "response_format")}
@@ -114,7 +114,7 @@ class Model(RetryKeys):
 
     @property
     def secrets(self) -> Collection[str]:
-        """The values that no message may show."""
+        """The values that must not appear in messages."""
         key = secrets_of("api_key", self.api_key.reveal()) if self.api_key else ()
         return {
             *key,

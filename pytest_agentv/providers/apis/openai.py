@@ -33,14 +33,14 @@ from pytest_agentv.providers.media import chat_content
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 _DEVELOPER: Final = re.compile(r"o\d")
-"""Models that call the system message `developer`."""
+"""Models whose system message has the role `developer`."""
 _REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
-"""Models that limit tokens, reasoning included, by `max_completion_tokens`."""
+"""Models whose limit `max_completion_tokens` includes reasoning."""
 _FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
-"""Models that refuse every temperature but 1."""
+"""Models that accept no temperature but 1."""
 
 _THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
-"""Parts of a message that are not said."""
+"""Parts of a message that are thoughts, not part of the answer."""
 
 
 class OpenAi(DirectModel):
@@ -59,7 +59,7 @@ class OpenAi(DirectModel):
 
     @classmethod
     def needed(cls, written: Collection[str]) -> Mapping[str, str]:
-        """Return nothing for a target with a server of its own, which may need no key and must not get OpenAI's."""
+        """Return nothing for a target with a server of its own: it may need no key, and must not get OpenAI's."""
         return {} if "base_url" in written else cls.needs
 
     def api(self, variables: Mapping[str, str]) -> "OpenAiApi":
@@ -67,7 +67,7 @@ class OpenAi(DirectModel):
 
 
 class OpenAiApi:
-    """OpenAI and servers like it."""
+    """OpenAI, and servers with the same API."""
 
     price_provider = "openai"
 
@@ -82,7 +82,7 @@ class OpenAiApi:
         if settings.organization:
             self._headers["openai-organization"] = settings.organization
         self._settings = settings
-        self._system_role = "developer" if self._is(_DEVELOPER) else "system"
+        self._system_role = "developer" if self._is_one_of(_DEVELOPER) else "system"
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         body = chat_body(self._settings, messages, self._system_role, self._limits())
@@ -100,18 +100,18 @@ class OpenAiApi:
 
     def _limits(self) -> dict[str, Any]:
         settings = self._settings
-        name = "max_completion_tokens" if self._is(_REASONING) else "max_tokens"
-        is_fixed = self._is(_FIXED_TEMPERATURE) and settings.temperature != 1
+        name = "max_completion_tokens" if self._is_one_of(_REASONING) else "max_tokens"
+        is_fixed = self._is_one_of(_FIXED_TEMPERATURE) and settings.temperature != 1
         return {"temperature": None if is_fixed else settings.temperature, name: settings.max_output_tokens}
 
-    def _is(self, names: re.Pattern[str]) -> bool:
-        """Whether the model counts as one of those with such names."""
+    def _is_one_of(self, names: re.Pattern[str]) -> bool:
+        """Whether the model is one of these, by the setting `reasoning`, else by its name."""
         settings = self._settings
         return bool(names.match(settings.known_as)) if settings.reasoning is None else settings.reasoning
 
 
 def read_data(reply: JsonObject) -> Embeddings | None:
-    """Read the vectors of a reply; they may come in another order than the texts."""
+    """Read the vectors of a reply, which may be in another order than the texts."""
     data = entries(reply.get("data"))
     vectors = vectors_of([each.get("embedding") for each in sorted(data, key=lambda each: count(each.get("index")))])
     if vectors is None:
@@ -123,7 +123,7 @@ def read_data(reply: JsonObject) -> Embeddings | None:
 def chat_body(
     settings: ModelSettings, messages: Sequence[ChatMessage], system_role: str, limits: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the body of a chat completion; limits without a value are left out."""
+    """Return the body of a chat completion. Limits without a value are left out."""
     turns = [
         {"role": system_role if message.role == "system" else message.role, "content": chat_content(message)}
         for message in messages
@@ -141,7 +141,7 @@ def chat_body(
 
 
 def read_chat(reply: JsonObject) -> ModelReply | None:
-    """Read a chat completion; gateways put the error that broke an answer off beside what there is of it."""
+    """Read a chat completion. Gateways add the error that interrupted an answer to its beginning."""
     choices = entries(reply.get("choices"))
     if not choices:
         return None
@@ -166,9 +166,9 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
 
 
 def _usage(usage: JsonObject, cached: int, reasoning: int) -> TokenUsage | None:
-    """Return the tokens; None where one of both is missing: their price would be too low.
+    """Return the tokens; None if the tokens of question or answer are missing, because the price would be too low.
 
-    xAI counts those of reasoning beside the answer's, in the total only.
+    xAI reports reasoning tokens beside the answer's tokens, in the total only.
     """
     total_in, total_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not (is_count(total_in) and is_count(total_out)):
@@ -188,9 +188,9 @@ def _billing(reply: JsonObject, usage: JsonObject) -> Billing:
 
 
 def _told_cost(usage: JsonObject) -> float | None:
-    """Return the US dollars that a gateway tells: OpenRouter a number, Perplexity parts and their sum.
+    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
 
-    A user's own key at OpenRouter (`is_byok`) pays the model's vendor as well.
+    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
     """
     cost = usage.get("cost")
     parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
@@ -209,12 +209,12 @@ def _call(call: JsonObject) -> ToolCall:
 
 
 def _content(message: JsonObject) -> str:
-    """Return a message's text; some servers send it in parts."""
+    """Return a message's text, which some servers send in parts."""
     content = message.get("content")
     parts = [part for part in entries(content) if part.get("type") not in _THOUGHTS]
     return text_of(content) or "".join(text_of(part.get("text")) for part in parts)
 
 
 def _part(message: JsonObject, kind: str) -> Json:
-    """Return what the first part of a kind holds."""
+    """Return the content of the first part of a kind."""
     return next((part.get(kind) for part in entries(message.get("content")) if part.get("type") == kind), None)

@@ -1,4 +1,4 @@
-"""What an answer cost, by the tables of genai-prices, else of litellm where it is loaded."""
+"""Prices answers by the tables of genai-prices, else of litellm if it is loaded."""
 
 import functools
 import re
@@ -13,12 +13,12 @@ from pytest_agentv.providers.apis.base import Billing
 
 _USUAL: Final = Billing()
 _OPEN_WEIGHTS: Final = re.compile(r"(openai/)?gpt-oss")
-"""Models that OpenAI gives away: what they cost depends on who runs them, which may be the user's own machine."""
+"""Models that OpenAI gives away. Their price depends on the server, which may be the user's own machine."""
 
 
 @record
 class Price:
-    """What an answer cost, and who says so."""
+    """The cost of an answer, with its source."""
 
     usd: float
     source: str
@@ -26,18 +26,18 @@ class Price:
 
 
 def load_tables() -> None:
-    """Load the tables of genai-prices, where it is installed. It takes up to half a second: call it in a thread."""
-    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1), _USUAL)  # the first price takes 30 ms, whatever is asked
+    """Load the tables of genai-prices, if it is installed. Takes up to half a second: call it in a thread."""
+    _by_genai_prices("gpt-4o", "openai", TokenUsage(1, 1), _USUAL)  # the first price takes 30 ms for any model
 
 
 def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing = _USUAL) -> Price | None:
-    """Return the price of an answer; None where nobody knows it, or the tokens are not known.
+    """Return the price of an answer; None if the price or the tokens are unknown.
 
     Args:
         model: The model, as its API names it.
         provider: `openai`, `azure`, `anthropic` or `google`.
-        usage: The answer's tokens; `input` without those from a cache.
-        billing: What else the price depends on.
+        usage: The answer's tokens; `input` without cached ones.
+        billing: Other facts that affect the price.
 
     The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
     """
@@ -60,7 +60,7 @@ def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Bill
             return genai_prices.calc_price(asked, model, provider_id=provider, **terms).total_price
 
         found = total(counts := _counts(usage, billing))
-        # The tables leave out what they do not know: a sum that stays the same is the price of something else.
+        # The tables ignore unknown terms. An unchanged sum would be the price of another service.
         terms = {"price_context": dict(billing.context)} if billing.context else {}
         if terms and found == (found := total(counts, **terms)):
             return None
@@ -68,13 +68,13 @@ def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Bill
             found := total({**counts, "web_searches": billing.web_searches}, **terms)
         ):
             return None
-    except Exception:  # noqa: BLE001 - an answer that is paid for must not be lost because its price cannot be told
+    except Exception:  # noqa: BLE001 - a missing price must not lose a paid answer
         return None
     return float(found) or None
 
 
 def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
-    """Return the tokens in the words of genai-prices, which counts those of caches in as input."""
+    """Return the tokens in the terms of genai-prices, which includes cached ones in the input."""
     cached = int(usage.cached or 0)
     counts = {
         "input_tokens": int(usage.input) + cached,
@@ -107,8 +107,8 @@ def _by_litellm(model: str, provider: str, usage: TokenUsage, billing: Billing) 
 def _genai_prices() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning of another package's import is none of the user's run
-            import genai_prices  # noqa: PLC0415 - half a second that only runs with models pay
+            warnings.simplefilter("ignore")  # the user's run must not show warnings of another package's import
+            import genai_prices  # noqa: PLC0415 - half a second, only for runs with models
     except Exception:  # noqa: BLE001 - as above
         return None
     return genai_prices

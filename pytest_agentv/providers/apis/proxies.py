@@ -1,4 +1,4 @@
-"""Which proxy and which certificates the environment names for a URL, and what of a URL may be shown."""
+"""Finds the proxy and the certificates for a URL in the environment, and the safe part of a URL."""
 
 import ipaddress
 import re
@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 _ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
-"""A host of `NO_PROXY`, perhaps with a port; an address of IPv6 has brackets then."""
+"""A host of `NO_PROXY`, perhaps with a port. An IPv6 address then has brackets."""
 
 
 def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
+    """Return the proxy for a URL from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
     parts = urlsplit(url)
     variables = {
         name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
@@ -30,17 +30,17 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL without its login and its query, which may be secrets; it need not be a whole URL."""
+    """Return a URL without its login and its query, which may be secrets. The URL may be incomplete."""
     return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
 
 
 def certificate_variable(environment: Mapping[str, str]) -> str | None:
-    """Return which variable names the certificates to trust; None: those of the system are."""
+    """Return the variable that names the trusted certificates; None: those of the system."""
     return next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL is that of a server on this machine; some environments send everything through a proxy."""
+    """Whether a URL is of a server on this machine. Some environments have a proxy even for these."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -49,7 +49,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _is_meant(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of `NO_PROXY` names a host: its name or a domain above it, its address, or its network."""
+    """Whether an entry of `NO_PROXY` matches a host: its name or a parent domain, its address, or its network."""
     if entry in ("", "*"):
         return entry == "*"
     if "/" in entry:
@@ -64,5 +64,5 @@ def _is_meant(entry: str, host: str, port: int | None) -> bool:
 def _is_in(network: str, host: str) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:  # the host is a name, or the entry is no network
+    except ValueError:  # the host is a name, or the entry is not a network
         return False

@@ -51,7 +51,7 @@ _LONG_ANSWER: Final = 256 * 1024
 
 @record
 class _Run(Record):
-    """A command that ended well, and what it answered."""
+    """A command that ended well, and its answer."""
 
     content: str
     raw: JsonObject
@@ -136,7 +136,7 @@ class CliProvider:
 
     def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
         self._name = name
-        self._batch_ids: set[str] | None = set() if is_batched else None  # of the cases that were sent in one call
+        self._batch_ids: set[str] | None = set() if is_batched else None  # the cases that were sent in one call
         self._settings = settings
         self._cwd = settings.cwd or str(Path.cwd())
         self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
@@ -161,7 +161,7 @@ class CliProvider:
         return self._complete(response, run, run.duration_ms)
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Run the command once for all requests; it writes a JSON line with an `id` for each."""
+        """Run the command once for all requests. It writes a JSON line with an `id` for each."""
         paths = tuple(path for request in requests for path in request.file_paths)
         eval_ids = [request.eval_id for request in requests]
         self._batch_ids = {*(self._batch_ids or ()), *eval_ids}
@@ -174,7 +174,7 @@ class CliProvider:
         return [self._complete(response, run, share) for response in responses]
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
         keep = self._settings.keep_temp_files and (self._uses_output_file or self._uses_prompt_file)
@@ -207,7 +207,7 @@ class CliProvider:
             return _Run(result.stdout.rstrip("\n"), raw, duration_ms)
         if self._settings.keep_temp_files:
             raw["output_file"] = str(call.output_file)
-        # In a thread: a file on a network may block, and the others are not to wait for it.
+        # in a thread: a file on a network may block, and other cases must not wait
         content = await run_in_thread(lambda: read_output_file(call.output_file, result), "agentv-read")
         return _Run(content, raw, duration_ms)
 
@@ -241,7 +241,7 @@ def _shortest(*limits: float | None) -> float | None:
 
 
 def _total_seconds(requests: Iterable[ProviderRequest]) -> float | None:
-    """A batch may take as long as its requests may take one by one."""
+    """Return the time limit of a batch: the sum of the limits of its requests."""
     limits = [request.timeout_seconds for request in requests]
     return None if None in limits else sum(filter(None, limits))
 

@@ -1,4 +1,4 @@
-"""Health checks of command line targets: is what they need there?"""
+"""Health checks of command line targets, by a URL or a command."""
 
 import asyncio
 import http.client
@@ -29,7 +29,7 @@ from pytest_agentv.runtime.processes.process import ProcessStartError, run_proce
 from pytest_agentv.runtime.threads import run_in_thread
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0
-"""Where neither the check nor its target has a limit: a check that hangs would hold the whole run."""
+"""The default limit. Without one, a check that hangs would block the whole run."""
 
 
 class HttpHealthcheck(Settings):
@@ -80,9 +80,9 @@ async def run_healthcheck(
     timeout_seconds: float | None,
     kind: str = "CLI",
 ) -> None:
-    """Probe a target; `timeout_seconds` is the target's own limit, `kind` what messages call it.
+    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
 
-    Raises `ProviderError` when it is not healthy. Source: "Optional health check".
+    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
     """
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
@@ -101,7 +101,10 @@ class _UnhealthyError(Exception):
 
 
 async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
-    """Probe a URL. A server that answers in drops would keep the limit of each of them, and never that of the probe."""
+    """Probe a URL within the limit.
+
+    Without this, a server that sends single bytes would never exceed its limit per read.
+    """
     try:
         async with asyncio.timeout(limit):
             await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
@@ -114,7 +117,7 @@ def _too_late(url: str, limit: float) -> _UnhealthyError:
 
 
 def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
-    """GET a URL and expect 2xx; proxies and certificates are those of models."""
+    """GET a URL and expect 2xx. Uses the proxies and certificates of models."""
     shown = shown_url(url)
     try:
         with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
@@ -141,10 +144,10 @@ def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDi
 
 
 def _request(url: str) -> urllib.request.Request:
-    """Return the request for a URL; its login, which urllib takes for a part of the host, goes into a header."""
+    """Return the request for a URL. Moves its login into a header, because urllib takes it for a part of the host."""
     parts = urlsplit(url)
     login, at, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` is checked before
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` has been checked
     if at:
         request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
     return request

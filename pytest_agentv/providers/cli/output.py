@@ -1,4 +1,4 @@
-"""What a command wrote, read as an answer (agentv-formats 5.8)."""
+"""Reads the output of a command as an answer (agentv-formats 5.8)."""
 
 import json
 import re
@@ -22,22 +22,22 @@ _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
 
 _LONGEST_LINE: Final = 300
-"""Characters of the last line where it comes first."""
+"""The most characters of the last line when it comes first."""
 
 _LONGEST_REPORT: Final = 2000
-"""Characters of a command's output in an error message; the end is kept, where programs say what went wrong."""
+"""The most characters of a command's output in an error. The end is kept, where programs report errors."""
 
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
 
 
 class _NoJsonConstantError(ValueError):
-    """The output has a NaN or an Infinity, which programs write into what is JSON otherwise."""
+    """The output has a NaN or an Infinity, which some programs write into JSON."""
 
 
 def parse_output(content: str) -> ProviderResponse:
-    """Read the answer to one request; what is not the JSON shape is the answer's text as it stands.
+    """Read the answer to one request. Output of any other shape is the text of the answer.
 
-    Where it was meant to be that shape, a warning says what is wrong with it.
+    A warning says what is wrong with output that was meant as JSON.
     """
     try:
         response = parse_response(_parse_json(content), javascript_string)
@@ -48,9 +48,9 @@ def parse_output(content: str) -> ProviderResponse:
 
 
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
-    """Read the JSONL answers to many requests; the order is that of `eval_ids`, other ids are passed over.
+    """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
 
-    An id that is missing gives a response with an `error`. Raises `ProviderError` when a line cannot be used.
+    A missing id gives a response with an `error`. Raises `ProviderError` for an unusable line.
     """
     answers: dict[str, ProviderResponse] = {}
     for number, line in enumerate(content.split("\n"), start=1):
@@ -63,10 +63,10 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
 
 
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
-    """Read the answer to one request of a command for batches: it may have answered all of them again.
+    """Read the answer to one request from a command that may have answered the whole batch again.
 
-    `batch_ids` are those of the cases that it was asked for. Raises `ProviderError` when it has answered some of them
-    in a way that cannot be read: all answers together are not the answer to one.
+    `batch_ids` are the ids of that batch. Raises `ProviderError` if the command has answered some of them, but in an
+    unreadable way: then all answers together must not count as the answer to one.
     """
     named = set(_named_ids(content)) & {eval_id, *batch_ids}
     try:
@@ -82,7 +82,7 @@ def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -
 
 
 def _named_ids(content: str) -> Iterator[str]:
-    """Yield the ids of JSON objects: of a list, of single lines, or of the whole content."""
+    """Yield the ids of JSON objects in a list, in single lines, or in the whole content."""
     whole = _json_or_none(content)
     values = [*whole] if isinstance(whole, list) else [whole, *map(_json_or_none, content.split("\n"))]
     for value in values:
@@ -98,7 +98,7 @@ def _json_or_none(text: str) -> Json:
 
 
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
-    """Raise when the command did not end well. Source: "Timeout and retries"."""
+    """Raise if the command did not end well. Source: "Timeout and retries"."""
     if result.timed_out:
         text = f"CLI provider timed out after {format_number(limit or 0)}s"
         said = report_output(result)
@@ -131,7 +131,7 @@ def _long_argument_hint(values: Mapping[str, str]) -> str:
 
 
 def read_output_file(path: Path, result: ProcessResult) -> str:
-    """Return what a command that ended well wrote into its output file. Raises `ProviderError`."""
+    """Return the content of a successful command's output file. Raises `ProviderError`."""
     try:
         content = read_regular_file(path)
     except FileNotFoundError:
@@ -145,9 +145,10 @@ def read_output_file(path: Path, result: ProcessResult) -> str:
 
 
 def report_output(result: ProcessResult) -> str:
-    """Return what a command that failed said: the end of standard error, or else of standard output.
+    """Return the text of a failed command: the end of standard error, else of standard output.
 
-    The last line comes first, and once more in its place: it tells the cause, and some reports show one line only.
+    The last line comes first, because it names the cause and some reports show only one line. It is repeated in its
+    place.
     """
     said = masked(result.stderr.strip() or result.stdout.strip())
     left_out = len(said) - _LONGEST_REPORT
@@ -159,7 +160,7 @@ def report_output(result: ProcessResult) -> str:
 
 
 def _lines_with_words(text: str) -> Iterator[str]:
-    """Yield them from the last one on: there may be millions."""
+    """Yield the non-blank lines from the last one on. There may be millions."""
     end = len(text)
     while end >= 0:
         start = text.rfind("\n", 0, end) + 1
@@ -170,7 +171,7 @@ def _lines_with_words(text: str) -> Iterator[str]:
 
 
 def describe_exit(code: int) -> str:
-    """Return `exit code 1`, or which signal killed the command."""
+    """Return `exit code 1`, or the signal that killed the command."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -190,7 +191,7 @@ def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
     if not isinstance(eval_id, str) or not eval_id:
         raise _batch_error(number, "expected a string 'id', the eval id it answers")
     if data.get("text", eval_id) is None:
-        del data["text"]  # the text "null" would pass for an answer
+        del data["text"]  # otherwise the text "null" would become the answer
     try:
         response = parse_response(data)
     except WireError as error:
@@ -219,7 +220,7 @@ def _missing(eval_id: str) -> ProviderResponse:
 
 
 def _unanswered(response: ProviderResponse, data: JsonObject, eval_id: str) -> ProviderResponse:
-    from pytest_agentv.providers.apis.failures import read_error_text  # noqa: PLC0415 - for failures only
+    from pytest_agentv.providers.apis.failures import read_error_text  # noqa: PLC0415 - only for failures
 
     said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
     error = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"

@@ -1,4 +1,4 @@
-"""What a command template may hold in braces, and where: checked when the targets file is read."""
+"""Checks the placeholders in braces of a command template when the targets file is read."""
 
 import re
 from typing import Annotated, Final, TypeAlias
@@ -14,7 +14,7 @@ PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
     *("FILES", "ATTACHMENTS", "OUTPUT_FILE"),
 )
-"""What a command template may hold, in braces."""
+"""The names that a command template may hold in braces."""
 
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
 _KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
@@ -42,7 +42,7 @@ def _input(value: object) -> str:
 
 def _files_format(value: object) -> str:
     text = optional_text(value)
-    _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # a quote that stays open holds the next file
+    _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
     return text
 
 

@@ -1,7 +1,7 @@
-"""Finds placeholders of a command template that stand where quoting cannot protect the shell.
+"""Finds placeholders of a command template in places where quoting cannot protect the shell.
 
-A placeholder's value is put into single quotes. That protects the shell only where the shell expects a plain word.
-Inside quotes of the author's the value's own quotes would end them, and its text would run as a command.
+A placeholder's value is put into single quotes. They protect the shell only where it expects a plain word. Inside
+quotes of the template's author, the value's quotes would end these, and its text would run as a command.
 """
 
 import re
@@ -18,9 +18,9 @@ _UNCLEAR: Final = "behind shell code whose quoting cannot be told for certain"
 
 
 def find_unsafe(template: str, placeholder: re.Pattern[str]) -> tuple[str, str] | None:
-    """Return the first placeholder that quoting cannot protect, and where it stands; None when all are safe.
+    """Return the first unprotected placeholder and its place; None if all are safe.
 
-    The template is read as `/bin/sh` reads it. In doubt a placeholder counts as unsafe.
+    Reads the template like `/bin/sh`. If in doubt, a placeholder counts as unsafe.
     """
     return _Scanner(template, placeholder).scan()
 
@@ -32,18 +32,18 @@ class _Found(Exception):
 
 
 class _Scanner:
-    """Walks through a template, and knows in which of the shell's contexts it is."""
+    """Scans a template and tracks the shell's context."""
 
     def __init__(self, text: str, placeholder: re.Pattern[str]) -> None:
         self._text = text
         self._placeholder = placeholder
         self._at = 0
         self._open: list[str] = []
-        """What is open: `"`, `(`, `$(` or `$((`, the innermost last."""
+        """Open constructs, `"`, `(`, `$(` or `$((`, the innermost last."""
         self._is_unclear = False
         self._starts_word = True
         self._heredocs: list[tuple[str, bool]] = []
-        """Ends of here-documents whose text begins on the next line, and whether tabs before them are dropped."""
+        """The end words of here-documents that begin on the next line, and whether leading tabs are dropped."""
 
     def scan(self) -> tuple[str, str] | None:
         try:
@@ -109,11 +109,11 @@ class _Scanner:
             self._close_parenthesis()
         elif not self._step_into_expansion(character):
             if self._starts_word and "$(" in self._open and _CASE.match(self._text, at):
-                self._is_unclear = True  # its patterns end with parentheses that close nothing
+                self._is_unclear = True  # a pattern of `case` ends with a parenthesis that closes nothing
             self._go(at + 1, starts_word=character in _WORD_ENDS)
 
     def _step_into_expansion(self, character: str) -> bool:
-        """Take what means the same inside and outside of double quotes; return False for anything else."""
+        """Read an expansion that is the same inside and outside of double quotes; return False for any other text."""
         at = self._at
         if character == "`":
             self._skip_quoted(at + 1, self._end_of_backticks(), "inside backticks")
@@ -130,7 +130,7 @@ class _Scanner:
             self._is_unclear = self._is_unclear or simple is None
             self._go(simple.end() if simple else at + 2)
         elif self._text.startswith("$'", at) and self._context != '"':
-            self._is_unclear = True  # a quote of its own kind in some shells, in others a dollar sign and a quote
+            self._is_unclear = True  # special quotes in some shells, a dollar sign and a quote in others
             self._go(at + 1)
         else:
             return False
@@ -163,7 +163,7 @@ class _Scanner:
         is_substitution = self._context == "$("
         if self._context in ("(", "$(") or is_arithmetic:
             self._open.pop()
-        # A `)` of arithmetic stands for a `(` that was not counted, one at the top for a pattern of `case`.
+        # A `)` of arithmetic belongs to a `(` that was not counted. At the top level it ends a pattern of `case`.
         self._go(self._at + (2 if is_arithmetic else 1), starts_word=not (is_substitution or is_arithmetic))
 
     def _begin_heredoc(self) -> None:

@@ -1,4 +1,4 @@
-"""Command templates: placeholders, filled with values that the shell takes as they are."""
+"""Fills command templates with values that the shell takes literally."""
 
 import json
 import re
@@ -11,10 +11,10 @@ from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import ProviderRequest
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
-"""Bytes that Linux takes in one argument of a program, or in one variable, the final NUL not counted."""
+"""In bytes. Linux accepts no longer argument of a program or variable. The final NUL is not counted."""
 
 PROMPT_VARIABLE: Final = "AGENTV_PROMPT"
-"""Holds the prompt in the environment of a command, unless it is too long for a variable."""
+"""The variable with the prompt, unless the prompt is too long for a variable."""
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Z_]+)\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
@@ -22,7 +22,7 @@ _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 
 @record
 class CallValues(Record):
-    """What the placeholders of one call stand for. Source: "Render and execute template"."""
+    """The values of the placeholders in one call. Source: "Render and execute template"."""
 
     eval_id: str
     output_file: Path
@@ -41,7 +41,7 @@ class CallValues(Record):
         return self._values(quote)
 
     def as_texts(self) -> dict[str, str]:
-        """Return the values as they are, for standard input."""
+        """Return the values unquoted, for standard input."""
         return self._values(lambda value: value)
 
     def _values(self, write: Callable[[str], str]) -> dict[str, str]:
@@ -62,7 +62,7 @@ class CallValues(Record):
 
 
 def request_values(request: ProviderRequest, files_format: str, output_file: Path) -> CallValues:
-    """Return the placeholders' values of one request."""
+    """Return the placeholders' values for one request."""
     question = request.prompt.question
     return CallValues(
         prompt=f"{request.system_prompt}\n\n{question}" if request.system_prompt else question,
@@ -76,12 +76,12 @@ def request_values(request: ProviderRequest, files_format: str, output_file: Pat
 
 
 def render_command(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template in one pass: what a value brings in is not looked at again. Unknown placeholders stay."""
+    """Fill a template in one pass, so that placeholders inside of values stay. Unknown placeholders stay, too."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
-    """Return the variables of a command, with `AGENTV_PROMPT` where there is a prompt that fits into a variable."""
+    """Return the variables of a command, with `AGENTV_PROMPT` if there is a prompt that fits."""
     variables = {name: value for name, value in environment.items() if name != PROMPT_VARIABLE}
     value = clean(prompt)
     if value and len(f"{PROMPT_VARIABLE}={value}".encode()) <= LONGEST_ARGUMENT:
@@ -90,20 +90,20 @@ def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
 
 
 def clean(text: str) -> str:
-    """Return a text as an argument can hold it: a NUL is dropped, a lone surrogate becomes `?`."""
+    """Return a text that fits into an argument: without NUL, and with `?` for lone surrogates."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def quote(text: str) -> str:
     """Quote a text for a POSIX shell.
 
-    Always in quotes, unlike `shlex.quote`: how a template's own words combine must not depend on the value.
+    Unlike `shlex.quote`, it always quotes, so that the value cannot change how the template's words are joined.
     """
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def shell_argv(command: str, folder: Path) -> list[str]:
-    """Return the program that runs a command: longer ones than an argument can be are put into a script file."""
+    """Return the program that runs a command. A command that is too long for an argument is put into a script file."""
     if len(command.encode("utf-8", "surrogateescape")) <= LONGEST_ARGUMENT:
         return ["/bin/sh", "-c", command]
     script = folder / "command.sh"
@@ -112,7 +112,7 @@ def shell_argv(command: str, folder: Path) -> list[str]:
 
 
 def _render_files(paths: Iterable[str], files_format: str, write: Callable[[str], str]) -> str:
-    """Return each path once, in the files' format, joined by blanks; nothing at all where there are none."""
+    """Return each path once, in the files' format, joined by blanks; empty without paths."""
     return " ".join(_render_file(path, files_format, write) for path in dict.fromkeys(paths))
 
 

@@ -1,1 +1,1 @@
-"""Models: their common keys, requests with retries, replies, and the way through litellm."""
+"""Models behind APIs: their common keys, requests with retries, replies, and the calls through litellm."""

@@ -25,7 +25,7 @@ _ROOM: Final = "pytest_agentv.providers.apis"
 
 
 class DirectClient:
-    """One target's way to its API."""
+    """A client that calls the API of one target directly."""
 
     def __init__(self, settings: AskedModel, environment: Mapping[str, str], model: str, target: str) -> None:
         self._api: Api = settings.api(environment)
@@ -37,15 +37,15 @@ class DirectClient:
         self._http: Any = None
 
     def warm_up(self) -> None:
-        """Start importing the HTTP client, unless that has been done."""
+        """Start importing the HTTP client, unless its import has started."""
         load_network()
 
     async def ready(self) -> None:
-        """Wait for the import of the HTTP client. Raises `ProviderError` when it cannot be imported."""
+        """Wait for the import of the HTTP client. Raises `ProviderError` if it fails."""
         await _loaded(load_network().client)
 
     async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
-        """Make one request. Raises `RequestError`, and `ProviderError` when the HTTP client cannot be imported."""
+        """Make one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
         http = await self._opened()
         request = await self._request(messages)
         started = time.perf_counter()
@@ -58,21 +58,21 @@ class DirectClient:
         return Asked(response.replace(duration_ms=duration_ms, cost_usd=reply.billing.cost_usd), reply.billing)
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
-        """Return what a reply cost, by the tables of prices; None where nobody knows."""
+        """Return the price of a reply by the price tables; None if unknown."""
         prices = await _loaded(load_network().prices)
         name = self._told.base_model or model or self._told.model
         found: Price | None = prices.price(name, self._api.price_provider, usage, billing)
         return found
 
     async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        """Build a request; one with pictures or PDFs in a thread, which reads them."""
+        """Build a request. Reads pictures and PDFs in a thread."""
         if not any(message.parts for message in messages):
             return extended(self._api.request(messages), self._told)
         request = await asyncio.to_thread(self._api.request, messages)
         return extended(request, self._told).replace(is_large=True)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of some texts. Raises as `ask`, and `ProviderError` for an API that has none."""
+        """Return the vectors of some texts. Raises like `ask`, and `ProviderError` for an API without embeddings."""
         api = self._api
         if not isinstance(api, EmbeddingApi):
             raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
@@ -96,22 +96,22 @@ class DirectClient:
 
 
 class Network(NamedTuple):
-    """Modules that requests need, each as soon as it is imported."""
+    """The modules that requests need, each ready when it is imported."""
 
     client: "Future[Any]"
     prices: "Future[Any]"
-    """With its tables loaded."""
+    """Ready when its tables are loaded."""
 
 
 @functools.cache
 def load_network() -> Network:
-    """Start importing the HTTP client, then the price tables, once per process, in a thread: the loop serves others.
+    """Import the HTTP client and then the price tables, once per process, in a thread, so that the loop is free.
 
-    A request waits for the client only. The tables take longer, and are imported while the model answers.
+    A request waits only for the client. The tables take longer, and are imported while the model answers.
     """
     network = Network(Future(), Future())
     for future in network:
-        future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
+        future.set_running_or_notify_cancel()  # a cancelled case must not cancel the import for others
 
     def load() -> None:
         _settle(network.client, lambda: importlib.import_module(f"{_ROOM}.client"))
@@ -119,7 +119,7 @@ def load_network() -> Network:
 
     thread = threading.Thread(target=load, name="agentv-import-http", daemon=True)
     thread.start()
-    abandon(thread)  # a run whose requests all fail does not wait for the tables
+    abandon(thread)  # a run whose requests all fail never waits for the tables
     return network
 
 
@@ -132,14 +132,14 @@ def _load_prices() -> Any:
 def _settle(future: "Future[Any]", load: Callable[[], Any]) -> None:
     try:
         future.set_result(load())
-    except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
+    except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
         future.set_exception(error)
 
 
 async def _loaded(future: "Future[Any]") -> Any:
-    """Wait for a module. Raises `ProviderError` when it cannot be imported."""
+    """Wait for a module. Raises `ProviderError` if its import fails."""
     try:
-        # Waiting for a future that is done would take two more turns of the loop, for each request.
+        # Waiting for a finished future would take two more turns of the loop per request.
         return future.result() if future.done() else await asyncio.wrap_future(future)
     except ImportError as error:
         raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error

@@ -1,7 +1,7 @@
-"""Why a request of litellm failed.
+"""Reads from an exception of litellm why a request failed.
 
 litellm's own exceptions do not tell: a refused connection, a malformed reply and a missing key are all errors 500
-there, and Anthropic's 503 is one as well. What happened is in the chain of exceptions below them.
+there, and so is Anthropic's 503. The real cause is in the chain of exceptions.
 """
 
 import json
@@ -15,12 +15,12 @@ from pytest_agentv.providers.llm.limit import ReplyTooLargeError
 from pytest_agentv.runtime.retry import RequestFailure
 
 _GUESSED: Final = frozenset({422, 500})
-"""The statuses that litellm makes up for what brought no reply."""
+"""The statuses that litellm invents if there was no reply."""
 
 
 def read_failure(error: BaseException, model: str, target: str) -> RequestFailure:
-    """Tell what an exception of litellm means; `model` and `target` are what the message calls them."""
-    import httpx  # noqa: PLC0415 - litellm has imported it by now; before, it would cost 100 ms
+    """Return the error for an exception of litellm; `model` and `target` are their names in the message."""
+    import httpx  # noqa: PLC0415 - litellm has imported it by now; earlier it would cost 100 ms
 
     errors = list(_chain(error))
     too_large = next((cause for cause in errors if isinstance(cause, ReplyTooLargeError)), None)
@@ -49,7 +49,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _unexplained(error: BaseException, model: str) -> RequestFailure:
-    """Read an error without a cause of the network: litellm refused to ask, or did not understand the reply."""
+    """Read an error without a network cause: litellm refused to ask, or did not understand the reply."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status not in _GUESSED:
         return RequestFailure(f"{model} could not be asked: {_text(error)}", status_kind(status), status)
@@ -59,7 +59,7 @@ def _unexplained(error: BaseException, model: str) -> RequestFailure:
 
 
 def _text(error: BaseException) -> str:
-    """An exception's own words, without the traceback and the addresses of objects that litellm puts in."""
+    """Return an exception's own words, without the traceback and the object addresses that litellm adds."""
     text = str(error).partition("\nTraceback (most recent call last)")[0]
     text = re.sub(r"^(litellm\.)?\w+(Error|Exception|Timeout): ", "", text)
     text = re.sub(r"(\s*ssl:)?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)", "", text)
@@ -69,5 +69,5 @@ def _text(error: BaseException) -> str:
 def _body(response: Any) -> str:
     try:
         return str(response.text)
-    except Exception:  # noqa: BLE001 - of a reply that was not read to its end; its status is known all the same
+    except Exception:  # noqa: BLE001 - a reply that was not read to its end; its status is known anyway
         return ""

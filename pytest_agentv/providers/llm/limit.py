@@ -1,7 +1,7 @@
-"""Limits what litellm does with replies.
+"""Limits the replies that litellm reads.
 
-It reads so many bytes at most: a compressed reply of 100 kB may hold 100 MB. And it follows no redirect to another
-server, which would get the key and the question.
+Limits their bytes: a compressed reply of 100 kB may hold 100 MB. Follows no redirect to another server, which would get
+the key and the question.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_agentv.runtime.reading import READ_LIMIT
 
 _IS_OURS: Final[ContextVar[bool]] = ContextVar("agentv_limits_reply", default=False)
-"""Set during requests of targets: litellm may serve an agent under test in the same process, too."""
+"""Set during requests of targets only. An agent under test may use litellm in the same process."""
 
 
 class ReplyTooLargeError(Exception):
@@ -24,7 +24,7 @@ class ReplyTooLargeError(Exception):
 
 @contextmanager
 def limited_replies() -> Iterator[None]:
-    """Limit the replies to the requests that are made within."""
+    """Limit the replies to requests made in this block."""
     token = _IS_OURS.set(True)
     try:
         yield
@@ -33,8 +33,8 @@ def limited_replies() -> Iterator[None]:
 
 
 def limit_transports(handler: Any) -> None:
-    """Have a class of litellm (`AsyncHTTPHandler`) make transports that keep the limit."""
-    for name in ("create_async_transport", "_create_async_transport"):  # the name varies with the version
+    """Make a class of litellm (`AsyncHTTPHandler`) create transports with the limit."""
+    for name in ("create_async_transport", "_create_async_transport"):  # the name depends on the version
         create = getattr(handler, name, None)
         if create is not None:
             setattr(handler, name, staticmethod(_limiting(create)))
@@ -55,10 +55,10 @@ def _limited(handle: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitab
     async def handle_limited(request: Any) -> Any:
         response = await handle(request)
         if _IS_OURS.get():
-            # What counts is the size once decompressed, which only the decoder of httpx sees.
+            # The limit is for the decompressed size, which only the decoder of httpx knows.
             response._decoder = _LimitedDecoder(response._get_content_decoder())
             if _leads_elsewhere(request, response):
-                del response.headers["location"]  # httpx does not follow a redirect to nowhere
+                del response.headers["location"]  # httpx cannot follow a redirect without a location
         return response
 
     return handle_limited
@@ -71,18 +71,18 @@ def _leads_elsewhere(request: Any, response: Any) -> bool:
         return False
     try:
         url = request.url.join(place)
-    except Exception:  # noqa: BLE001 - of httpx, which is not imported here; nobody can follow such a place
+    except Exception:  # noqa: BLE001 - an exception of httpx, which is not imported here: nobody can follow such a location
         return True
     return _origin(url) != _origin(request.url)
 
 
 def _origin(url: Any) -> tuple[str, str, int | None]:
-    """Return the server of a URL of httpx, which leaves out a usual port."""
+    """Return the server of a URL of httpx, which leaves out a default port."""
     return url.scheme, url.host, url.port
 
 
 class _LimitedDecoder:
-    """A decoder of httpx that counts."""
+    """Counts the bytes of a decoder of httpx."""
 
     def __init__(self, decoder: Any) -> None:
         self._decoder = decoder

@@ -22,21 +22,21 @@ from pytest_agentv.providers.media import chat_content
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 _NO_LIMIT_SECONDS: Final = 86_400.0
-"""litellm's own limit; ours ends first. It must not vary: litellm keeps a client, with its connections, for each."""
+"""A limit for litellm that is longer than any of ours. It must be constant: litellm keeps a client for each value."""
 
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": _NO_LIMIT_SECONDS}
 
 _GATEWAYS: Final = "litellm.responses.mcp.chat_completions_handler"
 
 _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
-"""Clients that are not closed."""
+"""The clients that are not closed."""
 
 
 @functools.cache
 def _without_gateways() -> Mapping[str, bool]:
-    """Return the argument that keeps litellm from importing the package mcp to look for MCP gateways among the tools.
+    """Return the argument that stops litellm from importing the package mcp to find MCP gateways among the tools.
 
-    Older versions do not look, and would send the argument to the model.
+    Older versions do not import it, and would send the argument to the model.
     """
     with suppress(ModuleNotFoundError):
         if importlib.util.find_spec(_GATEWAYS):
@@ -45,7 +45,7 @@ def _without_gateways() -> Mapping[str, bool]:
 
 
 class LitellmClient:
-    """One target's way through litellm, whose retries, price-map download and telemetry are off.
+    """A client that calls the model of one target through litellm, without its retries, price download and telemetry.
 
     litellm keeps one client per URL and key, so that connections are reused.
     """
@@ -60,15 +60,15 @@ class LitellmClient:
         _OPEN.add(self)
 
     def warm_up(self) -> None:
-        """Start importing litellm, unless that has been done."""
+        """Start importing litellm, unless its import has started."""
         begin_import()
 
     async def ready(self) -> None:
-        """Wait for the import of litellm. Raises `ProviderError` when it cannot be imported."""
+        """Wait for the import of litellm. Raises `ProviderError` if it fails."""
         await load_litellm()
 
     async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
-        """Make one request. Raises `RequestError`, and `ProviderError` when litellm cannot be imported."""
+        """Make one request. Raises `RequestError`, and `ProviderError` if litellm cannot be imported."""
         litellm = await load_litellm()
         turns = await self._turns(messages)
         arguments = {**self._arguments, **(_without_gateways() if self._told.tools else {}), **_ONE_REQUEST}
@@ -76,7 +76,7 @@ class LitellmClient:
         try:
             with limited_replies():
                 reply = await litellm.acompletion(**arguments, messages=turns)
-        except Exception as error:  # noqa: BLE001 - litellm raises what it likes; the cause is found in its chain
+        except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
             failure = read_failure(error, self._model, self._target)
             raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
         duration_ms = round((time.perf_counter() - started) * 1000)
@@ -87,10 +87,10 @@ class LitellmClient:
         return Asked(response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm"))
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> None:
-        """Return None: litellm tells the price with its reply."""
+        """Return None: litellm reports the price with its reply."""
 
     async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-        """Return the messages in the shape of OpenAI; those with pictures or PDFs in a thread, which reads them."""
+        """Return the messages in the shape of OpenAI. Reads pictures and PDFs in a thread."""
 
         def build() -> list[dict[str, Any]]:
             role = self._system_role
@@ -102,10 +102,10 @@ class LitellmClient:
         return await asyncio.to_thread(build) if any(message.parts for message in messages) else build()
 
     async def close(self) -> None:
-        """Close litellm's clients when the last target with a model is closed: litellm keeps them for the process."""
+        """Close litellm's clients, which live as long as the process, when the last target with a model is closed."""
         _OPEN.discard(self)
         litellm = imported_litellm()
         if not _OPEN and litellm is not None:
-            with suppress(AttributeError):  # of versions before 1.74
+            with suppress(AttributeError):  # before version 1.74
                 await litellm.close_litellm_async_clients()
-                litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which come again
+                litellm.in_memory_llm_clients_cache.flush_cache()  # its keys are ids of loops, which may be reused

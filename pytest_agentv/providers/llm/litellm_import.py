@@ -1,7 +1,7 @@
-"""litellm, imported when somebody needs it.
+"""Imports litellm when it is first needed.
 
-That takes seconds and 160 MB: it happens once per process, in a thread, and starts with the first case that may ask a
-model.
+That takes seconds and 160 MB. So it happens once per process, in a thread, and starts with the first case that may ask
+a model.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
-"""Keeps litellm from fetching files over the network and from loading a `.env` file beside its virtual environment."""
+"""Stops litellm from downloading files, and from loading a `.env` file beside its virtual environment."""
 
 _MISSING: Final = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
 
@@ -31,7 +31,7 @@ _MISSING: Final = "this target needs litellm, which is not installed: pip instal
 async def load_litellm() -> Any:
     """Return litellm, imported once per process.
 
-    Raises `ProviderError` (kind `config`) when it cannot be imported.
+    Raises `ProviderError` (kind `config`) if it cannot be imported.
     """
     try:
         return await asyncio.wrap_future(begin_import())
@@ -44,7 +44,7 @@ async def load_litellm() -> Any:
 
 
 def imported_litellm() -> Any:
-    """Return litellm; None when nobody needed it, and when it could not be imported."""
+    """Return litellm; None if it was not needed, or could not be imported."""
     if not begin_import.cache_info().currsize or not begin_import().done() or begin_import().exception():
         return None
     return begin_import().result()
@@ -52,9 +52,9 @@ def imported_litellm() -> Any:
 
 @functools.cache
 def begin_import() -> "Future[Any]":
-    """Start importing litellm, unless that has been done."""
+    """Start importing litellm, unless its import has started."""
     future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()  # a case that is cancelled must not cancel it for the others
+    future.set_running_or_notify_cancel()  # a cancelled case must not cancel the import for others
     threading.Thread(target=_load, args=(future,), name="agentv-import-litellm", daemon=True).start()
     return future
 
@@ -64,7 +64,7 @@ def _load(future: "Future[Any]") -> None:
         with _without_collector(), _without_warnings():
             litellm = _import_litellm()
         future.set_result(litellm)
-    except BaseException as error:  # noqa: BLE001 - it is raised again, by all who wait
+    except BaseException as error:  # noqa: BLE001 - all waiting cases raise it again
         future.set_exception(error)
 
 
@@ -72,7 +72,7 @@ def _import_litellm() -> Any:
     with _import_environment():
         import litellm  # noqa: PLC0415
 
-        with suppress(ImportError, AttributeError):  # of older versions, which fetch nothing
+        with suppress(ImportError, AttributeError):  # an older version, which downloads nothing
             from litellm.anthropic_beta_headers_manager import reload_beta_headers_config  # noqa: PLC0415
 
             reload_beta_headers_config()
@@ -80,7 +80,7 @@ def _import_litellm() -> Any:
     litellm.telemetry = False
     with suppress(Exception):
         _import_the_rest(litellm)
-    with suppress(Exception):  # older versions have no transport of their own; a warning of litellm's may be an error
+    with suppress(Exception):  # older versions have no transport of their own; litellm may raise a warning as an error
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
         limit_transports(AsyncHTTPHandler)
@@ -88,19 +88,19 @@ def _import_litellm() -> Any:
 
 
 def _import_the_rest(litellm: Any) -> None:
-    """Import what the first call would import, on the event loop and as a part of that answer's duration."""
+    """Import the modules that the first call would import on the event loop, as a part of that answer's duration."""
     import openai.resources.chat.completions  # noqa: F401, PLC0415 - litellm's client for Azure and OpenAI
 
     messages = [{"role": "user", "content": "x"}]
-    litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # asks nobody
-    litellm.encode(model="", text="x")  # reads the tables that it counts tokens with
+    litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
+    litellm.encode(model="", text="x")  # loads the tables for counting tokens
 
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Import without the garbage collector, which would look through all that came so far again and again.
+    """Import without the garbage collector, which would scan all imported objects again and again.
 
-    It is left to look once, as it would do next, instead of on the event loop among the first answers.
+    At the end it scans once, as it would do next anyway, instead of on the event loop among the first answers.
     """
     if not gc.isenabled():
         yield
@@ -115,9 +115,9 @@ def _without_collector() -> Iterator[None]:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Drop what this thread warns of: with `-W error` litellm could not be imported.
+    """Ignore warnings in this thread: with `-W error`, litellm could not be imported.
 
-    Filters are of no use here. They belong to the whole process, and pytest replaces them with each item.
+    Filters do not help. They belong to the whole process, and pytest replaces them for each item.
     """
     warn, importing, is_over = warnings.warn, threading.get_ident(), threading.Event()
 
@@ -136,7 +136,7 @@ def _without_warnings() -> Iterator[None]:
 
 @contextmanager
 def _import_environment() -> Iterator[None]:
-    """Set litellm's variables for as long as it needs them, so that programs under test do not inherit them."""
+    """Set litellm's variables only while it is imported, so that programs under test do not inherit them."""
     added = {name: value for name, value in _IMPORT_ENVIRONMENT.items() if name not in os.environ}
     os.environ.update(added)
     try:

@@ -13,25 +13,25 @@ from pytest_agentv.providers.llm.reply import Asked
 from pytest_agentv.providers.llm.request import build_messages
 from pytest_agentv.providers.repeating import Repeater
 
-if TYPE_CHECKING:  # the tables are loaded when a model has replied
+if TYPE_CHECKING:  # the tables are loaded after a model's reply
     from pytest_agentv.providers.apis.prices import Price
 
 
 class ModelClient(Protocol):
-    """One target's way to its model."""
+    """A client for the model of one target."""
 
     def warm_up(self) -> None:
-        """Start in the background what the first request would wait for."""
+        """Start in the background the preparations of the first request."""
 
     async def ready(self) -> None:
-        """Wait for what `warm_up` starts. Raises `ProviderError` when it cannot be had."""
+        """Wait for the preparations of `warm_up`. Raises `ProviderError` if they fail."""
 
     async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
-        """Make one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
+        """Make one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
         ...
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
-        """Return what a reply of a model, as its API names it, cost; None where nobody knows or litellm told it."""
+        """Return the price of a reply, by the API's name of the model; None if unknown, or if litellm reported it."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -42,11 +42,11 @@ class Embedder(ModelClient, Protocol):
     """A client that gives embeddings as well."""
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
-        """Make one request for the vectors of some texts. Raises as `ModelClient.ask`."""
+        """Make one request for the vectors of some texts. Raises like `ModelClient.ask`."""
 
 
 class LlmProvider:
-    """A model. Its requests are repeated as the target's retry policy says."""
+    """A model. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
     keeps_limits = True
@@ -68,29 +68,29 @@ class LlmProvider:
         self._client.warm_up()
 
     async def check(self) -> None:
-        """Asking a model costs money: there is no probe."""
+        """Do nothing, because a request to a model costs money."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Ask the model, again where the target's retry policy says so; the time limit holds for all requests.
+        """Ask the model, with repetitions by the target's retry policy. The time limit covers all requests.
 
-        The import of a client comes before: a model that was not asked must not time out. The price comes after: an
-        answer that is there must neither time out nor be paid for again.
+        The client is imported before, so that a model cannot time out before it was asked. The price is looked up
+        afterwards, so that an answer that has arrived neither times out nor is paid for again.
 
-        Raises `ProviderError`; its `raw` tells, as that of a response, of `request_attempts`, `waited_ms` and
-        `last_error`.
+        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`, like that of a
+        response.
         """
         messages = build_messages(request)
         await self._client.ready()
         asked, log = await self._repeater.ask(lambda: self._client.ask(messages), request.timeout_seconds)
         response = asked.response
-        is_told = response.cost_usd is not None
+        is_reported = response.cost_usd is not None
         model, usage = response.raw["model"], response.token_usage
-        price = None if is_told else await self._client.price(model, usage, asked.billing)
+        price = None if is_reported else await self._client.price(model, usage, asked.billing)
         cost = {} if price is None else {"cost_usd": price.usd, "cost_source": price.source}
         return response.replace(raw={**response.raw, **log.to_raw()}, **cost)
 
     async def embed(self, texts: Sequence[str], timeout_seconds: float | None) -> Embeddings:
-        """Return the vectors of some texts, with repetitions as `invoke` has them. Raises `ProviderError`."""
+        """Return the vectors of some texts, with repetitions like `invoke`. Raises `ProviderError`."""
         if not isinstance(self._client, Embedder):
             raise ProviderError(f"{self._model} gives no embeddings through litellm: leave out `client`", "config")
         client = self._client
@@ -105,7 +105,7 @@ class LlmProvider:
 
 def _create_client(settings: AskedModel, environment: TargetEnvironment, model: str) -> ModelClient:
     if settings.uses_litellm:
-        from pytest_agentv.providers.llm.litellm import LitellmClient  # noqa: PLC0415 - only who names it needs it
+        from pytest_agentv.providers.llm.litellm import LitellmClient  # noqa: PLC0415 - only for targets that name it
 
         return LitellmClient(settings, environment.variables, model, environment.where)
     from pytest_agentv.providers.llm.direct import DirectClient  # noqa: PLC0415 - as above

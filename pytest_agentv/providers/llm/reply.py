@@ -1,4 +1,4 @@
-"""From a model's reply to a response: the answer's text, its tokens, and why there is none."""
+"""Turns a model's reply into a response: the answer's text, its tokens, or the reason why there is no answer."""
 
 import math
 from dataclasses import field
@@ -18,19 +18,19 @@ from pytest_agentv.providers.base import ProviderResponse
 
 @record
 class Asked(Record):
-    """What came of one request."""
+    """The outcome of one request."""
 
     response: ProviderResponse
     billing: Billing = field(default_factory=Billing)
 
 
 def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> ProviderResponse:
-    """Return the response that a reply makes; one whose text is missing or blank has an `error` that says why.
+    """Return the response for a reply. If the text is missing or blank, the response has an `error` with the reason.
 
     Args:
-        reply: What the model replied.
-        model: What messages call the model.
-        settings: Its limit is for messages. A model that has tools may answer with calls alone.
+        reply: The model's reply.
+        model: The model's name in messages.
+        settings: Their limit is for messages. A model with tools may answer with calls alone.
     """
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text, reply.tools),),
@@ -47,7 +47,7 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
 
 
 def read_litellm(reply: Any) -> ModelReply | None:
-    """Read litellm's `ModelResponse`; None where it holds no message at all."""
+    """Read litellm's `ModelResponse`; None if it has no message."""
     choices = getattr(reply, "choices", None)
     if not choices:
         return None
@@ -70,7 +70,7 @@ def _call(call: Any) -> ToolCall:
 
 
 def read_finish_reason(choice: Any) -> str | None:
-    """Return why the model stopped, in the words of its API where litellm keeps them beside its own."""
+    """Return why the model stopped, in the words of its API if litellm keeps them."""
     native = (getattr(choice, "provider_specific_fields", None) or {}).get("native_finish_reason")
     reason = native or choice.finish_reason
     return reason if isinstance(reason, str) else None
@@ -106,7 +106,7 @@ def _reasoning_share(reply: ModelReply) -> str:
 
 
 def read_usage(usage: Any) -> TokenUsage | None:
-    """Return the tokens; `input` is without those that came from a cache, which every API counts in."""
+    """Return the tokens. Every API includes cached tokens in the input; `input` does not."""
     total_in = getattr(usage, "prompt_tokens", None)
     total_out = getattr(usage, "completion_tokens", None)
     if not total_in and not total_out:
@@ -116,6 +116,6 @@ def read_usage(usage: Any) -> TokenUsage | None:
 
 
 def read_cost(reply: Any) -> float | None:
-    """Return the US dollars by litellm's price map; it says None or 0 of a model that it has no price of."""
+    """Return the US dollars by litellm's price map. Without a price for the model, it returns None or 0."""
     cost = getattr(reply, "_hidden_params", {}).get("response_cost")
     return float(cost) if isinstance(cost, int | float) and 0 < cost < math.inf else None

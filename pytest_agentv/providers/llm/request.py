@@ -1,4 +1,4 @@
-"""From a target's settings and a prompt to the arguments of litellm's `acompletion` (agentv-formats 5.1)."""
+"""Builds the arguments of litellm's `acompletion` from a target's settings and a prompt (agentv-formats 5.1)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,22 +20,22 @@ _BASE_URL_VARIABLES: Final = {
     "gemini": "GEMINI_API_BASE",
     "openai": "OPENAI_BASE_URL",
 }
-"""What stands in for a `base_url` that is left out."""
+"""The variables that replace a missing `base_url`."""
 
 _OWN_BODIES: Final = ("anthropic", "gemini")
-"""Kinds whose body litellm makes of all arguments."""
+"""Kinds for which litellm builds the body from all arguments."""
 
 Arguments: TypeAlias = dict[str, Any]
 """Keyword arguments of `acompletion`."""
 
 
 def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str, str]) -> Arguments:
-    """Return the arguments that all requests of a target share; those without a value are left out.
+    """Return the arguments that all requests of a target share. Arguments without a value are left out.
 
     Args:
         kind: `azure`, `anthropic`, `gemini`, `openai` or `litellm`.
-        settings: The target's.
-        environment: Where base URLs are looked up that the target does not set.
+        settings: The target's settings.
+        environment: The variables with base URLs that the target does not set.
     """
     base_url = settings.base_url or environment.get(_BASE_URL_VARIABLES.get(kind, ""), "")
     arguments: Arguments = {
@@ -53,7 +53,7 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         "tools": settings.tools and list(settings.tools),
         "organization": settings.organization,
         "extra_headers": dict(settings.headers) or None,
-        "drop_params": True,  # a model that takes no temperature is to answer all the same
+        "drop_params": True,  # a model that takes no temperature must still answer
     }
     if kind in _OWN_BODIES:  # litellm would send a key `extra_body`
         arguments |= settings.extra_body
@@ -65,7 +65,7 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
 
 
 def build_messages(request: ProviderRequest) -> list[ChatMessage]:
-    """Return the messages of a request; a conversation with a system message of its own keeps that one."""
+    """Return the messages of a request. A conversation keeps its own system message."""
     prompt = request.prompt
     system = request.system_prompt or DEFAULT_SYSTEM_PROMPT
     if prompt.chat_prompt is None:
@@ -77,7 +77,7 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
 
 
 def system_role(kind: str, settings: ModelSettings) -> str:
-    """Return the role that instructions have: OpenAI's reasoning models call it `developer`."""
+    """Return the role of instructions: OpenAI's reasoning models call it `developer`."""
     is_developer = re.match(r"o\d", settings.known_as) and kind == "openai"
     is_reasoning = is_reasoning_deployment(settings) if kind == "azure" else is_developer
     return "developer" if is_reasoning else "system"
@@ -88,7 +88,7 @@ def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
     if not is_reasoning_deployment(settings):
         return {"api_base": endpoint}
     return {
-        "model": f"azure/o_series/{settings.model}",  # litellm's word for it; the name alone would not tell it
+        "model": f"azure/o_series/{settings.model}",  # litellm's term; the name alone would not tell it
         "api_base": endpoint,
         "temperature": None,
         "max_tokens": None,

@@ -1,1 +1,1 @@
-"""Python functions as targets: imports by folder, calls, answers."""
+"""Python functions and agents as targets: imports them by folder, calls them, and reads their answers."""

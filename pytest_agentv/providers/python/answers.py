@@ -1,4 +1,4 @@
-"""Reads what a function returned: a text, a mapping in the shape of `wire.py`, or a result of another package."""
+"""Reads the return value of a function: a text, a mapping in the shape of `wire.py`, or a result of another package."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -30,9 +30,9 @@ _EXPECTED: Final = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent
 
 
 async def read_value(value: object, label: str) -> ProviderResponse:
-    """Return the response that a value of the user's stands for. Raises `ProviderError`.
+    """Return the response for a user's value. Raises `ProviderError`.
 
-    Only a text is read here. Anything else may be large, so a thread reads it.
+    Only a text is read on the event loop. Other values may be large, so a thread reads them.
     """
     if isinstance(value, ProviderResponse):
         if fault := response_fault(value):
@@ -72,7 +72,7 @@ def _read(value: Any, label: str) -> ProviderResponse:
 
 
 def _joined(value: Any) -> Any:
-    """Return what the chunks of a generator make together; any other value as it is."""
+    """Return the whole answer from the chunks of a generator; any other value unchanged."""
     if not isinstance(value, Chunks):
         return value
     from pytest_agentv.providers.python.frameworks.chunks import join  # noqa: PLC0415 - only for streams
@@ -85,13 +85,13 @@ def _native(value: Any) -> NativeAnswer | None:
         return value
     if isinstance(value, AgentOutput):
         return value.read(value.value)
-    from pytest_agentv.providers.python.frameworks.reading import read_native  # noqa: PLC0415 - reads all packages
+    from pytest_agentv.providers.python.frameworks.reading import read_native  # noqa: PLC0415 - imports the readers of all packages
 
     return read_native(value)
 
 
 def _plain_entry(key: str, value: Any) -> Any:
-    """Return an entry of an answer, with the metrics in it as `_plain_metric` has them."""
+    """Return an entry of an answer, with its metrics passed through `_plain_metric`."""
     if key in _METRICS:
         return _plain_metric(value)
     return _in_mappings(value, _plain_message) if key in _MESSAGES else value
@@ -106,14 +106,14 @@ def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """Return a list with its mappings changed; anything else as it is."""
+    """Return a list with its mappings changed; any other value unchanged."""
     if not isinstance(items, list | tuple):
         return items
     return [change(item) if isinstance(item, Mapping) else item for item in items]
 
 
 def _plain_metric(value: Any) -> Any:
-    """Return a metric that is no JSON (NaN, a number of another package) as a text: it is left out with a warning."""
+    """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -122,7 +122,7 @@ def _plain_metric(value: Any) -> Any:
 
 
 def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:
-    """Read a mapping. Beside native messages it may tell tokens, cost and so on by our own keys."""
+    """Read a mapping. Native messages may come with tokens, cost and so on under our own keys."""
     if native is not None:
         value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
     try:
@@ -131,7 +131,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
             raise WireError(TOO_LARGE)
         data = json.loads(text)
         if data.get("text", ABSENT) is None:
-            del data["text"]  # a function that has no answer says None; the text "null" would pass for one
+            del data["text"]  # A function without an answer returns None. The text "null" would look like an answer.
         response = parse_response(data)
     except WireError as error:
         raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None

@@ -1,4 +1,4 @@
-"""Calls code of the user's: an async function on the loop of users, a sync one in a thread of its own."""
+"""Calls user code: async functions on the loop for user code, sync ones in threads of their own."""
 
 import inspect
 import time
@@ -27,10 +27,10 @@ async def call_user(
     label: str,
     limit: float | None,
 ) -> object:
-    """Call a function of the user's: an async one on the loop of users, a sync one in a thread of its own.
+    """Call a user's function: an async one on the loop for user code, a sync one in a thread of its own.
 
-    Reads generators and streamed runs to their end. Raises `ProviderError` for whatever the function raises, and where
-    it takes longer than the limit.
+    Reads generators and streamed runs to their end. Raises `ProviderError` for any exception of the function, and if it
+    exceeds the limit.
     """
     if _is_async(function) or _is_async(type(function).__call__):
         return await call_async(lambda: _finished(function(*arguments, **keywords)), label, limit)
@@ -51,9 +51,9 @@ async def call_user(
 async def call_async(
     start: Callable[[], Awaitable[T]], label: str, limit: float | None, *, whole_limit: float | None = None
 ) -> T:
-    """Await a user's coroutine on the loop of users. An answer that comes after the limit is none.
+    """Await a user's coroutine on the loop for user code. An answer after the limit does not count.
 
-    Raises `ProviderError` for whatever the coroutine raises, a cancellation of itself included.
+    Raises `ProviderError` for any exception of the coroutine, and if it cancels itself.
     """
     try:
         outcome = await USER_LOOP.call(start, limit)
@@ -70,7 +70,7 @@ def _is_async(function: object) -> bool:
 
 
 def is_unfinished(value: object) -> bool:
-    """Whether a value has to be awaited, or read to its end on a loop."""
+    """Whether a value must be awaited, or read to its end on a loop."""
     return isinstance(value, Awaitable | AsyncIterator) or finisher_of(value) is not None
 
 
@@ -97,7 +97,7 @@ def _value_of(outcome: Outcome[T], label: str) -> T:
         return outcome.get()
     causes = leaves(error)
     if len(causes) == 1 and isinstance(causes[0], ProviderError):
-        raise causes[0]  # the function may say itself what went wrong, and of which kind it is
+        raise causes[0]  # the function may raise the error kind itself
     is_timeout = all(isinstance(cause, TimeoutError) for cause in causes)
     raise ProviderError(f"{label} raised {user_traceback(error)}", "timeout" if is_timeout else "crash") from error
 

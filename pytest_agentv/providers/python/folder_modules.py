@@ -1,9 +1,9 @@
 """Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `prices.py`.
 
-The modules of a folder live in `sys.modules` under names with a prefix, and their code has an `__import__` of its own,
-which looks into the folder first. So imports at the top of a file and imports inside a function find the same module,
-in any thread, and `sys.path` stays as it is. A module that ordinary imports find in the same file is imported
-ordinarily: it is the one that the user's tests import.
+The modules of a folder are in `sys.modules` under names with a prefix. Their code has its own `__import__`, which
+searches the folder first. So imports at the top of a file and inside of a function find the same module, in any thread,
+and `sys.path` stays unchanged. If an ordinary import finds a module in the same file, that module is used: the user's
+tests import the same one.
 """
 
 import builtins
@@ -43,7 +43,7 @@ class FolderModules:
         self._builtins = _Builtins({"__import__": self._import})
         self._importlib = _Importlib(self)
         self._files: dict[str, Path] = {}
-        """Files that were asked for by their path, by the name of their module."""
+        """Files that were requested by path, by the name of their module."""
 
     def load_file(self, path: Path) -> ModuleType:
         """Import a file of the folder. Other files of the folder import the same module by its name."""
@@ -57,15 +57,15 @@ class FolderModules:
             return importlib.import_module(self._prefix + name)
 
     def import_module(self, name: str, package: str | None = None) -> ModuleType:
-        """Do what `importlib.import_module` does, for code of the folder."""
+        """Work like `importlib.import_module`, for code of the folder."""
         own = not name.startswith(".") and self._is_own(name)
         with _plain_names():
             return importlib.import_module(self._prefix + name if own else name, package)
 
     def ambiguity(self, module: ModuleType) -> str | None:
-        """Return why a module that was imported ordinarily may import another folder's modules; None: it does not.
+        """Return why an ordinary module may import another folder's modules; None: it does not.
 
-        That happens when `sys.path` was changed after the module had been imported.
+        This happens when `sys.path` was changed after the import of the module.
         """
         if _PREFIX.match(module.__name__):
             return None
@@ -74,7 +74,7 @@ class FolderModules:
         return None if own is None else f"an import of {Path(own).stem!r} may mean {found} or {own}: rename one of them"
 
     def find(self, name: str) -> ModuleSpec | None:
-        """Find the module of a name that begins with the folder's prefix."""
+        """Find a module by a name with the folder's prefix."""
         parent = name.rpartition(".")[0]
         if parent:
             spec = PathFinder.find_spec(name, sys.modules[parent].__path__)
@@ -92,16 +92,16 @@ class FolderModules:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Import what an import statement of the folder's code names."""
+        """Import the module of an import statement in the folder's code."""
         own = level == 0 and self._is_own(name)
         with _plain_names():
             module = builtins.__import__(self._prefix + name if own else name, globals, locals, fromlist or (), level)
         return self._importlib if module is importlib else module
 
     def _is_own(self, name: str) -> bool:
-        """Whether a name means a module of the folder that ordinary imports would not find.
+        """Whether a name is a module of the folder that ordinary imports would not find.
 
-        The standard library keeps its names: a file `types.py` must not break what imports Python's `types`.
+        The standard library keeps its names: a file `types.py` must not break imports of Python's `types`.
         """
         _install_finder()
         top = name.partition(".")[0]
@@ -115,14 +115,14 @@ class FolderModules:
         ordinary = find_ordinary(top)
         if ordinary is None:
             return True
-        if own.origin is None:  # a folder without `__init__.py` counts only where there is no better package
+        if own.origin is None:  # a folder without `__init__.py` counts only if there is no better package
             return ordinary.origin is None and not {*portions_of(own)} & {*portions_of(ordinary)}
         return file_of(ordinary) != file_of(own) or self._is_contested()
 
     def _is_contested(self) -> bool:
         """Whether ordinary imports find some of the folder's modules in another folder of the project.
 
-        Then none of the folder's modules may be imported ordinarily: their own imports would go astray.
+        Then no module of the folder may be imported ordinarily, because its imports might find the wrong module.
         """
         return any(foreign_file(self._folder, name) for name in importable_names(self._folder))
 
@@ -145,13 +145,13 @@ _FOLDERS: Final[dict[str, FolderModules]] = {}
 
 
 def modules_of(folder: Path) -> FolderModules:
-    """Return the modules of a folder: the same object for all who ask."""
+    """Return the modules of a folder: the same object for every caller."""
     prefix = f"agentv_{hashlib.sha256(str(folder).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}_"
     return _FOLDERS.setdefault(prefix, FolderModules(folder, prefix))
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of folders; ordinary names are not its matter."""
+    """Finds the modules of folders. Leaves all other names to ordinary finders."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         prefix = _PREFIX.match(fullname)
@@ -167,7 +167,7 @@ def _install_finder() -> None:
 
 
 class _Loader(SourceFileLoader):
-    """Runs a module with the builtins of its folder, among them its `__import__`."""
+    """Runs a module with the builtins of its folder, including its `__import__`."""
 
     def __init__(self, name: str, path: str, namespace: "_Builtins") -> None:
         super().__init__(name, path)
@@ -179,14 +179,17 @@ class _Loader(SourceFileLoader):
 
 
 class _Builtins(dict[str, Any]):
-    """The builtins of a folder's code: what is not in here is looked up, so that patches of builtins are seen."""
+    """The builtins of a folder's code.
+
+    Other names are looked up in Python's builtins, so that patches of these have effect.
+    """
 
     def __missing__(self, name: str) -> Any:
         return vars(builtins)[name]
 
 
 class _Importlib(ModuleType):
-    """The module `importlib`, as code of a folder sees it."""
+    """The module `importlib` for the code of a folder."""
 
     def __init__(self, modules: FolderModules) -> None:
         super().__init__("importlib", importlib.__doc__)
@@ -198,7 +201,7 @@ class _Importlib(ModuleType):
 
 @contextmanager
 def _plain_names() -> Iterator[None]:
-    """Let errors name a missing module as its author did: code may look at the name."""
+    """Remove the prefix from the name of a missing module in an error, because code may check that name."""
     try:
         yield
     except ModuleNotFoundError as error:

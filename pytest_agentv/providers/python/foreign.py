@@ -1,4 +1,4 @@
-"""Objects of the user's own as providers: functions, agents, and what has an `invoke` of the plugin's kind."""
+"""Turns objects of users into providers: functions, agents, and objects with `invoke`."""
 
 import inspect
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from pytest_agentv.providers.python.function import FunctionProvider
 
 
 class ForeignAdapter:
-    """An object of the user's own that has `invoke`, and perhaps other parts of an `Adapter`.
+    """A user's object with `invoke`, and perhaps other parts of an `Adapter`.
 
-    Its async methods share the loop of users, its sync ones run in threads.
+    Its async methods share the loop for user code. Its sync methods run in threads.
     """
 
     def __init__(self, value: Any, label: str, *, is_owned: bool) -> None:
-        """Take an object; one that is not owned is neither checked nor closed: who made it sees to that."""
+        """Take an object. If it is not owned, its owner checks and closes it."""
         self.mode: PromptMode = getattr(value, "mode", "lm")
         self.keeps_limits: bool = getattr(value, "keeps_limits", False)
         self.reads_environ: bool = getattr(value, "reads_environ", False)
@@ -56,16 +56,16 @@ class ForeignAdapter:
 
 
 def complete(value: Any, label: str) -> Adapter:
-    """Return what `Provider.open` gave, with what an `Adapter` has beside `invoke`. Raises `ProviderError`."""
+    """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
     if callable(getattr(value, "invoke", None)):
         return ForeignAdapter(value, label, is_owned=True)
     raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
 
 
 def adapt_provider(value: object, label: str) -> Adapter:
-    """Return the provider that an object stands for: an async `invoke`, a function of the prompt, an agent.
+    """Return a provider for an object: an async `invoke`, a function of the prompt, or an agent.
 
-    Raises `ProviderError` of the kind `config` for anything else; `label` is how messages begin.
+    Raises `ProviderError` of the kind `config` for any other object. Messages begin with `label`.
     """
     if runner_of(value) is not None:
         return FunctionProvider(label, value, {})

@@ -1,4 +1,4 @@
-"""Calls a Python function, or runs an agent: one that a targets file names, or an object of the user's own."""
+"""Calls a Python function, or runs an agent: one from a targets file, or a user's object."""
 
 import asyncio
 import inspect
@@ -18,9 +18,9 @@ _WAYS_OUT: Final = "set `messages: true`, or take a parameter `request` and read
 
 
 class FunctionProvider:
-    """Calls `function(prompt_text, **arguments)`, sync or async; a parameter named `request` gets the request too.
+    """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
 
-    Or runs an agent of another package. `answers.py` tells what may come back.
+    Or runs an agent of another package. `answers.py` says which return values are allowed.
     """
 
     mode: PromptMode = "lm"
@@ -37,12 +37,12 @@ class FunctionProvider:
         """Take a function.
 
         Args:
-            label: How messages begin.
-            function: What is called, or an agent; a sync function runs in a thread of its own.
+            label: The beginning of messages.
+            function: A function or an agent. A sync function runs in a thread of its own.
             arguments: Extra keyword arguments of every call.
-            timeout_seconds: The longest a call may take, beside the run's limit; None: as long as that says.
-            as_messages: Whether the prompt is handed over as a list of messages; None: agents get the messages of
-                conversations, functions never.
+            timeout_seconds: The longest duration of a call; None: only the limit of the run.
+            as_messages: Whether to pass the prompt as a list of messages; None: agents get the messages of
+                conversations, functions get a text.
         """
         self._label = label
         self._function = function
@@ -58,7 +58,7 @@ class FunctionProvider:
         return self._runner is not None and self._runner.is_serial
 
     async def check(self) -> None:
-        """Nothing can be missing."""
+        """Do nothing: a function has no requirements."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         if self.keeps_limits:
@@ -67,10 +67,10 @@ class FunctionProvider:
         return await self._invoke(request)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     async def _invoke(self, request: ProviderRequest) -> ProviderResponse:
-        if request.prompt.media:  # they are read from disk
+        if request.prompt.media:  # pictures are read from disk
             function, positional, keywords = await asyncio.to_thread(self._call, request)
         else:
             function, positional, keywords = self._call(request)
@@ -83,7 +83,7 @@ class FunctionProvider:
         return response.replace(duration_ms=duration) if response.duration_ms is None else response
 
     def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
-        """Return what is called, with its arguments."""
+        """Return the callable with its arguments."""
         if self._runner is not None:
             question = build_question(request, as_messages=self._as_messages)
             return self._runner.run, (self._function, question), dict(self._extra)
@@ -98,7 +98,7 @@ class FunctionProvider:
         arguments = dict(self._extra)
         try:
             signature = inspect.signature(self._function)
-        except (TypeError, ValueError):  # some functions written in C have none
+        except (TypeError, ValueError):  # some functions in C have no signature
             return arguments
         if "request" in list(signature.parameters)[1:]:
             arguments.setdefault("request", request)

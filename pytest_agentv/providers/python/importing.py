@@ -1,4 +1,4 @@
-"""Find the function or the agent that `callable: package.module:function` or `path/to/file.py:function` names."""
+"""Imports the function or agent of `callable: package.module:function` or `path/to/file.py:function`."""
 
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ from pytest_agentv.runtime.user_errors import user_traceback
 
 @record
 class ImportedCallable:
-    """A function or an agent, its module, and the modules of the folder that it belongs to."""
+    """A function or an agent, its module, and the modules of its folder."""
 
     function: Any
     module: ModuleType
@@ -22,7 +22,7 @@ class ImportedCallable:
     label: str
 
     def check(self) -> None:
-        """Raise `ProviderError` when the function's imports may end in another folder's modules."""
+        """Raise `ProviderError` if the function's imports may find another folder's modules."""
         reason = self.modules.ambiguity(self.module)
         if reason:
             raise _config_error(self.label, reason)
@@ -32,9 +32,9 @@ def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
     """Import a function or an agent. Blocks.
 
     Args:
-        name: `package.module:function`, or `file.py:function` with a path that is relative to `cwd`.
-        cwd: The folder whose modules can be named, beside those that are installed. For a file it is the file's folder.
-        label: How messages begin: target and callable.
+        name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
+        cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
+        label: The beginning of messages: target and callable.
 
     Raises `ProviderError` of the kind `config`.
     """
@@ -45,7 +45,7 @@ def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
     modules = modules_of(path.parent if path else cwd.resolve())
     try:
         module = modules.load_file(path) if path else modules.import_module(source)
-    except BaseException as error:  # a module may raise anything, `SystemExit` and `KeyboardInterrupt` as well
+    except BaseException as error:  # a module may raise anything, including `SystemExit` and `KeyboardInterrupt`
         shown = path.name if path else source
         raise _config_error(label, f"cannot import {shown}: {user_traceback(error)}") from error
     function: object = getattr(module, attribute, None)

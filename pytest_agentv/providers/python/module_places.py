@@ -1,4 +1,4 @@
-"""Tells where imports find a module: ordinary ones, and those that look into one folder."""
+"""Finds the files of modules, for ordinary imports and for imports from one folder."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 _NOT_IMPORTED: Final = re.compile(r"conftest|setup|test_.*|.*_test")
-"""Files that other files do not import: equal names in two folders mean nothing."""
+"""Files that no other file imports. So the same name in two folders is no conflict."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
@@ -20,23 +20,23 @@ def find_in(folder: Path, name: str) -> ModuleSpec | None:
 
 
 def find_ordinary(name: str) -> ModuleSpec | None:
-    """Find what an import outside of the folder finds, without importing it."""
+    """Find the module of an import outside of the folder, without importing it."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__spec__", None)
     try:
         return find_spec(name)
-    except Exception:  # noqa: BLE001 - finders of others may raise anything; the import itself will tell
+    except Exception:  # noqa: BLE001 - finders of others may raise anything; the import itself will report it
         return None
 
 
 def is_stand_in(name: str) -> bool:
-    """Whether a test has put an object without a file in the place of a module."""
+    """Whether a test has replaced a module by an object without a file."""
     module = sys.modules.get(name)
     return module is not None and getattr(module, "__file__", None) is None and not hasattr(module, "__path__")
 
 
 def file_of(spec: ModuleSpec | None) -> str | None:
-    """Return the file that a module is imported from; None for one that has none."""
+    """Return the file of a module; None if it has none."""
     return os.path.realpath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
@@ -48,9 +48,9 @@ def portions_of(spec: ModuleSpec | None) -> list[str]:
 
 
 def foreign_file(folder: Path, name: str) -> tuple[str, str] | None:
-    """Return the file of another folder of the project that an ordinary import finds, and the folder's own.
+    """Return a file of another project folder that an ordinary import finds, and the folder's own file.
 
-    Installed packages are no other folder: it is clear which of the two is meant.
+    Installed packages do not count as other folders, because it is clear which of the two is meant.
     """
     found, own = file_of(find_ordinary(name)), file_of(find_in(folder, name))
     if found is None or own is None or found == own or any(part in found for part in _INSTALLED):
@@ -59,7 +59,7 @@ def foreign_file(folder: Path, name: str) -> tuple[str, str] | None:
 
 
 def importable_names(folder: Path) -> Iterator[str]:
-    """Yield the names of a folder's modules and packages that other files may import."""
+    """Yield the names of modules and packages in a folder that other files may import."""
     for path in sorted(folder.iterdir()):
         name = path.stem if path.suffix == ".py" else path.name
         is_module = path.suffix == ".py" or (path / "__init__.py").is_file()

@@ -53,13 +53,13 @@ class Python(Provider):
 
 
 class PythonProvider:
-    """Imports the function of a target, and calls it as `FunctionProvider` says."""
+    """Imports the function of a target, and calls it like `FunctionProvider`."""
 
     mode: PromptMode = "lm"
     reads_environ = True
 
     def __init__(self, name: str, settings: Python, folder: Path, where: str | None = None) -> None:
-        """Take a target. `where` is how messages about its definition name it; None: by its name."""
+        """Take a target. `where` names it in messages about its definition; None: its name does."""
         self._label = f"target '{name}': {settings.callable}"
         self._import_label = f"{where}: {settings.callable}" if where else self._label
         self._settings = settings
@@ -74,17 +74,17 @@ class PythonProvider:
         return self._provider is not None and self._provider.keeps_limits
 
     async def check(self) -> None:
-        """Import the function, so that a fault of it is found before the first case."""
+        """Import the function, so that a fault shows before the first case."""
         await self._load()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         return await (await self._load()).invoke(request)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     async def _load(self) -> FunctionProvider:
-        """Import once, in a thread: importing an agent's libraries may take seconds."""
+        """Import once, in a thread, because importing an agent's libraries may take seconds."""
         settings = self._settings
         async with self._lock:
             if self._imported is None or self._provider is None:

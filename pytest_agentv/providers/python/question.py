@@ -1,4 +1,4 @@
-"""What an agent of another package is asked, in the forms that packages take."""
+"""The question for an agent, in the forms that packages need."""
 
 from base64 import b64decode
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Question(Record):
     text: str
     """The whole prompt."""
     turns: tuple[Turn, ...]
-    """The messages; where there is no conversation, that is the text."""
+    """The messages. Without a conversation, this is the text."""
 
     @property
     def has_files(self) -> bool:
@@ -35,11 +35,11 @@ class Question(Record):
 
 
 def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Question:
-    """Return what an agent is asked. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
+    """Return the question for an agent. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
 
     Args:
         request: The call.
-        as_messages: Whether it gets the conversation message by message; None: where the case has one, or pictures or
+        as_messages: Whether to pass the conversation message by message; None: only if the case has one, or pictures or
             PDFs.
     """
     text, prompt = prompt_text(request), request.prompt
@@ -51,14 +51,14 @@ def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Que
 
 
 def require_no_media(request: ProviderRequest, who: str, way_out: str) -> None:
-    """Raise `ProviderError` for pictures and PDFs that would be dropped, because the target gets only a text."""
+    """Raise `ProviderError` for pictures and PDFs, because the target gets only a text."""
     if request.prompt.media:
         names = ", ".join(file.path for file in request.prompt.media)
         raise ProviderError(f"{who} cannot hold {names} ({way_out})", "config")
 
 
 def conversation(request: ProviderRequest) -> list[Turn]:
-    """Return the messages of a request; the guidelines are a part of the first, that of the system.
+    """Return the messages of a request. The guidelines are a part of the first one, the system message.
 
     Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
     """
@@ -88,9 +88,9 @@ class SentFile(Record):
     media_type: str
     content: bytes
     url: str
-    """It as a `data:` URL."""
+    """A `data:` URL."""
     name: str | None = None
-    """None: it is a picture."""
+    """The file's name; None: it is a picture."""
 
 
 def parts_of(content: Any) -> Iterator[str | SentFile]:

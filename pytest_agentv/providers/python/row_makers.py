@@ -7,13 +7,13 @@ from pytest_agentv.errors import ProviderError
 
 
 def call_row_maker(name: str, folder: Path) -> Iterable[object]:
-    """Call `file.py:function` or `package.module:function` and return all that it gives.
+    """Call `file.py:function` or `package.module:function` and return all its rows.
 
-    The function takes no arguments and returns mappings, or yields them. It is called in each process of a run, so it
-    has to give the same rows each time. Raises `ProviderError`.
+    The function takes no arguments, and returns or yields mappings. Each process of a run calls it, so it must return
+    the same rows each time. Raises `ProviderError`.
     """
-    from pytest_agentv.providers.python.importing import import_callable  # noqa: PLC0415 - for files that have one
-    from pytest_agentv.runtime.user_errors import user_traceback  # noqa: PLC0415 - for files that have one
+    from pytest_agentv.providers.python.importing import import_callable  # noqa: PLC0415 - only for files with such a function
+    from pytest_agentv.runtime.user_errors import user_traceback  # noqa: PLC0415 - only for files with such a function
 
     found = import_callable(name, folder, name)
     found.check()

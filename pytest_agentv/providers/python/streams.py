@@ -1,4 +1,4 @@
-"""Reads generators to their end: functions may yield their answer in chunks."""
+"""Reads generators to their end, because functions may yield their answer in chunks."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TooLarge
 
 @record
 class Chunks(Record):
-    """All that a generator yielded, in order."""
+    """All values of a generator, in order."""
 
     parts: tuple[Any, ...]
 
@@ -23,7 +23,7 @@ async def gather(stream: AsyncIterator[Any]) -> Chunks:
 
 
 def gather_sync(stream: Iterator[Any]) -> Chunks:
-    """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` for one that returns a value."""
+    """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` if it returns a value."""
     budget, parts, chunks = _Budget(), list[Any](), iter(stream)
     while True:
         try:
@@ -37,7 +37,7 @@ def gather_sync(stream: Iterator[Any]) -> Chunks:
 
 
 class _Budget:
-    """Ends a generator that would go on for ever, before the memory does."""
+    """Ends an endless generator before memory ends."""
 
     def __init__(self) -> None:
         self._left = SIZE_LIMIT

@@ -1,1 +1,1 @@
-"""Services that speak HTTP: over the network (`http`), or an application in this process (`asgi`)."""
+"""Services over HTTP: over the network (`http`), or an application in this process (`asgi`)."""

@@ -13,11 +13,11 @@ HOST = "localhost"
 
 
 class NoReplyError(Exception):
-    """The application gave no whole reply; the text says why."""
+    """The application gave no complete reply. The text says why."""
 
 
 async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply:
-    """Call an application. Raises `NoReplyError`, and whatever the application raises."""
+    """Call an application. Raises `NoReplyError`, and any exception of the application."""
     call = _Call(request)
     try:
         await app(_scope(request, state), call.receive, call.send)
@@ -29,7 +29,7 @@ async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> 
 
 
 class _Call:
-    """What the application receives and sends."""
+    """The events that the application receives and sends."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._body: bytes | None = request.content or b""
@@ -43,7 +43,7 @@ class _Call:
         return self._size > READ_LIMIT
 
     async def receive(self) -> AsgiMessage:
-        """Return the whole body first; then, when the reply is complete, that the client is gone."""
+        """Return the whole body first. After the reply is complete, report that the client has disconnected."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}

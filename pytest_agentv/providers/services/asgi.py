@@ -67,7 +67,7 @@ class Asgi(Service):
 
 
 class AppTransport:
-    """Calls an application on the loop of users. Its lifespan begins before the first request and ends with the run."""
+    """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
 
     def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
         path = environment.target.path
@@ -75,7 +75,7 @@ class AppTransport:
         self._folder = Path.cwd() if path is None else Path(path).parent
         self._label = f"target {environment.name!r}: {settings.app}"
         self._start_label = f"{environment.where}: {settings.app}"
-        """How messages about its definition begin."""
+        """The beginning of messages about the target's definition."""
         self._lock = asyncio.Lock()
         self._imported: ImportedCallable | None = None
         self._lifespan: Lifespan | None = None
@@ -85,7 +85,7 @@ class AppTransport:
         await self._started()
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` for what the application raises."""
+        """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
         app, lifespan = await self._started()
 
         async def call() -> HttpReply | NoReplyError:
@@ -113,7 +113,7 @@ class AppTransport:
                 _LOGGER.warning("%s did not end well: %s", self._label, fault)
 
     async def _started(self) -> tuple[Any, Lifespan]:
-        """Import and start the application once; importing may take seconds, so a thread does it."""
+        """Import and start the application once, in a thread, because importing may take seconds."""
         async with self._lock:
             if self._imported is None:
                 self._imported = await run_in_thread(
@@ -123,7 +123,7 @@ class AppTransport:
                 lifespan = Lifespan(self._imported.function)
                 if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
                     raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
-                if lifespan.fault:  # it may be one that takes everything for a request, as servers allow
+                if lifespan.fault:  # it may treat every scope as a request, as servers allow
                     _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
                     lifespan = Lifespan(_no_lifespan)
                 self._lifespan = lifespan
@@ -132,7 +132,7 @@ class AppTransport:
 
 
 async def _no_lifespan(*_: object) -> None:
-    """Stand in for an application that has none."""
+    """Replace the lifespan of an application without one."""
 
 
 async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:

@@ -1,4 +1,4 @@
-"""What the body of a reply holds: JSON, a text, or what is no answer at all."""
+"""Reads the body of a reply: JSON, a text, or a fault."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from pytest_agentv.providers.apis.failures import describe_no_json, shorten
 
 _TITLE: Final = re.compile(r"(?is)<title[^>]*>(.*?)</title>")
 _HTML: Final = re.compile(rb"(?is)\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)[\s>]")
-"""How a page begins. Its type does not tell: frameworks say `text/html` of any text."""
+"""The beginning of an HTML page. The content type does not tell: frameworks send any text as `text/html`."""
 _JSON_STARTS: Final = (b"{", b"[", b'"')
-"""How what is meant to be JSON begins: gateways call other texts JSON as well."""
+"""The beginning of JSON. The content type does not tell: gateways send other texts as JSON."""
 
 
 class NoContentError(Exception):
@@ -21,14 +21,14 @@ class NoContentError(Exception):
 
 
 def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, or its text where it is none.
+    """Return the JSON of a body, else its text.
 
     Args:
         reply: A successful reply.
-        needs_json: Whether only JSON will do.
-        takes_html: Whether the request asked for HTML. Where it did not, a page is that of an error or a login.
+        needs_json: Whether only JSON is allowed.
+        takes_html: Whether the request asked for HTML. If not, a page is an error or a login.
 
-    Raises `NoContentError`, and `ValueError` for what is no answer; the text follows "replied with".
+    Raises `NoContentError`, and `ValueError` for a body that is no answer. Its text follows "replied with".
     """
     kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
     if not reply.content.strip():
@@ -44,7 +44,7 @@ def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Jso
 
 
 def asks_for_html(headers: Mapping[str, str]) -> bool:
-    """Whether the headers of a request name HTML as what it takes; `headers` are in lower case."""
+    """Whether the headers of a request accept HTML; `headers` are in lower case."""
     return "html" in headers.get("accept", "").lower()
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events: what a streamed reply holds."""
+"""Reads server-sent events, the parts of a streamed reply."""
 
 import json
 import re
@@ -13,16 +13,16 @@ _FAILURE: Final = re.compile(r"(?i)error|fail")
 
 
 class StreamError(Exception):
-    """The service sent an event of the type `error`, or one whose `error` ends the stream; the text is its data."""
+    """The service sent an event of the type `error`, or one whose `error` ends the stream. The text is its data."""
 
 
 def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
-    """Return the data of all events, in order: JSON where it is JSON, else the text.
+    """Return the data of all events, in order: JSON if possible, else the text.
 
-    Raises `StreamError`. Raises `ValueError` for JSON that is cut, with `needs_json` or after an event that is JSON.
+    Raises `StreamError`. Raises `ValueError` for cut JSON, with `needs_json` or if the first event is JSON.
     """
     found: list[Json] = []
-    left: str | None = None  # an error that nothing has followed yet
+    left: str | None = None  # an error without any event after it
     for event, data in _events(text):
         if event == "error":
             raise StreamError(data)
@@ -44,7 +44,7 @@ def _has_error(value: Json) -> bool:
 
 
 def _is_step(value: Json, event: str) -> bool:
-    """Whether an event with an error names itself as something else, such as the result of a tool: more may come."""
+    """Whether an event with an error is a step, such as the result of a tool, so that more events may come."""
     names = (value.get("type"), value.get("event")) if isinstance(value, dict) else ()
     name = next((each for each in (*names, event) if isinstance(each, str) and each), "message")
     return name != "message" and not _FAILURE.search(name)

@@ -50,7 +50,7 @@ class NetworkTransport:
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
-        """Make the target's health check. Raises `ProviderError`."""
+        """Run the target's health check. Raises `ProviderError`."""
         if self._settings.healthcheck is not None:
             await run_healthcheck(
                 self._settings.healthcheck,
@@ -61,7 +61,7 @@ class NetworkTransport:
             )
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` when the HTTP client cannot be imported."""
+        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
         client = await self._opened()
         reply: HttpReply = await client.exchange(request)
         return reply

@@ -1,7 +1,7 @@
-"""Paths into JSON: the part of JSONPath (RFC 9535) that names places, `$.choices[0].text`, `$.sources[*].url`.
+"""Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
 
-Names, numbers from the start or the end, and all entries; no filters, slices or searches. A `?` at the end, our own,
-says that the place may be missing.
+Paths have names, numbers from the start or the end, and all entries; no filters, slices or searches. A `?` at the end,
+our own extension, marks a place that may be missing.
 """
 
 import re
@@ -29,18 +29,18 @@ class Step(NamedTuple):
 
 
 class MissingPathError(Exception):
-    """There is nothing at a path; the text names the nearest place that exists."""
+    """Nothing is at a path. The text names the nearest place that exists."""
 
 
 class JsonPath(NamedTuple):
-    """A path that was read."""
+    """A parsed path."""
 
     text: str
     steps: tuple[Step, ...]
     is_optional: bool
 
     def find(self, data: Json) -> Json | Absent:
-        """Return what is at the path: with `*`, a list of all that is; `ABSENT` for an optional place.
+        """Return the value at the path. With `*`, return a list of all values; `ABSENT` for a missing optional place.
 
         Raises `MissingPathError`.
         """
@@ -126,5 +126,5 @@ def _describe(data: Json) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of a text: a secret is masked before it could be cut."""
+    """Return the beginning of a text. Masks secrets before it cuts."""
     return text if len(text) <= _SHOWN else masked(text)[:_SHOWN]

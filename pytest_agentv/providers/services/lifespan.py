@@ -1,4 +1,4 @@
-"""The lifespan of an ASGI application: it is started once, and ended with the run. Runs on the loop of users."""
+"""The lifespan of an ASGI application, from its start to the end of the run. Runs on the loop for user code."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -13,7 +13,7 @@ VERSIONS = {"version": "3.0", "spec_version": "2.3"}
 
 
 class LifespanError(Exception):
-    """The application says that it cannot start, or end; the text is its own."""
+    """The application reports that it cannot start or end. The text is its own."""
 
 
 class Lifespan:
@@ -22,7 +22,7 @@ class Lifespan:
     def __init__(self, app: App) -> None:
         self._app = app
         self.state: dict[str, Any] = {}
-        """What the application keeps for its requests."""
+        """The state that the application keeps for its requests."""
         self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
         self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -31,12 +31,15 @@ class Lifespan:
 
     @property
     def fault(self) -> str | None:
-        """What the application raised in its lifespan, if it knows one: it asked for the event to start."""
+        """The exception of the application in its lifespan.
+
+        It counts only if the application received the startup event.
+        """
         error = self._error
         return f"{type(error).__name__}: {error}" if error is not None and self._has_begun else None
 
     async def start(self) -> None:
-        """Start the application. One that knows no lifespan needs no start. Raises `LifespanError`."""
+        """Start the application, unless it has no lifespan. Raises `LifespanError`."""
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._tell("startup")
 
@@ -64,7 +67,7 @@ class Lifespan:
         scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
         try:
             await self._app(scope, self._receive, self._from_app.put)
-        except Exception as error:  # noqa: BLE001 - an application that knows no lifespan raises what it likes
+        except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
             self._error = error
         finally:
             self._from_app.put_nowait(None)

@@ -13,6 +13,7 @@ from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.apis.failures import refused
+from pytest_agentv.providers.apis.proxies import shown_url
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.python.question import require_no_media
 from pytest_agentv.providers.repeating import Repeater
@@ -37,18 +38,18 @@ class Transport(Protocol):
     """Carries requests to a service."""
 
     async def check(self) -> None:
-        """Make sure that the service is there. Raises `ProviderError`."""
+        """Check that the service is available. Raises `ProviderError`."""
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` for what no second request could mend."""
+        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
         ...
 
     async def close(self) -> None:
-        """Release what is held open."""
+        """Release resources."""
 
 
 class ServiceProvider:
-    """A service. Its requests are repeated as the target's retry policy says."""
+    """A service. Its requests are repeated by the target's retry policy."""
 
     mode: PromptMode = "lm"
     keeps_limits = True
@@ -78,7 +79,7 @@ class ServiceProvider:
         await self._transport.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Ask once, and again where the retry policy says so; the time limit holds for all requests."""
+        """Ask, with repetitions by the retry policy. The time limit covers all requests."""
         built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
         limits = (self._settings.timeout_seconds, request.timeout_seconds)
         limit = min((each for each in limits if each is not None), default=None)
@@ -93,7 +94,7 @@ class ServiceProvider:
         await self._transport.close()
 
     def _build(self, request: ProviderRequest) -> HttpRequest:
-        """Build a request; reads pictures and PDFs."""
+        """Build a request. Reads pictures and PDFs."""
         if not self._shows_files:
             require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
         values = values_of(request)
@@ -126,9 +127,14 @@ class ServiceProvider:
         return reply
 
     def _redirected(self, request: HttpRequest, status: int, place: str) -> HttpRequest:
-        """Return the request to send instead. To another server it would carry the headers: that is an error."""
-        url = urljoin(request.url, place)
-        if _origin(url) != _origin(request.url):
+        """Return the request for a redirect. Raises `RequestError` for another server, which would get the headers."""
+        try:
+            url = urljoin(request.url, place)
+            is_elsewhere = _origin(url) != _origin(request.url)
+        except ValueError:
+            message = f"{self._label} redirects to {shown_url(place)}, which is no URL"
+            raise RequestError(RequestFailure(message, "config", status)) from None
+        if is_elsewhere:
             message = f"{self._label} redirects to {_site(url)}, which must not get the headers and the body"
             raise RequestError(RequestFailure(f"{message} (name that URL in {self._where})", "config", status))
         if status in (307, 308) or request.method == "GET":

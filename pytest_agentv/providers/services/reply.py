@@ -1,4 +1,4 @@
-"""From the reply of a service to a response."""
+"""Turns the reply of a service into a response."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _TEXTS: Final = ("text", "content", "page_content")
 
 
 class Paths:
-    """Where the parts of an answer are."""
+    """The paths of the parts of an answer."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Paths:
 
     @property
     def any(self) -> bool:
-        """Whether JSON is needed."""
+        """Whether any path is set, so that JSON is needed."""
         return any(part is not None for part in (self.answer, self.tokens, self.tool_calls, self.context))
 
 
 async def read_reply(
     reply: HttpReply, paths: Paths, label: str, *, is_stream: bool, takes_html: bool = False
 ) -> ProviderResponse:
-    """Return the response that a successful reply makes. Raises `ProviderError`."""
+    """Return the response for a successful reply. Raises `ProviderError`."""
     try:
         if is_stream:
             parts = _events(reply, label, needs_json=paths.any)
@@ -71,7 +71,7 @@ async def read_reply(
 
 
 def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
-    """Return the events of a stream. Raises `ProviderError` where there are none, and as `read_events`."""
+    """Return the events of a stream. Raises `ProviderError` if there are none, and for the errors of `read_events`."""
     events = read_events(reply.text, needs_json=needs_json)
     if events:
         return events
@@ -91,16 +91,16 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
     if paths.tool_calls is not None:
         answers = whole.output_messages or ()
         whole = whole.replace(output_messages=(*_calling(calls), *answers), is_text_only=False)
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if paths.tokens is not None:
-        told["token_usage"] = _usage(parts, paths.tokens)
+        changes["token_usage"] = _usage(parts, paths.tokens)
     if paths.context is not None:
-        told["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
-    return whole.replace(**told)
+        changes["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
+    return whole.replace(**changes)
 
 
 async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> ProviderResponse:
-    """Read a reply in one of the shapes that functions return."""
+    """Read a reply in one of the shapes that functions may return."""
     value = Chunks(tuple(parts)) if is_stream else parts[0]
     try:
         return await read_value(value, label)
@@ -113,9 +113,9 @@ async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> 
 
 
 def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
-    """Return what is at a path in each part that has it: events of a stream need not all have it.
+    """Return the value at a path in each part that has it. In a stream, not every event must have it.
 
-    Raises `MissingPathError` where no part has it.
+    Raises `MissingPathError` if no part has it.
     """
     found, missing = [], None
     for part in parts:
@@ -132,7 +132,7 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
 
 
 def _content(found: Sequence[Json]) -> Json:
-    """Return the answer: texts are joined; of other values the last one counts."""
+    """Return the answer. Texts are joined; of other values, the last one counts."""
     known = [value for value in found if value is not None]
     pieces = [piece for value in known for piece in (value if isinstance(value, list) else [value])]
     if pieces and all(isinstance(piece, str) for piece in pieces):
@@ -169,16 +169,16 @@ def _text(value: Json) -> str:
 
 
 def _usage(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> TokenUsage | None:
-    """Return the tokens; in a stream those that were told last."""
+    """Return the tokens. In a stream, the last reported ones count."""
     if isinstance(tokens, JsonPath):
         found = [value for value in _found(parts, tokens) if value is not None]
         return _read_usage(mapping(found[-1])) if found else None
-    told = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
-    return _read_usage(told)
+    changes = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
+    return _read_usage(changes)
 
 
 def _read_usage(usage: JsonObject) -> TokenUsage | None:
-    if "prompt_tokens" in usage:  # OpenAI counts the cached ones in
+    if "prompt_tokens" in usage:  # OpenAI includes the cached ones in the input
         cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
         found = usage_of(count(usage["prompt_tokens"]), count(usage.get("completion_tokens")), cached)
         reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))

@@ -1,4 +1,4 @@
-"""What services have in common: their keys."""
+"""The keys that all services share."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -39,7 +39,7 @@ def _token_paths(value: object) -> object:
 
 
 TEMPLATE: Final = AfterValidator(_template)
-"""For data with `{{ prompt }}` and the like."""
+"""A field for data with `{{ prompt }}` and the like."""
 
 PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
 _PATH_SCHEMA: Final = {"type": "string"}
@@ -86,14 +86,14 @@ class Service(RetryKeys):
 
     @property
     def content(self) -> Json:
-        """The body to fill in; None: there is none."""
+        """The body with templates to fill in; None: there is none."""
         if self.body is None:
             return None if self.method == "GET" else _DEFAULT_BODY
         return reveal(self.body)
 
     @property
     def paths(self) -> Paths:
-        """Where the parts of an answer are."""
+        """The paths of the parts of an answer."""
         tokens = self.tokens
         return Paths(
             _parsed(self.answer),
@@ -106,5 +106,5 @@ class Service(RetryKeys):
 
     @property
     def secrets(self) -> Collection[str]:
-        """The values that no message may show."""
+        """The values that must not appear in messages."""
         return set(secrets_in([self.headers, self.body]))

@@ -1,4 +1,4 @@
-"""Fills a case into the URL, the headers and the body of a request. The values are data: nothing has to be quoted."""
+"""Fills the values of a case into the URL, headers and body of a request. Values are data and need no quotes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from pytest_agentv.providers.media import encoded
 from pytest_agentv.providers.python.question import conversation, prompt_text
 
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
-"""What templates may name."""
+"""The names for templates."""
 
 _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
 _SHOWING: Final = re.compile(r"\{[{%][^}]*\b(?:messages|files)\b")
@@ -22,7 +22,10 @@ _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return what templates may name. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent."""
+    """Return the values for templates.
+
+    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
+    """
     return {
         "prompt": prompt_text(request),
         "messages": conversation(request),
@@ -38,7 +41,7 @@ def _file(file: FilePart) -> JsonObject:
 
 
 def fill_data(value: Json, values: JsonObject) -> Json:
-    """Return plain data with its templates filled in; a text that is exactly one `{{ }}` gives the value itself.
+    """Return plain data with its templates filled in. A text that is only one `{{ }}` becomes the value itself.
 
     Raises `TemplateFault`.
     """
@@ -58,14 +61,14 @@ def fill_url(text: str, values: JsonObject) -> str:
 
 
 def shows_files(value: Json) -> bool:
-    """Whether a template of plain data names what holds pictures and PDFs: the messages, or the files."""
+    """Whether a template of plain data uses the messages or the files, which may be pictures and PDFs."""
     found: list[str] = []
     _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
     return bool(found)
 
 
 def check_templates(value: Json) -> None:
-    """Raise `ValueError` for a template of plain data that no case could fill."""
+    """Raise `ValueError` for a template of plain data that can never be filled."""
     _each_text(value, _check)
 
 

@@ -1,4 +1,4 @@
-"""One dispatch: requests put into a subagent's folder, a chat started on them, and their answers waited for."""
+"""Dispatches requests: writes them into a subagent's folder, starts a chat, and waits for the answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from pytest_agentv.providers.vscode.subagents import Claim
 from pytest_agentv.providers.vscode.window import Window
 
 _POLL_SECONDS: Final = 0.5
-"""How often answers are looked for; one that stays the same for so long is complete."""
+"""The time between two looks at the answers. An answer that is unchanged for so long is complete."""
 
 
 class Dispatch:
-    """Requests on their way, in a folder that is ours."""
+    """Requests in flight, in a folder that we own."""
 
     def __init__(self, claim: Claim, requests: Sequence[ProviderRequest], *, is_batch: bool) -> None:
         self.is_sent = False
@@ -30,7 +30,7 @@ class Dispatch:
         self._claim.prepare(workspace)
         write_requests(self._posting, self._requests, self._claim.lock_file)
         await window.open()
-        self._claim.keep()  # whoever took the folder at the same moment has shown by now
+        self._claim.keep()  # by now, another program that took the folder at the same moment has shown itself
         await window.chat(self._attachments(), self._chat_text())
         self.is_sent = True
 
@@ -41,7 +41,7 @@ class Dispatch:
             await asyncio.sleep(_POLL_SECONDS)
 
     def describe(self) -> list[JsonObject]:
-        """Return what is recorded of each request."""
+        """Return the record of each request."""
         return [
             describe_exchange(self._claim.name, exchange, request, exit_code=0)
             for exchange, request in zip(self._posting.exchanges, self._requests, strict=True)
@@ -61,7 +61,7 @@ class Dispatch:
 def describe_exchange(
     subagent: str, exchange: Exchange, request: ProviderRequest, *, exit_code: int | None = None
 ) -> JsonObject:
-    """Return what is recorded of a request: the folder and the files that it went to, or would go to."""
+    """Return the record of a request: its folder and files, or those that a dry run would use."""
     session = {
         "exit_code": exit_code,
         "subagent_name": subagent,

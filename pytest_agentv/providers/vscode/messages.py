@@ -1,4 +1,4 @@
-"""The messages of the protocol: what a request says, what its files are called, and how its answer is read."""
+"""The messages of the protocol: texts of requests, names of their files, and the reading of answers."""
 
 import codecs
 import hashlib
@@ -20,7 +20,7 @@ from pytest_agentv.runtime.reading import read_regular_file
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _STAMPED: Final = re.compile(r"(\d{14})_")
 _GARBLED_POLLS: Final = 10
-"""Looks at a file that does not change any more, and still is no text, before it is given up."""
+"""The number of looks at an unchanging file that is not a text, before it is given up."""
 
 _INSTRUCTIONS: Final = """[[ ## task ## ]]
 
@@ -82,21 +82,21 @@ class Posting(Record):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What the dispatch itself writes."""
+        """The files that the dispatch itself writes."""
         requests = tuple(exchange.request_file for exchange in self.exchanges)
         return requests if self.orchestrator_file is None else (*requests, self.orchestrator_file)
 
     @property
     def entry_file(self) -> Path:
-        """The file that the agent is pointed at."""
+        """The file that the agent is told to read."""
         return self.orchestrator_file or self.exchanges[0].request_file
 
 
 def name_files(messages: Path, count: int, *, is_batch: bool) -> Posting:
     """Name the files of a dispatch, so that no answer to an earlier one can be taken for its own.
 
-    The protocol's names count seconds, and requests are repeated faster than that: the name goes on from that of the
-    dispatch before, whose files stay until they are replaced.
+    The protocol's names have a time in seconds, but requests may be faster. So the time is at least one more than that
+    of the previous dispatch, whose files stay until they are replaced.
     """
     stamps = [match[1] for path in _entries(messages) if (match := _STAMPED.match(path.name))]
     now = datetime.now(UTC)
@@ -126,7 +126,7 @@ def write_requests(posting: Posting, requests: Sequence[ProviderRequest], lock: 
 
 
 def build_query(request: ProviderRequest) -> str:
-    """Build what the agent is asked: a judge's contract, links to the files, the question and the files' tokens."""
+    """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
     prompt = request.prompt.question
     document = build_preread(prompt, request.guideline_paths, request.input_paths, input_word="attachment")
     files = tuple(dict.fromkeys(request.file_paths))
@@ -136,7 +136,7 @@ def build_query(request: ProviderRequest) -> str:
 
 
 class Answer:
-    """A file that an agent is about to write."""
+    """A file that an agent will write."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.text: str | None = None
@@ -146,10 +146,12 @@ class Answer:
         self._unchanged = 0
 
     def look(self) -> bool:
-        """Return whether the answer is complete; called from time to time.
+        """Return whether the answer is complete. Called repeatedly.
 
-        It is when the file is there, was the same at the last look, and holds a text that is not blank: agents write
-        it in pieces, whatever they were told. Raises `ProviderError` for a file that stays no text.
+        It is complete when the file is the same as at the last look and holds a text that is not blank. Agents write it
+        in pieces, even if they are told not to.
+
+        Raises `ProviderError` for a file that never becomes a text.
         """
         if self.text is not None:
             return True
@@ -172,7 +174,7 @@ class Answer:
 
     @property
     def state(self) -> str:
-        """What is to be seen of an answer that did not come."""
+        """Describe an answer that did not arrive."""
         path, temporary = self._exchange.response_file, self._exchange.temp_file
         if path.exists():
             return f"{path} is there, but blank or still being written"

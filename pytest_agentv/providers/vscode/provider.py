@@ -25,7 +25,7 @@ from pytest_agentv.providers.wire import answer_message
 from pytest_agentv.runtime.locks import FolderLock
 
 _MOST_CLAIMS: Final = 5
-"""Folders that other programs may snatch away before it is no accident any more."""
+"""How many times other programs may take a folder first, before it can be no accident."""
 
 
 class Vscode(Provider):
@@ -76,7 +76,7 @@ class VscodeInsiders(Vscode):
 
 
 class VscodeProvider:
-    """Hands requests to VS Code in files, one dispatch at a time in the whole run, and reads its answers from files."""
+    """Passes requests to VS Code in files, one dispatch at a time in the whole run, and reads its answers."""
 
     mode: PromptMode = "agent"
     keeps_limits = True
@@ -89,7 +89,7 @@ class VscodeProvider:
         self._root = SubagentRoot(_root_path(settings, self._environment), run)
 
     async def check(self) -> None:
-        """See whether the program and the workspace template are there."""
+        """Check that the program and the workspace template exist."""
         if not self._settings.dry_run:
             self._program()
             workspace_text(self._settings.workspace_template)
@@ -99,16 +99,16 @@ class VscodeProvider:
         return response
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Send all requests in one chat; an answer that does not come is the error of its own request."""
+        """Send all requests in one chat. A missing answer is an error of its own request only."""
         return await self._ask(requests, _total_seconds(requests), is_batch=True)
 
     async def close(self) -> None:
-        """Nothing is held open; windows stay."""
+        """Do nothing: windows stay open."""
 
     async def _ask(
         self, requests: Sequence[ProviderRequest], limit: float | None, *, is_batch: bool
     ) -> list[ProviderResponse]:
-        """Raises `ProviderError`. The time limit begins when it is the call's turn."""
+        """Ask for some answers. The time limit starts when it is the call's turn. Raises `ProviderError`."""
         try:
             if self._settings.dry_run:
                 return self._rehearse(requests, is_batch=is_batch)
@@ -165,7 +165,7 @@ class VscodeProvider:
         return responses
 
     def _rehearse(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
-        """Tell where the requests would go; nothing is written."""
+        """Describe where the requests would go, without writing anything."""
         name = self._root.next_name()
         posting = name_files(self._root.path / name / "messages", len(requests), is_batch=is_batch)
         described = (
@@ -199,7 +199,7 @@ def _seconds(limit: float | None) -> str:
 
 
 def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
-    """Return the folder of the subagents. Those of the stable and the insiders' edition are apart."""
+    """Return the folder of the subagents. The stable and the insiders' edition have different ones."""
     if settings.subagent_root is not None:
         return Path(settings.subagent_root)
     is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
@@ -208,7 +208,7 @@ def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
 
 
 def _total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
-    """A batch may take as long as its requests may take one by one."""
+    """Return the time limit of a batch: the sum of the limits of its requests."""
     limits = [request.timeout_seconds for request in requests]
     known = [limit for limit in limits if limit is not None]
     return sum(known) if len(known) == len(limits) else None

@@ -1,4 +1,4 @@
-"""The folders that VS Code works in, and who has which of them."""
+"""The folders that VS Code works in, and their owners."""
 
 import asyncio
 import json
@@ -31,19 +31,19 @@ Create the file that you are asked for, empty, and do nothing else.
 
 
 class SubagentTakenError(Exception):
-    """Another program has taken a folder that was ours: its locking is not atomic."""
+    """Another program has taken our folder: its locking is not atomic."""
 
 
 @record
 class Owner(Record):
-    """Who has a folder; the text of its lock file."""
+    """The owner of a folder, from its lock file."""
 
     pid: int
     host: str
     started: str
     run: str
     is_waiting: bool
-    """False: nobody waits for the answer, and the agent opens the lock."""
+    """False: nobody waits for the answer, and the agent removes the lock."""
     program: str = _PROGRAM
 
 
@@ -51,11 +51,10 @@ _SOMEBODY_ELSE: Final = Owner(0, "", "", "", is_waiting=False, program="")
 
 
 class Claim:
-    """A folder that is ours until it is released.
+    """A folder that we own until it is released.
 
-    The lock file tells other programs, and the agent removes it when it is done, or when one that we gave up is done
-    at last. The lock on the folder itself is the one that our own runs go by: nobody removes it, and none is left by
-    a run that was killed.
+    The lock file is for other programs. The agent removes it when it is done, perhaps with an earlier request that we
+    gave up. Our own runs use the lock on the folder itself: nobody removes that one, and a killed run leaves none.
     """
 
     def __init__(self, folder: Path, owner: Owner, lock: FolderLock) -> None:
@@ -72,18 +71,18 @@ class Claim:
         return self.folder.name
 
     def keep(self) -> None:
-        """Write the lock file again, should it be gone. Raises `SubagentTakenError` when the folder is not ours."""
+        """Write the lock file again if it is gone. Raises `SubagentTakenError` if the folder is not ours."""
         try:
             with self.lock_file.open("x", encoding="utf-8") as file:
                 file.write(self._text)
         except FileExistsError:
-            if self._read() not in (None, self._text):  # none: removed this very moment
+            if self._read() not in (None, self._text):  # no owner: the file was removed just now
                 raise SubagentTakenError(f"another program took {self.name}") from None
         except FileNotFoundError:
             raise SubagentTakenError(f"{self.folder} was removed") from None
 
     def prepare(self, workspace: str) -> None:
-        """Write the workspace file, where it is another, and remove the chat modes of earlier requests."""
+        """Write the workspace file if it differs, and remove the chat modes of earlier requests."""
         if not self.workspace_file.exists() or self.workspace_file.read_text("utf-8") != workspace:
             write_atomically(self.workspace_file, workspace)
         write_wakeup(self.folder)
@@ -108,7 +107,7 @@ class Claim:
 
 
 class SubagentRoot:
-    """The folder that holds the subagents' folders, which all runs of a user share."""
+    """The folder with the subagents' folders, shared by all runs of a user."""
 
     def __init__(self, path: Path, run: str) -> None:
         self.path = path
@@ -118,8 +117,8 @@ class SubagentRoot:
     async def turn(self, *, is_waiting: bool) -> AsyncIterator[tuple[Claim, FolderLock]]:
         """Wait until no other call of this run is in flight, and claim a folder.
 
-        The lock on the root that comes with it keeps all other runs from claiming and opening windows; it is released
-        as soon as the request is sent, or at the end.
+        This also takes the lock on the root, so that no other run claims folders or opens windows. It is released when
+        the request is sent, or at the end.
         """
         started = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         owner = Owner(os.getpid(), socket.gethostname(), started, self._run, is_waiting)
@@ -135,16 +134,16 @@ class SubagentRoot:
             await asyncio.sleep(_TURN_SECONDS)
 
     def next_name(self) -> str:
-        """Return the name of the folder that a request would go to now; nothing is claimed."""
+        """Return the name of the folder for a request now, without claiming it."""
         folders = list(self._folders())
         free = (folder.name for _, folder in folders if not (folder / LOCK_NAME).exists())
         return next(free, f"subagent-{folders[-1][0] + 1 if folders else 1}")
 
     def _claim(self, owner: Owner) -> Claim | None:
-        """Claim the first free folder, or a new one; None: a call of this run is or may be in flight.
+        """Claim the first free folder, or a new one; None: a call of this run is, or may be, in flight.
 
-        The caller holds the lock on the root. A folder that a run of ours holds may be without its lock file, or its
-        lock file without text: an agent that is done has removed it, and the run is writing it again.
+        The caller holds the lock on the root. A folder of one of our runs may lack its lock file, or have an empty one:
+        a finished agent has removed it, and the run is writing it again.
         """
         folders = list(self._folders())
         free: list[tuple[Path, FolderLock]] = []
@@ -187,14 +186,14 @@ class SubagentRoot:
 
 
 def write_wakeup(folder: Path) -> None:
-    """Write the chat mode that answers as soon as VS Code has opened a folder, unless there is one."""
+    """Write the chat mode that answers as soon as VS Code has opened a folder, unless it exists."""
     path = folder / _AGENTS / "wakeup.md"
     if not path.exists():
         write_atomically(path, _WAKEUP)
 
 
 def _read_owner(lock_file: Path) -> Owner | None:
-    """Return who wrote a lock file, None when there is none."""
+    """Return the owner from a lock file; None if there is none."""
     try:
         return Owner.from_plain(json.loads(lock_file.read_bytes()))
     except FileNotFoundError:
@@ -204,9 +203,9 @@ def _read_owner(lock_file: Path) -> Owner | None:
 
 
 def _is_free(owner: Owner | None, host: str) -> bool:
-    """Whether a folder may be taken that none of our processes holds.
+    """Whether a folder that none of our processes holds may be taken.
 
-    A lock of ours was left by a run that was killed. Others are never broken, however old: it costs one folder more,
-    and `subagent code unlock` is there for those who know better.
+    A lock of ours is from a killed run. Locks of others are never broken, however old. That costs one more folder, and
+    users can run `subagent code unlock`.
     """
     return owner is None or (owner.program == _PROGRAM and owner.is_waiting and owner.host == host)

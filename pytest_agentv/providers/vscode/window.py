@@ -1,4 +1,4 @@
-"""VS Code's window: opened, woken up and told what to do through its command line program."""
+"""Opens VS Code's window, wakes it up and starts chats, through its command line program."""
 
 import asyncio
 import logging
@@ -20,16 +20,16 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 _STATUS_SECONDS: Final = 10.0
 _LAUNCH_SECONDS: Final = 30.0
-"""The program only tells the editor what to do, or starts it; it does not wait for it."""
+"""The limit for the program, which only sends a command to the editor or starts it, without waiting for it."""
 _OPEN_SECONDS: Final = 0.1
 _READY_SECONDS: Final = 60.0
 _READY_POLL_SECONDS: Final = 0.2
 _FOCUS_SECONDS: Final = 0.5
-"""Between two commands, so that the second one reaches the window that the first one opened."""
+"""The pause between two commands, so that the second one reaches the window of the first one."""
 
 
 def find_program(command: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the program that a command names, and the words behind it; None when it is not there."""
+    """Return the program of a command, and its other words; None if it does not exist."""
     path = environment.get("PATH")
     whole = shutil.which(command, path=path)
     if whole is not None:
@@ -51,7 +51,7 @@ class Window:
         self._claim = claim
 
     async def open(self) -> None:
-        """Bring the window to the front; a new one is waited for. Raises `ProviderError`."""
+        """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
         claim = self._claim
         if await self._is_open():
             await self._call(str(claim.workspace_file))
@@ -67,12 +67,12 @@ class Window:
         await asyncio.sleep(_FOCUS_SECONDS)
 
     async def chat(self, attachments: Sequence[str], text: str) -> None:
-        """Start a chat of its own. Raises `ProviderError`."""
+        """Start a new chat. Raises `ProviderError`."""
         attached = [word for path in attachments for word in ("-a", path)]
         await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
 
     async def _is_open(self) -> bool:
-        """Ask for the open windows, by title; `subagent-1` is not `subagent-10`."""
+        """Whether a window is open, by its title; `subagent-1` is not `subagent-10`."""
         status = await self._launch(["--status"], _STATUS_SECONDS)
         return re.search(rf"(?<![\w-]){re.escape(self._claim.name)}(?![\w-])", status.stdout) is not None
 

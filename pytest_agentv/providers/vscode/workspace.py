@@ -26,8 +26,9 @@ _TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
 def workspace_text(template: str | None) -> str:
     """Return the text of a subagent's workspace file.
 
-    A template's folders come after the subagent's own, and what it has of relative paths is relative to the template.
-    Raises `ProviderError` that names the template's file, and line where there is one.
+    The folders of a template come after the subagent's own. Relative paths are relative to the template.
+
+    Raises `ProviderError` that names the template's file and, if known, the line.
     """
     if template is None:
         return pretty_json(DEFAULT_WORKSPACE)
@@ -83,7 +84,7 @@ def _absolute_locations(path: Path, key: str, value: Json) -> Json:
 
 
 def _absolute_pattern(folder: Path, pattern: str) -> str:
-    """Return a path or glob pattern relative to a folder as an absolute one; VS Code itself knows `~`."""
+    """Return a relative path or glob pattern as an absolute one. VS Code itself resolves `~`."""
     if pattern.startswith(("/", "~")):
         return pattern
     literal, star, rest = pattern.partition("*")

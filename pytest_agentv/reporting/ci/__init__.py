@@ -1,1 +1,1 @@
-"""What CI services and pull requests show: Markdown, annotations, reports in formats that others read."""
+"""Formats for CI services and pull requests: Markdown, annotations, and reports of other programs."""

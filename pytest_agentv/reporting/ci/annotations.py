@@ -1,4 +1,4 @@
-"""Marks failing cases at their lines, in the words that GitHub reads from a log."""
+"""Marks failing cases at their lines, by commands to GitHub in the log."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -10,19 +10,19 @@ from pytest_agentv.reporting.failing.render import failure_headline
 from pytest_agentv.reporting.figures import case_name
 
 MOST_ANNOTATIONS: Final = 10
-"""GitHub shows no more of a step."""
+"""GitHub shows no more than this of a step."""
 
 _LONGEST: Final = 500
 _DATA: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
-"""As `@actions/core` escapes them."""
+"""The escapes of `@actions/core`."""
 
 
 def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], masker: Masker) -> Iterator[str]:
     """Yield `::error file=evals/a.yaml,line=12,title=…::reason` for failing cases: errors first, then lowest scores.
 
-    The last of ten says how many cases are left out. `expected` are the node ids of cases that were to fail; errors of
-    these fail the run all the same.
+    The last of ten lines says how many cases are left out. `expected` are the node ids of cases that were expected to
+    fail. Their errors fail the run all the same.
     """
     known = frozenset(expected)
     bad = [each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in known)]
@@ -34,7 +34,7 @@ def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], mas
 
 
 def reason_of(result: EvalResult, masker: Masker) -> str:
-    """Return in one line why a case is not good."""
+    """Return on one line why a case failed or broke."""
     if result.status != "error":
         return failure_headline(result, masker)
     first = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
@@ -44,8 +44,8 @@ def reason_of(result: EvalResult, masker: Masker) -> str:
 
 def _annotation(result: EvalResult, masker: Masker) -> str:
     properties = {"file": result.eval_file, "line": result.line, "title": case_name(result)}
-    told = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value)
-    return f"::error {told}::{reason_of(result, masker).replace('::', ': :').translate(_DATA)}"
+    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value)
+    return f"::error {listed}::{reason_of(result, masker).replace('::', ': :').translate(_DATA)}"
 
 
 def _property(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Failing cases in the format of GitLab's code quality reports, which a merge request shows at their lines."""
+"""Writes failing cases in the format of GitLab's code quality reports, which a merge request shows at their lines."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from pytest_agentv.reporting.figures import case_name
 def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:
     """Return an entry for each case that failed or could not be judged. Its fingerprint is the same in each run.
 
-    Cases that a mark `xfail` expects to fail have none, unless it is strict and they passed. Nor have those that
-    gates judged in their place.
+    Cases that fail as their `xfail` mark expects, or that gates judge instead, have no entry. Cases that pass against a
+    strict mark have one.
     """
     strict = unexpected_passes(results)
     bad = (each for each in results if each.status != "pass" or each.node_id in strict)

@@ -1,4 +1,4 @@
-"""What a pull request is told of a run: the verdict, what got worse, which answers changed."""
+"""Writes the comment on a pull request: the verdict, regressions, changed answers."""
 
 import difflib
 import math
@@ -26,7 +26,7 @@ from pytest_agentv.reporting.figures import (
 from pytest_agentv.reporting.statistics import judged_results
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
-"""The first line. Whoever finds a comment with it updates that comment and adds no other."""
+"""The first line. A comment that begins with it is updated instead of adding another one."""
 COMMENT_LIMIT: Final = 65_000
 """In bytes. GitHub takes 65,536 characters, GitLab a million."""
 
@@ -39,7 +39,7 @@ _SLACK: Final = 1e-9
 
 _Key = tuple[str | None, str, str]
 _Pair = tuple[EvalResult, EvalResult]
-"""The results of a case in the base and now."""
+"""The results of a case in the base and in this run."""
 _Reader = Callable[[EvalResult], float | None]
 _Format = Callable[[float], str]
 
@@ -59,17 +59,17 @@ def comment_lines(
     Texts of others cannot become links, mentions or HTML.
     """
     notes = tuple(_comparison(results, base, masker)) if base is not None else ()
-    room = limit - len(MARKER) - 1
+    space = limit - len(MARKER) - 1
     verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
-    lines = list(markdown_lines(verdict, masker, room))
+    lines = list(markdown_lines(verdict, masker, space))
     if not lines and notes:  # too long with the diffs
-        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, room))
+        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, space))
     yield MARKER
     yield from lines
 
 
 def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
-    """Return the verdict of a run that ended like this."""
+    """Return the verdict of a run with this ending."""
     excused = frozenset(filter(None, (each.node_id for each in results if ending.judged(each))))
     troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
     if ending.unexpected:
@@ -104,7 +104,7 @@ def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], maske
 
 
 def _is_same_case(old: EvalResult, new: EvalResult) -> bool:
-    """Whether text, grading and threshold of a case are what they were; what is not known does not differ."""
+    """Whether text, grading and threshold of a case are the same. Unknown values count as the same."""
     names = ("case_hash", "grading_hash", "threshold")
     values = ((getattr(old, name), getattr(new, name)) for name in names)
     return all(before is None or now is None or before == now for before, now in values)
@@ -115,7 +115,7 @@ def _is_judged(result: EvalResult) -> bool:
 
 
 def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
-    """Yield of how many cases the comparison tells, and what it leaves out."""
+    """Yield how many cases are compared, and what is left out."""
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
     cases = f"{count:,} {'case' if count == 1 else 'cases'}" if count else "no case"
     yield f"Compared with the base over {cases} of both{f'. Not compared: {rest}' if rest else ''}."
@@ -145,7 +145,7 @@ def _whole_cost_of(result: EvalResult) -> float | None:
 def _change_row(
     name: str, pairs: Sequence[_Pair], read: _Reader, join: Callable[[Iterable[float]], float], form: _Format
 ) -> Iterator[str]:
-    """Yield the row of a figure, over the cases for which both runs know it; nothing without any."""
+    """Yield the row of a figure over the cases that have it in both runs; nothing without any."""
     figures = ((read(old), read(new)) for old, new in pairs)
     known = [(old, new) for old, new in figures if old is not None and new is not None]
     if known:
@@ -157,7 +157,7 @@ def _change_row(
 
 
 def _regressions(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
-    """Yield the cases that passed and do not pass now, or whose score fell, worst first."""
+    """Yield the cases that passed and no longer pass, or whose score fell, worst first."""
     worse = [(old, new) for old, new in pairs if _is_worse(old, new)]
     if not worse:
         return
@@ -206,7 +206,7 @@ def _changed_answers(pairs: Sequence[_Pair], masker: Masker) -> Iterator[str]:
 
 
 def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
-    """Yield a folded diff of two answers, whose fence no text can end."""
+    """Yield a folded diff of two answers. No text can end its fence."""
     before, after = (shown(each.candidate_answer, masker)[:_LONGEST_ANSWER].split("\n") for each in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
     fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))

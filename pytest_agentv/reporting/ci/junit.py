@@ -1,4 +1,4 @@
-"""Results of a run that is over as JUnit XML."""
+"""Writes the results of a finished run as JUnit XML."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -39,7 +39,7 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS
 
 
 def _kind(result: EvalResult, strict: Collection[str], ending: Ending) -> str | None:
-    """Return the element that a result has in its test case; None: it passed."""
+    """Return the name of a result's element in its test case; None: it passed."""
     if failed_as_expected(result) or ending.judged(result):
         return "skipped"
     if result.status == "pass":

@@ -29,7 +29,7 @@ _MOST_LISTED: Final = 5
 _LONGEST_NAME: Final = 200
 _LONGEST_TEXT: Final = 500
 _LONGEST_STATISTICS: Final = 16_384
-"""In bytes: a quarter of what a page may take."""
+"""In bytes: a quarter of the limit of a page."""
 _LAST_LINES: Final = 10
 
 
@@ -62,9 +62,9 @@ class RunVerdict(Record):
     unexpected_passes: frozenset[str] = frozenset()
     """Node ids of cases that failed because they passed (strict `xfail`)."""
     notes: tuple[str, ...] = ()
-    """Lines of Markdown that follow the figures, as a comparison with another run."""
+    """Lines of Markdown below the figures, such as a comparison with another run."""
     unjudged: str = ""
-    """Why there is no verdict on the run as a whole; empty: there is one, or nobody asked for it."""
+    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
 
 
 def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LIMIT) -> Iterator[str]:
@@ -75,16 +75,16 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
     errors = [result for result in verdict.results if result.status == "error"]
     failures = _failures(verdict)
     head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict, masker))
-    room = limit - _size(head) - _size(tail)
-    if room < 0:
+    space = limit - _size(head) - _size(tail)
+    if space < 0:
         return
     rows = _error_rows(errors, masker)
-    share = room // 2 if failures else room
+    share = space // 2 if failures else space
     error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
     scored = failures or lowest_results(verdict.results)
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
     rows = _score_rows(scored)
-    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), room - _size(error_table))
+    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), space - _size(error_table))
     yield from (*head, *error_table, *score_table, *tail)
 
 
@@ -126,7 +126,7 @@ def _head_lines(
 
 
 def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
-    """Yield the section on statistics as it stands on the terminal; no line of it can end the block."""
+    """Yield the section on statistics as on the terminal. No line of it can end the block."""
     if lines:
         fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
         shown = _without_middle([masker.mask(line) for line in lines[1:]])
@@ -134,13 +134,16 @@ def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
 
 
 def _without_middle(lines: list[str]) -> list[str]:
-    """Return lines that leave room for the tables. Those of many broken cases go; what the gates say stays."""
+    """Return lines that leave space for the tables.
+
+    Drops lines of broken cases in the middle; the lines of gates stay.
+    """
     ends = lines[-_LAST_LINES:]
-    room = _LONGEST_STATISTICS - _size(ends)
+    space = _LONGEST_STATISTICS - _size(ends)
     first: list[str] = []
     for line in lines[:-_LAST_LINES]:
-        room -= _size([line])
-        if room < 0:
+        space -= _size([line])
+        if space < 0:
             return [*first, _more(len(lines) - len(first) - len(ends)).replace("more", "more lines"), *ends]
         first.append(line)
     return lines
@@ -164,14 +167,14 @@ def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
         yield f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, room: int) -> list[str]:
+def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, space: int) -> list[str]:
     """Return a section with as many rows as fit and the number of rows left out; empty without rows."""
     lines = [f"### {title}", "", table_row(columns), table_row("---" for _ in columns)]
     used = _size([*lines, "", _more(count), ""])
     shown_rows: list[str] = []
     for row in itertools.islice(rows, _MOST_ROWS):
         used += _size([row])
-        if used > room:
+        if used > space:
             break
         shown_rows.append(row)
     if not shown_rows:

@@ -1,4 +1,4 @@
-"""Results as CSV: a row per case, a column per figure."""
+"""Writes results as CSV: a row per case, a column per figure."""
 
 import csv
 import io
@@ -11,17 +11,18 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of, tokens_of
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
-"""How a cell begins that a spreadsheet may run, some after they took blanks off."""
+"""The beginning of a cell that a spreadsheet may run as a formula. Some drop blanks first."""
 _INNER_FORMULA: Final = re.compile(r"(?<=[;\t\n])([\"']*)([=@＝＠]|[+\-＋－](?=\S))")
-"""What begins a cell where a semicolon or a tab separates cells, as in Excel of many languages, which then does not
-know that a text goes on in the next line. The items of a list, `- one`, stay as they are."""
+"""The beginning of a cell after a semicolon or a tab. These separate cells in Excel of many languages, which then does
+not recognize texts with several lines. Items of a list, `- one`, stay as they are.
+"""
 
 
 def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
-    """Return the rows under the columns that any of them has; the score of each evaluator is a column of its own.
+    """Return the rows under the columns that any of them has. The score of each evaluator is a column of its own.
 
-    A text that a spreadsheet would run as a formula begins with `'`. So does a part of a text that would be a cell of
-    its own with another separator.
+    A text that a spreadsheet would run as a formula gets a `'` in front. So does a part of a text that would become a
+    cell with another separator.
     """
     rows = [_row(result) for result in results]
     columns = list(dict.fromkeys(name for row in rows for name in row))

@@ -1,4 +1,4 @@
-"""Reads the results of a run that is over."""
+"""Reads the results of a finished run."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class StoredRun(Record):
     earlier: tuple[EvalResult, ...] = ()
     """Results of this run that reruns replaced. Only their cost and tokens count."""
     is_whole: bool = True
-    """Whether all of the file could be read."""
+    """Whether the whole file could be read."""
 
 
 def read_stored(path: Path) -> StoredRun:
@@ -48,7 +48,7 @@ def read_stored(path: Path) -> StoredRun:
 
 
 def _is_rerun(result: EvalResult, last: EvalResult) -> bool:
-    """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
+    """Whether a result was paid for in the same run as the last one, whose figures do not include it."""
     if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.goes_on):
         return False
     return (result.timestamp, result.duration_ms) != (last.timestamp, last.duration_ms)

@@ -1,1 +1,1 @@
-"""Compares results files with each other and with labels, and plans what it takes to see a difference."""
+"""Compares results files with each other and with labels, and plans how many cases a comparison needs."""

@@ -80,9 +80,9 @@ def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
 
 
 def shared_names(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> list[str]:
-    """Return the names that tell the cases of each run apart, and that are known in all runs.
+    """Return the names that distinguish the cases of each run and are known in all runs.
 
-    `distinguishing` are names that are used only where a run needs them.
+    `distinguishing` are names that are used only if a run needs them.
     """
     runs = list(runs)
     by_file = all(any(key.eval_file is not None for key in keys) for keys in runs)
@@ -100,7 +100,7 @@ def key_of(value: JsonObject) -> CaseKey:
 
 
 def is_error(value: JsonObject) -> bool:
-    """Return whether a result says that its case could not be judged, or was not: in a dry run nothing is."""
+    """Return whether a case could not be judged, or was not: a dry run judges nothing."""
     return value.get("error") is not None or value.get("status") == "error" or value.get("dry_run") is True
 
 

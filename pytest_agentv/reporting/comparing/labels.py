@@ -27,7 +27,7 @@ _HALF: Final = 0.5
 
 @record
 class Label(Record):
-    """What a person says of a case."""
+    """A person's label of a case."""
 
     eval_id: str
     value: float
@@ -56,9 +56,9 @@ class Agreement(Record):
     """The pass rate of all cases, corrected by the labels; None: too few labels."""
     unlabelled: int
     unmatched: int
-    """Labels of cases that the results do not hold, or that could not be judged."""
+    """Labels of cases that have no result, or that could not be judged."""
     split: int = 0
-    """Judged cases of which as many people say pass as fail: they have no label."""
+    """Judged cases that as many people pass as fail: they have no label."""
 
 
 def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
@@ -70,7 +70,7 @@ def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
 
 
 def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
-    """Hold the verdicts of a run against labels; None where no case is judged and labelled."""
+    """Compare the verdicts of a run with labels; None if no case is both judged and labelled."""
     by_case: dict[int, list[Label]] = {}
     unmatched = 0
     judged = [case for case in cases if case.scores]
@@ -163,7 +163,7 @@ def _passes(case: JudgedCase) -> bool:
 
 
 def _bar(case: JudgedCase, *, is_scale: bool) -> float:
-    """Return the label from which an answer is good: on a scale, the threshold that the case's scores must reach."""
+    """Return the lowest label of a good answer: on a scale, the threshold that the case's scores must reach."""
     return case.threshold if is_scale and case.threshold is not None else _HALF
 
 

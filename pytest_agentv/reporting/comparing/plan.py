@@ -1,4 +1,4 @@
-"""What a run teaches about the runs to come: how many cases and repeats a drop takes."""
+"""Plans runs from the variances of an earlier run: how many cases and repeats show a drop."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from pytest_agentv.statistics.planning import NO_DEVIATION, cases_to_see, varian
 
 @record
 class Plan(Record):
-    """The variances that a run showed, and the drop that later runs are to see."""
+    """The variances that a run showed, and the drop that later runs should show."""
 
     cases: int
     """Judged cases."""
     answers: int
-    """Answers of most of them."""
+    """Answers of most cases."""
     drop: float
     within: float
     """Variance of the answers of one case."""
@@ -28,12 +28,12 @@ class Plan(Record):
     """Where the variances come from."""
 
     def cases_for(self, repeats: int) -> int:
-        """Return how many cases see the drop with so many answers per case."""
+        """Return how many cases show the drop with so many answers per case."""
         return cases_to_see(self.drop, self.within, self.between, repeats)
 
 
 def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, drop: float) -> Plan:
-    """Return the plan that a run, and another of the same cases where there is one, allows."""
+    """Return the plan from a run and, if given, another run of the same cases."""
     judged = [case for case in cases if case.scores]
     answers = Counter(case.judged for case in judged).most_common(1)
     deviation, repeats = _deviation(judged, earlier)

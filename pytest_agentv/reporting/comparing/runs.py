@@ -19,12 +19,12 @@ _SLACK = 1e-9
 
 @record
 class RunsFile(Record):
-    """The results of a file by target or combination. The last of several results of one case counts."""
+    """The results of a file by target or combination. The last result of a case counts."""
 
     path: Path
     by_target: Mapping[str, Mapping[CaseKey, CaseOutcome]]
     scores: Scores
-    """What the file holds, and what could not be read."""
+    """The scores of the file, and what could not be read."""
 
 
 @record
@@ -89,12 +89,12 @@ def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
 
 def _outcome(value: JsonObject) -> CaseOutcome:
     usage = _metric(value, "token_usage")
-    told = [usage.get(key) or 0 for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
+    counts = [usage.get(key) or 0 for key in ("input", "output", "cached")] if isinstance(usage, dict) else []
     return CaseOutcome(
         status=_status(value),
         score=float(value["score"]),
         cost_usd=_amount(_metric(value, "cost_usd")),
-        tokens=sum(told) if told and all(map(is_amount, told)) else None,
+        tokens=sum(counts) if counts and all(map(is_amount, counts)) else None,
         duration_ms=_amount(_metric(value, "duration_ms")),
         is_priced=not is_part(value, "priced"),
         is_metered=not is_part(value, "metered"),
@@ -103,7 +103,7 @@ def _outcome(value: JsonObject) -> CaseOutcome:
 
 
 def _status(value: JsonObject) -> str | None:
-    """Return the status of a result. AgentV's own results have none, but maybe an error."""
+    """Return the status of a result. AgentV's own results have none, but may have an error."""
     if is_error(value):
         return "error"
     if (status := _text(value.get("status"))) is not None:

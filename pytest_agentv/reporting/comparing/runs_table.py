@@ -15,24 +15,24 @@ _LONGEST_NAME: Final = 30
 
 @record
 class CaseOutcome(Record):
-    """What a run says of one case."""
+    """The outcome of one case in a run."""
 
     status: str | None
-    """None: the results file does not tell."""
+    """None: the results file has no status."""
     score: float
     cost_usd: float | None = None
     tokens: float | None = None
     duration_ms: float | None = None
     is_priced: bool = True
-    """Whether the cost is that of all answers, where it is known."""
+    """Whether the cost, if known, is the cost of all answers."""
     is_metered: bool = True
-    """The same of the tokens."""
+    """The same for the tokens."""
     is_cached: bool = False
-    """Whether the answer came from the cache: its cost is what was paid at first."""
+    """Whether the answer came from the cache, so that the cost was paid by an earlier run."""
 
     @property
     def shown(self) -> str:
-        """The status, or the score where the file tells no more."""
+        """The status, or the score if there is no status."""
         return self.status or format_score(self.score)
 
 
@@ -54,10 +54,10 @@ class RunFigures(Record):
     median_ms: float | None
     p95_ms: float | None
     cost_cases: int
-    """Judged cases whose cost is known, of all their answers: what is not known is no part of the sum."""
+    """Judged cases that know the cost of all their answers. Unknown costs are not part of the sum."""
     token_cases: int
     cached_cases: int = 0
-    """Cases whose cost was paid before, because their answers came from the cache."""
+    """Cases whose cost was paid earlier, because their answers came from the cache."""
 
     @property
     def judged(self) -> int:
@@ -86,7 +86,7 @@ _COLUMNS: Final[Mapping[str, _Column]] = {
     "p95_ms": _Column("95 %", format_duration, min),
 }
 _COUNTS: Final = ("errors", "passed")
-"""Columns in which errors are no advantage."""
+"""Columns that errors do not improve."""
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:

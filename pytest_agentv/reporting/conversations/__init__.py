@@ -1,1 +1,1 @@
-"""Conversations as a results file holds them: bounded, images named."""
+"""Prepares conversations for a results file: bounds their length, and names images."""

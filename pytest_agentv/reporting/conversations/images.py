@@ -1,4 +1,4 @@
-"""Images in messages and answers, found in the shape of any API. Their bytes give way to a name, a type and a size."""
+"""Finds images in messages and answers of any API. Replaces their bytes by a name, a type and a size."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ class Image(Record):
 
     name: str
     type: str
-    """`image/png`; empty where nothing is known."""
+    """For example `image/png`; empty if unknown."""
     size: int | None = None
     """Bytes."""
     data: str = ""
-    """base64; empty where the bytes are not there."""
+    """base64; empty if there are no bytes."""
 
     @property
     def text(self) -> str:
@@ -34,22 +34,22 @@ class Image(Record):
         return f"{self.name} ({about})" if about else self.name
 
     def to_part(self) -> dict[str, Json]:
-        """Return it as a part of a message, without its bytes."""
+        """Return the image as a part of a message, without its bytes."""
         known = {"name": self.name, "media_type": self.type, "size": self.size}
         return {"type": "image", **{key: value for key, value in known.items() if value}}
 
 
 Seen = Callable[[Image], None]
-"""Is told of each image whose bytes give way."""
+"""Called with each image whose bytes are replaced."""
 
 
 def holds_images(text: str) -> bool:
-    """Whether it is worth it to look for images in a text, or in the JSON of a value."""
+    """Whether a text, or the JSON of a value, may hold images."""
     return "image" in text.lower()
 
 
 def without_images(value: Json, seen: Seen) -> Json:
-    """Return a text, or other JSON, with names in the place of images' bytes."""
+    """Return a text, or other JSON, with names in place of the bytes of images."""
     if isinstance(value, str):
         return named_in(value, seen)
     if isinstance(value, list | tuple):
@@ -64,7 +64,7 @@ def without_images(value: Json, seen: Seen) -> Json:
 
 
 def named_in(text: str, seen: Seen) -> str:
-    """Return a text with names in the place of the images that are written in it."""
+    """Return a text with names in place of the images in it."""
     if "data:image/" not in text:
         return text
 
@@ -77,7 +77,7 @@ def named_in(text: str, seen: Seen) -> str:
 
 
 def image_of(part: JsonObject) -> Image | None:
-    """Return the image that a part of a message is; None: it is something else."""
+    """Return the image of a message's part; None: the part is no image."""
     inline = part.get("inline_data", part.get("inlineData"))
     if isinstance(inline, Mapping):  # Gemini
         kind = _first(inline, "mime_type", "mimeType")

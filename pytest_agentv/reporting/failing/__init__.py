@@ -1,1 +1,1 @@
-"""Tells why a case failed or broke: on a line, and at length."""
+"""Explains why a case failed or broke: on one line, and in full."""

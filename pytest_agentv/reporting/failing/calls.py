@@ -1,4 +1,4 @@
-"""Shows tool calls on a line each: `search(query="tents") -> 3 rows`."""
+"""Shows tool calls, one per line: `search(query="tents") -> 3 rows`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ _LONGEST_VALUE: Final = 60
 
 
 def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
-    """Yield the tool calls of an answer in their order, the first twenty. Secrets are masked where values are cut."""
+    """Yield the first twenty tool calls of an answer in order. Masks secrets before it cuts values."""
     calls = [call for message in messages for call in message.tool_calls]
     yield from (_call_line(call, masker) for call in calls[:_MOST_CALLS])
     if len(calls) > _MOST_CALLS:
@@ -21,7 +21,7 @@ def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
 
 
 def _call_line(call: ToolCall, masker: Masker) -> str:
-    """Return a call with its arguments, and what it returned; without either where it is not reported."""
+    """Return a call with its arguments and its output, if these are reported."""
     output = "" if call.output is ABSENT else f" -> {_output(call.output, masker)}"
     return f"{call.tool}({_arguments(call.input, masker)}){output}"
 

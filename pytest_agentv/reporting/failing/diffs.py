@@ -1,4 +1,4 @@
-"""Compares an answer with the reference word by word, for people."""
+"""Compares an answer with the reference word by word, for people to read."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
 _MOST_CELLS: Final = 250_000
-"""Pairs of words that are compared: a twentieth of a second. Longer texts get no diff."""
+"""Pairs of words that are compared, in a twentieth of a second. Longer texts get no diff."""
 _LEAST_COMMON: Final = 0.3
 """Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
 
@@ -15,13 +15,13 @@ _Kind: TypeAlias = Literal["both", "removed", "added"]
 _Step: TypeAlias = tuple[_Kind, str]
 
 _MARKS: Final[dict[_Kind, tuple[str, str]]] = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
-"""Those of `git diff --word-diff`."""
+"""The marks of `git diff --word-diff`."""
 
 
 def word_diff(reference: str, answer: str) -> str | None:
-    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`; lines stay lines.
+    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`. Line breaks stay.
 
-    The beginnings of lines are compared without their indentation, and shown with it.
+    Indentation is shown, but not compared.
 
     None: the texts are the same, too long, or have too little in common.
     """
@@ -40,7 +40,7 @@ def word_diff(reference: str, answer: str) -> str | None:
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:
-    """Return two texts; two JSON documents in the same layout, so that only their values differ."""
+    """Return two texts. Two JSON documents get the same layout, so that only their values differ."""
     try:
         values = [json.loads(text) for text in (reference, answer)]
     except (ValueError, RecursionError):
@@ -85,7 +85,7 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
 
 
 def _indented(steps: Sequence[_Step], reference: str, answer: str) -> Iterator[_Step]:
-    """Yield the steps with the indentation of the lines that they begin: the answer's where both have the line."""
+    """Yield the steps with the indentation of the lines that they begin: the answer's if both texts have the line."""
     old, new = (iter(re.findall(r"\n *", text.strip())) for text in (reference, answer))
     for kind, word in steps:
         if word != "\n":
@@ -104,7 +104,7 @@ def _text(steps: Iterable[_Step]) -> str:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Return words with a blank between them, but where a line begins."""
+    """Return words with blanks between them, except at the beginning of a line."""
     text, begins_line = "", True
     for word in words:
         text += word if begins_line or word.startswith("\n") else f" {word}"

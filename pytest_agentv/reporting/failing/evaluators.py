@@ -1,4 +1,4 @@
-"""What evaluators say of a case: a table of scores, their findings, their reasoning."""
+"""Shows the results of evaluators: a table of scores, their findings, their reasoning."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which results stand otherwise than their scores say, because of a mark `xfail`: for runs that are over."""
+"""Finds the results of finished runs that an `xfail` mark turns around."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -22,7 +22,7 @@ def expected_failures(results: Iterable[EvalResult | JsonObject]) -> frozenset[s
 def unexpected_passes(results: Iterable[EvalResult | JsonObject]) -> frozenset[str]:
     """Return the node ids of items that failed because they passed: their mark is strict.
 
-    A test may have several results. It failed as expected if one of them did.
+    A test may have several results. It failed as expected if one of them failed.
     """
     strict, others = set[str](), set[str]()
     for each in results:

@@ -1,4 +1,4 @@
-"""The last lines of the text of a failed or broken case: what ran, what it cost, where it is, how to run it again."""
+"""The last lines of a failure's text: target, cost, place, and the command to run the case again."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -64,5 +64,5 @@ def _known_for(parts: Mapping[str, str], name: str) -> str:
 
 
 def _has_calls(result: EvalResult) -> bool:
-    """Whether the calls are shown with what went in and out."""
+    """Whether the calls are shown with their inputs and outputs."""
     return any(message.tool_calls for message in result.output_messages or ())

@@ -1,4 +1,4 @@
-"""Says in one line why a case failed: the reason first, the arithmetic last."""
+"""Explains on one line why a case failed: the reason first, the numbers last."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _MISSING: Final = "missing: "
 def reason_line(result: EvalResult, masker: Masker) -> str:
     """Return `facts: missing "30 days"; tone: too curt (0.50 < 0.80)`, at most 300 characters.
 
-    For a case whose score decided: hooks, required checks and repeated answers have words of their own.
+    Only for a case that its score decided. Hooks, required checks and repeated answers have texts of their own.
     """
     arithmetic = _arithmetic(result)
     weak = _weak(result)
@@ -32,7 +32,7 @@ def reason_line(result: EvalResult, masker: Masker) -> str:
 
 
 def _weak(result: EvalResult) -> list[EvaluatorResult]:
-    """Return the evaluators that brought the score down: those that count, and are below the threshold."""
+    """Return the evaluators that lowered the score: those with a weight and a score below the threshold."""
     counted = [each for each in result.evaluator_results or () if each.weight != 0 and each.score < 1]
     return [each for each in counted if each.score < (result.threshold or 1)] or counted
 
@@ -52,12 +52,12 @@ def _counts_nothing(result: EvalResult | EvaluatorResult) -> bool:
 
 
 def _keyword(miss: str) -> str:
-    """Return what a keyword did wrong: it is missing, or it is there and should not be."""
+    """Return the fault of a keyword: missing, or present and forbidden."""
     return f'missing "{miss.removeprefix(_MISSING)}"' if miss.startswith(_MISSING) else f'has "{miss}"'
 
 
 def _said(misses: Sequence[str], reasoning: str | None, masker: Masker) -> str:
-    """Return the first misses; without any, the first sentence of the reasoning."""
+    """Return the first misses or, without any, the first sentence of the reasoning."""
     if misses:
         more = [f"and {len(misses) - _MOST_MISSES} more"] if len(misses) > _MOST_MISSES else []
         return ", ".join([*_lines(misses[:_MOST_MISSES], masker), *more])

@@ -47,7 +47,7 @@ def failure_text(
     reference_answer: str = "",
     limit: int | None = TEXT_LIMIT,
 ) -> str:
-    """Return why a case failed: the decision, what was asked and answered, what evaluators say, the rerun command.
+    """Return why a case failed: the decision, question and answer, the evaluators' results, and the rerun command.
 
     `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
     """
@@ -84,7 +84,7 @@ def error_text(
 ) -> str:
     """Return why a case could not be judged: stage, kind, message and the evaluators' results, within `limit` bytes.
 
-    `same_as` names a case whose text tells the same error in full.
+    `same_as` names a case whose text shows the same error in full.
     """
     look = Look(masker, limit)
     detail = result.error_detail
@@ -105,15 +105,15 @@ def error_text(
 
 
 def failure_headline(result: EvalResult, masker: Masker) -> str:
-    """Return in one line why a case failed: what decided it, or what its evaluators miss."""
-    from pytest_agentv.reporting.failing.reasons import reason_line  # noqa: PLC0415 - for cases that failed
+    """Return on one line why a case failed: what decided it, or what its evaluators miss."""
+    from pytest_agentv.reporting.failing.reasons import reason_line  # noqa: PLC0415 - only for failed cases
 
     decided = _repeats(result) or _cause(result, Look(masker, TEXT_LIMIT))
     return decided or reason_line(result, masker)
 
 
 def one_line(result: EvalResult, masker: Masker) -> str:
-    """Return the outcome of a case in a line of at most 200 characters: its score, and evaluators below 1."""
+    """Return the outcome of a case on a line of at most 200 characters: its score, and evaluators below 1."""
     look = Look(masker, TEXT_LIMIT)
     name = look.name(result.eval_id, 60)
     if result.status == "error":
@@ -139,7 +139,7 @@ def _repeats(result: EvalResult, shown: str | None = None) -> str:
     figures = result.repeat
     if figures is None:
         return ""
-    from pytest_agentv.reporting.failing.repeats import repeat_headline, scores_line  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.reporting.failing.repeats import repeat_headline, scores_line  # noqa: PLC0415 - only for repeated cases
 
     return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
 
@@ -173,7 +173,7 @@ def _first_line(text: str, look: Look) -> str:
 
 
 def _assertion(reason: str | None, headline: str, look: Look) -> str:
-    """Return the whole reason if the headline has no room for it."""
+    """Return the whole reason if the headline has cut it."""
     return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else block("", reason, look)
 
 
@@ -186,7 +186,7 @@ def _answer(result: EvalResult, look: Look) -> str:
 
 
 def _question(question: str, look: Look) -> str:
-    """Return the question, shortened with a note unless everything is wanted."""
+    """Return the question, shortened with a note unless it is wanted in full."""
     if look.limit is None or len(question) <= _LONG:
         return block("Question:", question, look)
     return block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
@@ -202,8 +202,8 @@ def _expected(result: EvalResult, look: Look) -> str:
 
 
 def _reference(result: EvalResult, reference: str, look: Look) -> str:
-    """Return what the answer changes of the reference, word by word; the reference itself where that says nothing."""
-    from pytest_agentv.reporting.failing.diffs import alike, word_diff  # noqa: PLC0415 - for cases with a reference
+    """Return the differences between answer and reference, word by word, or the reference if a diff does not help."""
+    from pytest_agentv.reporting.failing.diffs import alike, word_diff  # noqa: PLC0415 - only for cases with a reference
 
     texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
     if reference and (diff := word_diff(*texts)):
@@ -212,6 +212,6 @@ def _reference(result: EvalResult, reference: str, look: Look) -> str:
 
 
 def _calls(result: EvalResult, look: Look) -> str:
-    """Return the tool calls with what went in and out, where the result holds them."""
+    """Return the tool calls with their inputs and outputs, if the result holds them."""
     lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
     return "\n  ".join(["Tool calls:", *lines]) if lines else ""

@@ -1,4 +1,4 @@
-"""Says in words what several answers of a case showed."""
+"""Describes the answers of a repeated case in words."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -24,19 +24,19 @@ def repeat_headline(result: EvalResult, figures: RepeatFigures) -> str:
 
 
 def passes_text(figures: RepeatFigures) -> str:
-    """Return `3 of 5 answers pass`, of those that were judged."""
+    """Return `3 of 5 answers pass`, counting judged answers only."""
     verb = "answer passes" if figures.judged == 1 and figures.passes == 1 else "answers pass"
     return f"{figures.passes} of {figures.judged} {verb}"
 
 
 def needed_text(figures: RepeatFigures) -> str:
-    """Return `4 are needed`; and of how many, where not all were judged."""
+    """Return `4 are needed`, with the number of answers if not all were judged."""
     needed = f"{figures.needed}" if figures.judged == figures.planned else f"{figures.needed} of {figures.planned}"
     text = f"{needed} {'is' if figures.needed == 1 else 'are'} needed"
     return f"{text}, {figures.errors} could not be had" if figures.errors else text
 
 
 def scores_line(figures: RepeatFigures, shown: str) -> str:
-    """Return the scores of all answers, and which of them the rest of a text is about."""
+    """Return the scores of all answers, and which answer the rest of the text is about."""
     scores = ", ".join(map(format_score, figures.scores))
     return f"Scores of the answers: {scores}. What follows is about {shown}."

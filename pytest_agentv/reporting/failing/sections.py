@@ -1,4 +1,4 @@
-"""Fits the parts of a text into a limit. A part that needs less than its share leaves the rest to the others."""
+"""Fits the parts of a text into a limit. A short part leaves its spare space to the others."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,12 +21,12 @@ class Section(Record):
 
     text: str
     weight: int
-    """Its share of the room relative to the other sections, when they do not all fit."""
+    """Its share of the space relative to the other sections, if they do not all fit."""
 
 
 @record
 class Look:
-    """How texts are shown: masked, and cut to what could fit at most."""
+    """How texts are shown: masked, and cut to the longest possible length."""
 
     masker: Masker
     limit: int | None
@@ -50,15 +50,15 @@ class Look:
 
 
 def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
-    """Join the parts and cut the sections to the room left. Unused room goes to the first section that needs it."""
+    """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
     present = [section for section in sections if section.text]
     if limit is None:
         return _SEPARATOR.join([headline, *(section.text for section in present), footer])
-    room = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
+    space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
     needs = [escaped_size(section.text) for section in present]
     total = sum(section.weight for section in present)
-    sizes = [min(need, room * section.weight // total) for need, section in zip(needs, present, strict=True)]
-    spare = room - sum(sizes)
+    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
+    spare = space - sum(sizes)
     for index, need in enumerate(needs):
         extra = min(spare, need - sizes[index])
         sizes[index] += extra
@@ -68,7 +68,7 @@ def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int
 
 
 def block(title: str, text: str, look: Look) -> str:
-    """Return a text below its title, or nothing without a text."""
+    """Return a text below its title; nothing without a text."""
     head = look.head(text)
     if not head.strip():
         return ""
@@ -76,7 +76,7 @@ def block(title: str, text: str, look: Look) -> str:
 
 
 def indented(text: str, spaces: str) -> str:
-    """Return a text whose lines but the first begin with some blanks."""
+    """Return a text with its lines indented, except the first."""
     return text.replace("\n", f"\n{spaces}")
 
 

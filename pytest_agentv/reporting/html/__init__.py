@@ -1,1 +1,1 @@
-"""The HTML report: one file that opens offline. From results to a view of frozen records, to a page."""
+"""The HTML report, one file that opens offline: from results to a view of frozen records, and to a page."""

@@ -1,4 +1,4 @@
-"""The cases as the list of the report shows them, worst first."""
+"""The list of cases in the report, worst first."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,9 +32,9 @@ class Case(Record):
     marks: str
     """A letter for each answer: `p` passed, `f` failed, `e` could not be judged."""
     cost: float | None
-    """US dollars; of answers from the cache None, because they cost nothing now."""
+    """US dollars; None for cached answers, which cost nothing now."""
     duration_ms: float | None
-    """Milliseconds; None if not measured, and of a case that never called its target."""
+    """Milliseconds; None if not measured, or if the case never called its target."""
     judgements: tuple[Judgement, ...]
     why: str
     change: Change | None = None
@@ -133,7 +133,7 @@ def _status(written: object, case: JudgedCase) -> str:
 
 
 def _marks(result: Result) -> str:
-    """Return the outcomes of the answers in their order; where it is not known, the passing ones first."""
+    """Return the outcomes of the answers in order; if the order is unknown, the passing ones first."""
     case, value = result.case, result.value
     repeat = mapping_of(value, "repeat")
     if not repeat:

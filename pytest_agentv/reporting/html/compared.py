@@ -1,4 +1,4 @@
-"""How the cases of a run did against those of the run that it is compared with."""
+"""Compares the cases of a run with those of an earlier run."""
 
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias
@@ -31,7 +31,7 @@ _SAYS: Final[Mapping[Word, str]] = {
 
 @record
 class Change(Record):
-    """What became of one case."""
+    """How one case changed."""
 
     word: Word
     text: str
@@ -40,7 +40,7 @@ class Change(Record):
     """`5/5 → 0/5, again 0/10`."""
     delta: float | None = None
     before: Result | None = None
-    """The earlier result; None: a baseline holds scores only, or the case is new."""
+    """The earlier result; None: a baseline holds only scores, or the case is new."""
 
     @property
     def title(self) -> str:
@@ -49,7 +49,7 @@ class Change(Record):
 
 @record
 class Compared(Record):
-    """A run and what it is compared with."""
+    """A run with its comparison."""
 
     statistics: RunStatistics
     changes: Mapping[str, Change]
@@ -72,9 +72,10 @@ def compare(
     is_confirming: bool | None = None,
     skipped: Collection[tuple[str, str | None]] = (),
 ) -> Compared:
-    """Compare a run as the gates do.
+    """Compare a run in the same way as the gates.
 
-    `is_confirming`: suspects were asked again; None: as the results show. `skipped`: cases that the run skipped.
+    `is_confirming`: whether suspects were asked again; None: decide by the results. `skipped`: cases that the run
+    skipped.
     """
     if base is None:
         return Compared(run_statistics(run.cases), {})
@@ -115,7 +116,7 @@ def _statistics(
 
 
 def _changed(run: Run, base: Run) -> dict[tuple[str, str | None], JudgedCase]:
-    """Return the earlier cases by the names of those of now, also where they are not comparable."""
+    """Return the earlier cases by the names of the current ones, even if they are not comparable."""
     key = shared_key(run.cases, base.cases)
     old = {key(case): case for case in base.cases}
     return {_name(case): old[key(case)] for case in run.cases if key(case) in old}

@@ -85,7 +85,7 @@ def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
 
 
 def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:
-    """Yield how the cost changed, over the cases whose cost is known of both runs: others would be a difference."""
+    """Yield the change of the cost, over the cases whose cost is known in both runs."""
     results = [each for run in (compared.base,) if run is not None for each in run.results]
     known = [
         (now, before)

@@ -1,4 +1,4 @@
-"""The verdict on a run in a sentence, with what stands right below it."""
+"""The verdict on a run in a sentence, and the lines below it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Headline(Record):
 
 
 def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
-    """Return the verdict on a run that ended like this."""
+    """Return the verdict on a run with this ending."""
     counts = Counter(case.status for case in cases)
     broken = sum(case.is_broken for case in cases)
     total = len(cases)
@@ -57,7 +57,7 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
 
 
 def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
-    """Whether anything fails the run, but for what the comparison with another run shows."""
+    """Whether anything fails the run, apart from the comparison with another run."""
     failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
     return (
         bool(ending.red or ending.troubles or ending.unexpected)
@@ -67,7 +67,7 @@ def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
 
 
 def _strict_passes(ending: Ending) -> list[str]:
-    """Return what is said of cases that are not to pass."""
+    """Return a line about cases that passed although they should not."""
     return [f"{counted(len(ending.unexpected), 'case')} passed against a strict `xfail`"] if ending.unexpected else []
 
 

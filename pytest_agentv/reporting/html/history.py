@@ -1,4 +1,4 @@
-"""Several runs in the order of time: of all cases, and of one."""
+"""The history of several runs, as a whole and by case."""
 
 from collections.abc import Sequence
 
@@ -29,26 +29,26 @@ class PastRun(Record):
     """A date and a time, or the name of the file."""
     rate: PassRate
     cost: float | None
-    """US dollars; None: not known."""
+    """US dollars; None: unknown."""
     cost_cases: int
-    """Cases whose cost is known, of all their answers."""
+    """Cases that know the cost of all their answers."""
     cases: int
-    """Cases whose answers were asked: those from the cache cost nothing."""
+    """Cases whose target was called. Cached answers cost nothing."""
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs whose results are known, the oldest first."""
+    """Return the runs whose results are known, oldest first."""
     return sorted((run for run in runs if run.results), key=lambda run: run.finished)
 
 
 def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
-    """Return how each of some runs did; empty where there is only one."""
+    """Return the figures of each run; empty if there is only one."""
     found = [_past(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
     return tuple(found) if len(found) > 1 else ()
 
 
 def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
-    """Return how each case did in some runs, by its key; empty where there is only one run."""
+    """Return the history of each case by its key; empty if there is only one run."""
     found: dict[str, list[Past]] = {}
     for run in runs if len(runs) > 1 else ():
         when = when_of(run)
@@ -68,5 +68,5 @@ def _past(run: Run, rate: PassRate) -> PastRun:
 
 
 def when_of(run: Run) -> str:
-    """Return when a run ended: `2026-11-22 06:00`, else the name of its file."""
+    """Return when a run ended, as `2026-11-22 06:00`, else the name of its file."""
     return run.finished[:16].replace("T", " ") or run.name

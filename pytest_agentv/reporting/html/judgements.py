@@ -1,4 +1,4 @@
-"""What the evaluators of a result said, and in few words why a case did not pass."""
+"""The results of a case's evaluators, and a short reason why the case did not pass."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ _MOST_MISSES: Final = 3
 
 @record
 class Judgement(Record):
-    """What one evaluator said."""
+    """The result of one evaluator."""
 
     name: str
     type: str
@@ -30,14 +30,14 @@ class Judgement(Record):
     rubrics: tuple[JsonObject, ...] = ()
     """`{"text": …, "met": true}`."""
     depth: int = 0
-    """Members of a composite are one deeper than it."""
+    """The depth of a composite's members is one more than its own."""
 
     def is_low(self, threshold: float | None) -> bool:
         return bool(self.error) or self.score < (1.0 if threshold is None else threshold) - _SLACK
 
     @property
     def reason(self) -> str:
-        """Why it gave no better score, in one line."""
+        """Why the score is not better, on one line."""
         if self.error:
             return first_sentence(self.error)
         if self.misses:
@@ -46,7 +46,7 @@ class Judgement(Record):
 
 
 def judgements_of(value: JsonObject) -> tuple[Judgement, ...]:
-    """Return what the evaluators of a result said, the members of composites behind them."""
+    """Return the judgements of a result's evaluators. Members follow their composite."""
     written = mappings_of(value, "evaluator_results")
     if written:
         return tuple(_walk(written, 0))
@@ -56,7 +56,7 @@ def judgements_of(value: JsonObject) -> tuple[Judgement, ...]:
 
 
 def why_of(value: JsonObject, judgements: Sequence[Judgement], threshold: float | None) -> str:
-    """Return in one line why a case failed or could not be judged; for a flaky pass, what its failing answer lacks."""
+    """Return on one line why a case failed or broke. For a flaky pass, return what its failing answer lacks."""
     if value.get("status") == "error" or value.get("error") is not None:
         return first_sentence(text_of(value, "error"), 200)
     if value.get("status") == "pass" and not mapping_of(value, "repeat").get("flaky"):

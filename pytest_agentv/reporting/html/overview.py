@@ -1,4 +1,4 @@
-"""The first screen below the verdict: what to look at first, targets, frequent reasons."""
+"""The first screen below the verdict: cases to look at first, targets, frequent reasons."""
 
 import statistics
 from collections import Counter
@@ -35,7 +35,7 @@ class First(Record):
 
 @record
 class TargetRow(Record):
-    """A target with what its cases showed."""
+    """A target with the figures of its cases."""
 
     name: str
     link: str
@@ -50,7 +50,7 @@ class TargetRow(Record):
 
 @record
 class Reason(Record):
-    """A reason that several failing cases have."""
+    """A reason that several failing cases share."""
 
     text: str
     evaluator: str
@@ -66,14 +66,14 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     errors = [First(case, "! Error", "error", case.why) for case in cases if case.status == "error"]
     rest = [case for case in cases if case.status == "fail" and not case.is_broken]
     failed = [First(case, "✕ Failed", "fail", case.why) for case in sorted(rest, key=_drop)]
-    room = _MOST_FIRST - min(len(errors), 2)
-    shown = broken[:room]
+    space = _MOST_FIRST - min(len(errors), 2)
+    shown = broken[:space]
     shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 
 
 def _drop(case: Case) -> float:
-    """Return how far a case fell; those that fell furthest come first."""
+    """Return the change of a case's score. The largest drops come first."""
     return case.change.delta or 0.0 if case.change is not None else 0.0
 
 
@@ -87,19 +87,19 @@ def names_of_targets(cases: Sequence[Case]) -> list[str]:
 
 
 def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
-    """Return the reasons that several failing cases have, the most frequent first."""
+    """Return the reasons that several failing cases share, the most frequent first."""
     found = Counter(
         (each.name, each.reason) for case in cases if case.status == "fail" for each in case.low if each.reason
     )
     return tuple(
         Reason(text, name, count, filter_link(outcome="fail", evaluator=name, q=" ".join(text.split()[:6])))
         for (name, text), count in found.most_common(_MOST_REASONS)
-        if count > 1  # of one case the list above tells
+        if count > 1  # the list above shows the reason of a single case
     )
 
 
 def also(compared: Compared) -> Iterator[tuple[str, str]]:
-    """Yield what else differs from the baseline: a text, and the link to its cases (empty: they have none)."""
+    """Yield further differences from the baseline: a text, and a link to the cases (empty: no link)."""
     if compared.comparison is None:
         return
     worse, better = compared.count("worse"), compared.count("better")
@@ -107,10 +107,9 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
         (f"{count:,} {word}", filter_link(change=word) if count else "")
         for word, count in (("worse", worse), ("better", better))
     )
-    for word, text in (("new", "new"), ("changed", "changed")):
-        count = compared.count("new") if word == "new" else compared.count("changed")
+    for word, count in (("new", compared.count("new")), ("changed", compared.count("changed"))):
         if count:
-            yield f"{count:,} {text}", filter_link(change=word)
+            yield f"{count:,} {word}", filter_link(change=word)
     if gone := len(compared.comparison.pairing.gone):
         yield f"{gone:,} gone", ""
     if skipped := len(compared.comparison.pairing.skipped):
@@ -136,7 +135,7 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
 
 
 def _sum_of(costs: Sequence[float], whole: int, cases: int) -> str:
-    """Return a sum of costs, and of how many cases it is the whole cost if not of all."""
+    """Return a sum of costs. If it is not the whole cost of all cases, add for how many it is."""
     if not costs:
         return "–"
     part = f" ({whole:,} of {cases:,})" if whole < cases else ""

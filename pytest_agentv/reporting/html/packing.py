@@ -14,7 +14,7 @@ from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 
 CHUNK: Final = 50
-"""Cases of a block; only the block of a case that is opened is unpacked."""
+"""The number of cases in a block. Only the block of an opened case is unpacked."""
 
 _PLACES: Final = 4
 
@@ -37,7 +37,7 @@ def blocks(cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery
 
 
 def index_of(cases: Sequence[Case]) -> dict[str, Json]:
-    """Return what the list needs: names once, and a short row for each case."""
+    """Return the data of the list: each name once, and a short row for each case."""
     files = _Names(case.file for case in cases)
     tags = _Names(tag for case in cases for tag in case.judged.tags)
     targets = _Names(case.target for case in cases)

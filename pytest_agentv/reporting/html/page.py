@@ -1,4 +1,4 @@
-"""Renders the report. Jinja2 escapes every text; nothing that a model said becomes markup."""
+"""Renders the report. Jinja2 escapes every text, so that no text of a model becomes markup."""
 
 import base64
 import hashlib
@@ -33,7 +33,7 @@ from pytest_agentv.reporting.html.texts import spelled
 from pytest_agentv.runtime.files import write_atomically
 
 STATIC_ROWS: Final = 40
-"""The worst cases, which are readable where scripts are off."""
+"""The number of worst cases that can be read without scripts."""
 
 _SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "messages.js", "timing.js", "case.js", "start.js")
 _PACKAGE: Final = "pytest_agentv.reporting.html"
@@ -41,17 +41,17 @@ _PACKAGE: Final = "pytest_agentv.reporting.html"
 
 @record
 class ReportInput(Record):
-    """What a report is made of."""
+    """The input of a report."""
 
     run: Run
     base: Run | None = None
-    """What the run is compared with."""
+    """The run to compare with."""
     earlier: tuple[Run, ...] = ()
     """Further runs, for the history."""
     margin: float = DEFAULT_MARGIN
     is_confirming: bool | None = None
     ending: Ending = AS_JUDGED
-    """How the run ended beyond what its results tell."""
+    """How the run ended beyond its results."""
 
 
 def write_report(path: Path, given: ReportInput) -> int:
@@ -78,8 +78,8 @@ def report_text(given: ReportInput) -> str:
         .get_template("report.html")
         .render(
             policy=_policy(script, style, has_images=gallery.is_used),
-            style=Markup(style),  # noqa: S704 - ours
-            script=Markup(script),  # noqa: S704 - ours
+            style=Markup(style),  # noqa: S704 - our own template
+            script=Markup(script),  # noqa: S704 - our own template
             title=_title(compared, verdict),
             run=given.run,
             when=when_of(given.run),
@@ -108,7 +108,7 @@ def report_text(given: ReportInput) -> str:
 
 
 def _is_dry(run: Run) -> bool:
-    """Whether nothing was judged in a run, so that nothing can be compared with it."""
+    """Whether a run judged nothing, so that nothing can be compared with it."""
     return any("dry_run" in case.flags for case in run.cases)
 
 
@@ -124,7 +124,7 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """Spell out hidden characters in all that templates print, except in our own markup."""
+    """Make hidden characters visible in everything that templates print, except in our own markup."""
     return spelled(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -133,13 +133,13 @@ def _asset(name: str) -> str:
 
 
 def _policy(script: str, style: str, *, has_images: bool) -> Markup:
-    """Return the Content-Security-Policy: our script and style by their hashes, images in this file."""
+    """Return the Content-Security-Policy. It allows only our script and style, by hash, and images in this file."""
     images = "img-src data:; " if has_images else ""
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; {images}base-uri 'none'; "
         "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    return Markup(html.escape(policy, quote=False))  # noqa: S704 - it holds hashes of ours only
+    return Markup(html.escape(policy, quote=False))  # noqa: S704 - it holds only our own hashes
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads the runs that a report shows. Of several lines of one case the last counts."""
+"""Reads the runs that a report shows. The last line of a case counts."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 
 @record
 class Result(Record):
-    """A case of a run, and the line that it was read from."""
+    """A case of a run, and its line in the file."""
 
     case: JudgedCase
     value: JsonObject
 
     @property
     def key(self) -> str:
-        """Names the case in links: it is the same in the next run."""
+        """Identifies the case in links, and is the same in the next run."""
         return f"{self.case.name}@{self.case.target}" if self.case.target else self.case.name
 
 
@@ -42,7 +42,7 @@ class Run(Record):
     """What could not be read."""
     baseline: Baseline | None = None
     earlier: tuple[JsonObject, ...] = ()
-    """Results of this run that reruns replaced: they were paid for."""
+    """Results of this run that reruns replaced. They were paid for."""
 
     @property
     def cases(self) -> tuple[JudgedCase, ...]:
@@ -50,14 +50,14 @@ class Run(Record):
 
     @property
     def finished(self) -> str:
-        """When its last case ended, in ISO 8601; empty where nothing is known."""
+        """When the last case ended, in ISO 8601; empty if unknown."""
         return max((text_of(result.value, "timestamp") for result in self.results), default="")
 
 
 def read_run(path: Path, masker: Masker | None = None) -> Run:
     """Read a results file or a baseline. Raises `FileError` if it cannot be read or holds no results.
 
-    A `masker` masks secrets that the run which wrote the file did not know.
+    The `masker` masks secrets that the run did not know.
     """
     entries = list(iter_foreign(path))
     first = entries[0] if entries else None
@@ -80,9 +80,9 @@ def read_run(path: Path, masker: Masker | None = None) -> Run:
 def run_of(
     name: str, values: Iterable[JsonObject], *, earlier: Sequence[JsonObject] = (), problems: Iterable[str] = ()
 ) -> Run:
-    """Return the run of some results, in which `result_fault` found nothing.
+    """Return a run with results that `result_fault` has accepted.
 
-    `earlier` are results that reruns replaced, where these are known.
+    `earlier` are results that reruns replaced, if known.
     """
     replaced: list[tuple[JsonObject, tuple[str, str | None, str | None]]] = []
     latest: dict[tuple[str, str | None, str | None], tuple[JudgedCase, JsonObject]] = {}
@@ -100,7 +100,7 @@ def run_of(
 
 
 def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
-    """Whether a result was paid for in the run of the last one, whose figures do not hold it."""
+    """Whether a result was paid for in the same run as the last one, whose figures do not include it."""
     run_id = text_of(value, "run_id")
     repeat = mapping_of(last, "repeat")
     if not run_id or run_id != text_of(last, "run_id") or repeat.get("carried") or repeat.get("lost"):

@@ -1,4 +1,4 @@
-"""Numbers and names as the report says them."""
+"""Formats numbers and names for the report."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters that move the cursor, turn the direction of text or cannot be seen."""
+"""Characters that move the cursor, change the direction of text, or are invisible."""
 
 _HOUR: Final = 3_600_000
 _MINUTE: Final = 60_000
@@ -43,14 +43,14 @@ def points(share: float) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """Return `$13.47`, `$0.0042`; empty where nothing is known."""
+    """Return `$13.47` or `$0.0042`; empty if unknown."""
     if amount is None:
         return ""
     return f"${amount:,.2f}" if amount >= _CENT or amount == 0 else f"${amount:.4f}"
 
 
 def duration(milliseconds: float | None) -> str:
-    """Return `250 ms`, `3.7 s`, `2.5 min`, `1.2 h`; empty where nothing is known."""
+    """Return `250 ms`, `3.7 s`, `2.5 min` or `1.2 h`; empty if unknown."""
     if milliseconds is None:
         return ""
     if milliseconds >= _HOUR:
@@ -75,10 +75,10 @@ def first_sentence(text: str, length: int = 160) -> str:
 
 
 def case_link(key: str) -> str:
-    """Return the link to a case within the report; it stays the same from run to run."""
+    """Return the link to a case within the report. It is the same in every run."""
     return f"#case={quote(key, safe='', errors='replace')}"
 
 
 def filter_link(**filters: str) -> str:
-    """Return the link to the cases that filters leave."""
+    """Return the link to the cases that match some filters."""
     return f"#{urlencode(filters, errors='replace')}"

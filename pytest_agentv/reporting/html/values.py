@@ -1,4 +1,4 @@
-"""Reads values of results of any origin: what has another shape than expected counts as missing."""
+"""Reads values of results of any origin. A value of an unexpected shape counts as missing."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,19 @@ from pytest_agentv.reporting.verdicts.cases import is_number
 
 
 def text_of(value: JsonObject, key: str) -> str:
-    """Return a text; empty where there is none."""
+    """Return a text; empty if there is none."""
     found = value.get(key)
     return found if isinstance(found, str) else ""
 
 
 def number_of(value: JsonObject, key: str) -> float | None:
-    """Return a finite number; None where there is none."""
+    """Return a finite number; None if there is none."""
     found = value.get(key)
     return found if is_number(found) else None
 
 
 def score_of(value: JsonObject) -> float:
-    """Return the score of an evaluator; 0 where there is none, and for one that is too large the largest number."""
+    """Return the score of an evaluator; 0 if there is none, and the largest float for one that is too large."""
     found = value.get("score")
     if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
         return 0.0
@@ -29,19 +29,19 @@ def score_of(value: JsonObject) -> float:
 
 
 def amount_of(value: JsonObject, key: str) -> float | None:
-    """Return a finite number of 0 or more; None where there is none."""
+    """Return a finite number of 0 or more; None if there is none."""
     found = value.get(key)
     return found if is_amount(found) else None
 
 
 def mapping_of(value: JsonObject, key: str) -> JsonObject:
-    """Return a mapping; empty where there is none."""
+    """Return a mapping; empty if there is none."""
     found = value.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
 def list_of(value: JsonObject, key: str) -> Sequence[Json]:
-    """Return a list; empty where there is none."""
+    """Return a list; empty if there is none."""
     found = value.get(key)
     return found if isinstance(found, list | tuple) else ()
 
@@ -57,9 +57,9 @@ def texts_of(value: JsonObject, key: str) -> list[str]:
 
 
 def cost_of(value: JsonObject) -> float | None:
-    """Return what the answers of a result cost in US dollars.
+    """Return the cost of a result's answers in US dollars.
 
-    None where it is not known, and for answers from the cache, which cost nothing now.
+    None if it is unknown, and for cached answers, which cost nothing now.
     """
     if is_cached(value):
         return None
@@ -68,7 +68,7 @@ def cost_of(value: JsonObject) -> float | None:
 
 
 def judge_cost_of(value: JsonObject) -> float | None:
-    """Return what the models cost in US dollars that judged a result; None where it is not known."""
+    """Return the cost of the models that judged a result, in US dollars; None if it is unknown."""
     return amount_of(mapping_of(value, "judge_metrics"), "cost_usd")
 
 
@@ -90,22 +90,23 @@ def _known_calls(metrics: JsonObject, key: str, is_known: bool) -> tuple[float, 
 
 
 def known_answers_of(value: JsonObject, key: str) -> tuple[float, float]:
-    """Return of how many answers a figure is that is known, and of how many it should be: `priced` or `metered`."""
+    """Return for how many answers a figure is known (`priced` or `metered`), and how many answers count."""
     repeat = mapping_of(value, "repeat")
     parts = [part for part in (repeat, mapping_of(repeat, "confirm")) if part]
     if not is_part(value, key):
         return len(parts), len(parts)
     free = 0 if is_cached(value) else 1
     asked = [(amount_of(part, "asked") or 0) - free * (amount_of(part, "cached") or 0) for part in parts]
-    told = [number_of(part, key) for part in parts]
-    return sum(count if known is None else known for known, count in zip(told, asked, strict=True)), sum(asked)
+    known_counts = [number_of(part, key) for part in parts]
+    known = sum(count if each is None else each for each, count in zip(known_counts, asked, strict=True))
+    return known, sum(asked)
 
 
 def is_cached(value: JsonObject) -> bool:
-    """Whether the answers of a result came from the cache, so that it is known that they cost nothing now."""
+    """Whether the answers of a result came from the cache, so that they cost nothing now."""
     return value.get("cached") is True
 
 
 def whole_cost_of(value: JsonObject) -> float | None:
-    """Return what all answers of a result cost; None where that is not known, or only of some."""
+    """Return the cost of all answers of a result; None if it is unknown, or known only for some."""
     return None if is_part(value, "priced") else cost_of(value)

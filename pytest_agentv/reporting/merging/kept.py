@@ -1,4 +1,4 @@
-"""Takes along what runs keep beside their results files, for the run that goes on with the merged file."""
+"""Copies the files beside results files that a resumed run needs, to lie beside the merged file."""
 
 import shutil
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 from pytest_agentv.runtime.files import write_atomically
 
 _CLUSTERS: Final = "clusters"
-"""Names the clusters whose workers keep more, one a line."""
+"""The file with the addresses of clusters whose workers keep further results, one per line."""
 
 
 def kept_results(results_path: Path) -> list[Path]:
-    """Return the files of the results that workers keep of a run."""
+    """Return the files with results that workers kept for a run."""
     return sorted(kept_folder(results_path).glob("*.json"))
 
 
 def copy_kept(sources: Sequence[Path], out: Path) -> None:
-    """Copy what is kept of the runs of some results files to where a run finds it that goes on with another one.
+    """Copy the kept files of some results files, so that a run that resumes the merged file finds them.
 
-    That is what workers keep of runs that were killed, and the answers that are not judged yet. Raises `FileError`.
+    These are results that the workers of killed runs kept, and unjudged answers. Raises `FileError`.
     """
     target = kept_folder(out)
     for folder in (kept_folder(path) for path in sources if path.absolute() != out.absolute()):
@@ -37,7 +37,7 @@ def copy_kept(sources: Sequence[Path], out: Path) -> None:
 def _copy_unjudged(sources: Sequence[Path], out: Path) -> None:
     others = [path for path in sources if path.absolute() != out.absolute()]
     if len(others) == len(sources):
-        shutil.rmtree(unjudged_folder(out), ignore_errors=True)  # of the file that is overwritten
+        shutil.rmtree(unjudged_folder(out), ignore_errors=True)  # they belong to the file that is overwritten
     for folder in map(unjudged_folder, others):
         for path in folder.glob("*.json"):
             write_atomically(unjudged_folder(out) / path.name, _text(path))

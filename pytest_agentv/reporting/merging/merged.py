@@ -1,4 +1,4 @@
-"""Chooses the last word on each case among several results files, and sees what is missing."""
+"""Chooses the last result of each case among several results files, and finds missing ones."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -7,67 +7,70 @@ from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
-from pytest_agentv.reporting.merging.parts import CaseName, Part, Word
+from pytest_agentv.reporting.merging.parts import CaseName, CaseResult, Part
 
 _SHOWN: Final = 3
 
 
 class Place(NamedTuple):
-    """A word, and the number of the part that it is in."""
+    """A result, and the number of the file that it is in."""
 
     part: int
-    word: Word
+    result: CaseResult
 
 
 @record
 class Merged(Record):
-    """The last word on each case."""
+    """The last result of each case."""
 
     chosen: Mapping[CaseName, Place]
     replaced: Mapping[CaseName, Place]
-    """Of cases with several results: the last one that does not count."""
+    """For cases with several results, the last one that does not count."""
 
     @property
     def run_id(self) -> str | None:
-        """The newest run, of which all lines are to be: a resumed run goes on with one."""
-        newest: Word | None = None
-        for _, word in self.chosen.values():
-            if word.run_id is not None and (newest is None or _is_later(word, newest)):
-                newest = word
+        """The id of the newest run. All merged lines get it, because a resumed run can resume only one."""
+        newest: CaseResult | None = None
+        for _, result in self.chosen.values():
+            if result.run_id is not None and (newest is None or _is_later(result, newest)):
+                newest = result
         return None if newest is None else newest.run_id
 
     def lines(self, parts: int) -> list[set[int]]:
-        """Return the lines that count, for each of a number of parts."""
+        """Return the lines that count, for each of so many files."""
         lines: list[set[int]] = [set() for _ in range(parts)]
         for place in self.chosen.values():
-            lines[place.part].add(place.word.line)
+            lines[place.part].add(place.result.line)
         return lines
 
 
 def merge_parts(parts: Sequence[Part]) -> Merged:
-    """Choose the last word on each case: by the time at which it ended, and where that is unknown, by order."""
+    """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
     chosen: dict[CaseName, Place] = {}
     replaced: dict[CaseName, Place] = {}
     for number, part in enumerate(parts):
-        for name, word in part.words.items():
+        for name, result in part.results.items():
             if name in part.replaced:
                 replaced[name] = Place(number, part.replaced[name])
             before = chosen.get(name)
             if before is None:
-                chosen[name] = Place(number, word)
+                chosen[name] = Place(number, result)
                 continue
-            here = Place(number, word)
-            is_later = _is_later(word, before.word)
+            here = Place(number, result)
+            is_later = _is_later(result, before.result)
             chosen[name] = here if is_later else before
-            if not word.is_of(before.word):
+            if not result.is_of(before.result):
                 replaced[name] = before if is_later else here
     return Merged(chosen, replaced)
 
 
 def foreign_fault(parts: Sequence[Part]) -> str | None:
-    """Return why files are no parts of one run, if so: their runs collected different evals, or some were dry runs."""
+    """Return why files are not parts of one run; None if they may be.
+
+    Parts of one run have collected the same evals. Either all of them are dry runs, or none is.
+    """
     mocked = next((part for part in parts if part.is_mocked), None)
-    real = next((part for part in parts if part.words and not part.is_mocked), None)
+    real = next((part for part in parts if part.results and not part.is_mocked), None)
     if mocked is not None and real is not None:
         return f"{locate(mocked.path, None)} holds results of a dry run, {locate(real.path, None)} does not"
     suites: dict[str, Part] = {}
@@ -92,43 +95,47 @@ def foreign_fault(parts: Sequence[Part]) -> str | None:
 
 @record
 class Missing(Record):
-    """The cases of shards that have no result."""
+    """The cases of shards without a result."""
 
     cases: int
     total: int
     shards: tuple[str, ...]
-    """For each shard that lacks some, how many."""
+    """A text for each shard that lacks results."""
 
 
 def find_missing(merged: Merged) -> Missing | None:
-    """Return which cases of eval files are missing, as far as shards tell; None: nothing is known of it.
+    """Return the missing cases of eval files, as far as shards tell; None: nothing is known.
 
-    Tests that evaluate do not count: how many results one has is known only when it ran.
+    Tests that evaluate do not count, because only their run shows how many results they have.
     """
-    words = [(name, word) for name, (_, word) in merged.chosen.items() if not (name.eval_file or "").endswith(".py")]
-    newest: Word | None = None
-    for _, word in words:
-        if word.shard is not None and (newest is None or _is_later(word, newest)):
-            newest = word
+    chosen = ((name, result) for name, (_, result) in merged.chosen.items())
+    found = [(name, result) for name, result in chosen if not (name.eval_file or "").endswith(".py")]
+    newest: CaseResult | None = None
+    for _, result in found:
+        if result.shard is not None and (newest is None or _is_later(result, newest)):
+            newest = result
     if newest is None or newest.shard is None:
         return None
     suite, count = newest.shard.suite, newest.shard.count
-    own = [(name.node_id, word.shard) for name, word in words if word.shard is not None and word.shard.suite == suite]
+    own = [
+        (name.node_id, result.shard)
+        for name, result in found
+        if result.shard is not None and result.shard.suite == suite
+    ]
     total = max(figures.total for _, figures in own)
-    runs = {word.run_id for _, word in words if word.shard is not None and word.shard.suite == suite}
-    missing = max(0, total - len({name.node_id for name, word in words if _is_of_suite(word, suite, runs)}))
+    runs = {result.run_id for _, result in found if result.shard is not None and result.shard.suite == suite}
+    missing = max(0, total - len({name.node_id for name, result in found if _is_of_suite(result, suite, runs)}))
     return Missing(missing, total, tuple(_lacking(count, own)) if missing else ())
 
 
-def _is_of_suite(word: Word, suite: str, runs: Container[str | None]) -> bool:
-    """Whether a result is of a case of the suite, which its runs are of.
+def _is_of_suite(result: CaseResult, suite: str, runs: Container[str | None]) -> bool:
+    """Whether a result is from a case of the suite; `runs` are the runs of this suite.
 
-    That of a case on which a worker crashed does not say its shard, nor does one of a run that went on with merged
-    shards.
+    The result of a crashed worker's case does not name its shard, nor does one of a run that resumed merged shards.
     """
-    if word.shard is not None:
-        return word.shard.suite == suite
-    return word.status == "error" or (word.run_id is not None and word.run_id in runs)
+    if result.shard is not None:
+        return result.shard.suite == suite
+    return result.status == "error" or (result.run_id is not None and result.run_id in runs)
 
 
 def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:
@@ -146,9 +153,9 @@ def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> It
             yield f"shard {index}/{count} has results of {there:,} of its {cases[index]:,} cases"
 
 
-def _is_later(word: Word, before: Word) -> bool:
-    """Whether a word that is read later is the last one."""
-    return word.ended is None or before.ended is None or word.ended >= before.ended
+def _is_later(result: CaseResult, before: CaseResult) -> bool:
+    """Whether a result that is read later is also the later result."""
+    return result.ended is None or before.ended is None or result.ended >= before.ended
 
 
 def _named(files: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reads what a results file knows of each case, without keeping the results themselves: they may be large."""
+"""Reads the facts about each case in a results file. The results themselves may be too large to keep."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,7 +17,7 @@ from pytest_agentv.reporting.verdicts.cases import is_number
 
 
 class CaseName(NamedTuple):
-    """What tells cases apart, and the results of one case for several targets."""
+    """The names of a case and of its target, which tell results apart."""
 
     node_id: str | None
     eval_file: str | None
@@ -30,32 +30,32 @@ class CaseName(NamedTuple):
         return self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
 
 
-class Word(NamedTuple):
-    """What one line of a file says of a case."""
+class CaseResult(NamedTuple):
+    """The facts in one line of a results file about its case."""
 
     line: int
     status: str
     ended: datetime | None
-    """When the case ended; None: not known."""
+    """When the case ended; None: unknown."""
     took: float | None
     run_id: str | None
     shard: ShardFigures | None
     is_mocked: bool = False
     """Whether it is of a dry run."""
 
-    def is_of(self, other: "Word") -> bool:
-        """Whether two lines are of one attempt: a resumed run writes some anew, and a merged file holds copies."""
+    def is_of(self, other: "CaseResult") -> bool:
+        """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
         return self.ended is not None and (self.ended, self.took) == (other.ended, other.took)
 
 
 @record
 class Part(Record):
-    """A results file: the last word on each case, and those before."""
+    """A results file: the last result of each case, and those before."""
 
     path: Path
-    words: Mapping[CaseName, Word]
-    replaced: Mapping[CaseName, Word]
-    """Of cases with several results: the last one before the last word."""
+    results: Mapping[CaseName, CaseResult]
+    replaced: Mapping[CaseName, CaseResult]
+    """For cases with several results, the one before the last."""
     problems: tuple[Problem, ...] = ()
     hints: tuple[Hint, ...] = ()
     has_answers: bool = False
@@ -63,28 +63,31 @@ class Part(Record):
 
     @property
     def suite(self) -> str | None:
-        """The hash of the evals that its last run with shards collected; None: there was none."""
-        return next((word.shard.suite for word in reversed(tuple(self.words.values())) if word.shard is not None), None)
+        """The hash of the evals that the last run with shards collected; None: there is no such run."""
+        newest_first = reversed(tuple(self.results.values()))
+        return next((result.shard.suite for result in newest_first if result.shard is not None), None)
 
     @property
     def is_mocked(self) -> bool:
         """Whether a result is of a dry run."""
-        return any(word.is_mocked for word in self.words.values())
+        return any(result.is_mocked for result in self.results.values())
 
     @property
     def foreign_ids(self) -> list[str]:
-        """The ids of results that name neither an eval file nor a run, as those of AgentV itself."""
-        return [name.eval_id for name, word in self.words.items() if name.eval_file is None and word.run_id is None]
+        """The ids of results that name neither an eval file nor a run, like those of AgentV itself."""
+        return [
+            name.eval_id for name, result in self.results.items() if name.eval_file is None and result.run_id is None
+        ]
 
     @property
     def eval_files(self) -> set[str]:
-        return {name.eval_file for name in self.words if name.eval_file is not None}
+        return {name.eval_file for name in self.results if name.eval_file is not None}
 
 
 def read_part(path: Path) -> Part:
     """Read a results file. Raises `FileError` if it cannot be opened."""
-    words: dict[CaseName, Word] = {}
-    replaced: dict[CaseName, Word] = {}
+    results: dict[CaseName, CaseResult] = {}
+    replaced: dict[CaseName, CaseResult] = {}
     problems: list[Problem] = []
     hints: list[Hint] = []
     shards: dict[object, ShardFigures] = {}
@@ -97,13 +100,13 @@ def read_part(path: Path) -> Part:
         elif fault is not None:
             problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
         else:
-            name, word = _name(entry.value), _word(entry.line, entry.value, shards)
-            before = words.pop(name, None)  # keeps cases in the order of their last words
-            if before is not None and not word.is_of(before):
+            name, result = _name(entry.value), _result(entry.line, entry.value, shards)
+            before = results.pop(name, None)  # keeps cases in the order of their last results
+            if before is not None and not result.is_of(before):
                 replaced[name] = before
-            words[name] = word
+            results[name] = result
     has_answers = next(iter_answers(path), None) is not None
-    return Part(path, words, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
+    return Part(path, results, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
 
 
 def _name(value: JsonObject) -> CaseName:
@@ -111,13 +114,13 @@ def _name(value: JsonObject) -> CaseName:
     return CaseName(node_id, eval_file, value["eval_id"], target)
 
 
-def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> Word:
+def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
     is_error = value.get("error") is not None or value.get("status") == "error"
     status = "error" if is_error else _text(value.get("status")) or "judged"
     if status == "fail" and failed_as_expected(value):
         status = "fail as expected"
     took = value.get("duration_ms")
-    return Word(
+    return CaseResult(
         line,
         status,
         ended_at(value.get("timestamp")),
@@ -129,7 +132,7 @@ def _word(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> W
 
 
 def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | None:
-    """Return a shard's figures, one record for all lines that say the same; None for anything else."""
+    """Return a shard's figures. Equal figures share one record. None for any other value."""
     if not isinstance(value, dict):
         return None
     figures: dict[str, Any] = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}

@@ -1,1 +1,1 @@
-"""What a run may claim: cases read from results, baselines, gates, and the lines that tell of them."""
+"""Judges a run: reads cases from results, compares them with baselines, applies gates, and prints the verdict."""

@@ -28,14 +28,14 @@ class Baseline(Record):
     repeat: int = 1
     """Answers per case, of most cases."""
     target: str | None = None
-    """None: several, which the cases name."""
+    """The target of all cases; None: there are several, and the cases name them."""
     target_hash: str | None = None
     judge: str | None = None
     """The judges' names with their hashes; None: no model judged."""
     rolls: int = 1
-    """How often it was written anew for the same cases and the same target."""
+    """How often the baseline was replaced for the same cases and the same target."""
     sha256: str | None = None
-    """Of the file that it was read from."""
+    """The hash of the file that it was read from."""
 
 
 def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
@@ -59,14 +59,14 @@ def judges_of(cases: Iterable[JudgedCase]) -> str | None:
 
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
-    """Whether a case of a baseline is judged by a judge that the baseline does not know."""
+    """Whether a case of a baseline has a judge that the baseline does not name."""
     known = {case.name for case in baseline.cases}
     judges = {case.judge for case in cases if case.judge is not None and case.name in known}
     return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
 
 
 def updated(old: Baseline, run: Baseline) -> Baseline:
-    """Return a run as the baseline in the place of an old one; it counts how often nothing but luck was new."""
+    """Return a run as the baseline that replaces an old one. Counts replacements in which only the answers are new."""
     return run.replace(rolls=old.rolls + 1 if _is_same_system(old, run) else 1)
 
 
@@ -78,7 +78,7 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
     known = {(case.name, case.target): case for case in old.cases}
     cases = [_pool(known.get((case.name, case.target)), case) for case in run.cases]
     new = baseline_of([*cases, *skipped])
-    # Nobody knows which judge of the old ones judged what was skipped.
+    # Unknown which old judge judged the skipped cases.
     judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
     rolls = old.rolls if _is_same_system(old, run) else 1
     return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
@@ -102,7 +102,7 @@ def read_baseline(path: Path) -> Baseline:
     """Read a baseline. Raises `FileError` that names the line at fault."""
     try:
         data = path.read_bytes()
-        lines = data.decode("utf-8-sig").split("\n")  # and at no other sign: ids may hold them
+        lines = data.decode("utf-8-sig").split("\n")  # not at other line separators, which ids may contain
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise FileError(path, f"the baseline cannot be read: {reason}") from None
@@ -118,7 +118,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _header(path: Path, value: JsonObject) -> Baseline:
-    """Return what the first line says, if it is that of a baseline which this version can read."""
+    """Return the first line as a header. Checks that this version can read it."""
     version = value.get("agentv_baseline")
     if type(version) is int and version > FORMAT:
         text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
@@ -137,7 +137,7 @@ def _header(path: Path, value: JsonObject) -> Baseline:
 
 
 def _is_same_system(old: Baseline, run: Baseline) -> bool:
-    """Whether target and cases are what they were, as far as both have them."""
+    """Whether target and cases are the same, as far as both baselines name them."""
     known = {(case.name, case.target): case for case in old.cases}
     both = [(known[key], case) for case in run.cases if (key := (case.name, case.target)) in known]
     hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
@@ -166,7 +166,7 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
     if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
         line["passes"] = case.passes  # a required rubric or a hook decided
     if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
-        line["test"] = case.node_id  # which may evaluate more than one case
+        line["test"] = case.node_id  # a test, which may evaluate more than one case
     if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
         line |= {"target": case.target, "target_hash": case.target_hash}
     return line

@@ -1,4 +1,4 @@
-"""Reads cases from results of any origin: what other tools write under our keys must neither end nor mislead us."""
+"""Reads cases from results of any origin. Values of other tools under our keys must not crash or mislead us."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ _READ: Final = (
 
 
 def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
-    """Return the cases of a run. Cases of one name are told apart by their items."""
+    """Return the cases of a run. Cases of the same name get the names of their items."""
     return unique_names([case_of(_plain(result)) for result in results])
 
 
@@ -66,7 +66,7 @@ def result_fault(value: JsonObject) -> str | None:
 
 
 def is_part(value: JsonObject, key: str) -> bool:
-    """Whether a figure of a result is that of some of its answers only: `priced` of the cost, `metered` of tokens."""
+    """Whether a figure covers only some answers of a result: `priced` for the cost, `metered` for tokens."""
     repeat = _repeat(value)
     confirm = repeat.get("confirm")
     return any(is_number(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
@@ -109,7 +109,7 @@ def case_of(value: JsonObject) -> JudgedCase:
 
 
 def _plain(result: EvalResult) -> dict[str, Json]:
-    """Return the keys of a result that `case_of` reads: its traces and texts are large."""
+    """Return the keys of a result that `case_of` reads. Leaves out traces and texts, which are large."""
     plain = {key: getattr(result, key) for key in _READ}
     return plain | ({"repeat": result.repeat.to_plain()} if result.repeat is not None else {})
 
@@ -137,7 +137,7 @@ def _group(value: JsonObject) -> str | None:
 
 
 def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:
-    """Return how many answers passed: what the run decided (required rubrics, hooks) comes before the scores."""
+    """Return how many answers passed. The run's decisions (required rubrics, hooks) come before the scores."""
     passes = _count(repeat.get("passes"))
     if passes is not None:
         return min(passes, len(scores))
@@ -147,7 +147,7 @@ def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], thre
 
 
 def _asked(repeat: JsonObject, judged: int) -> int:
-    """Return how many answers were to be asked."""
+    """Return how many answers were planned."""
     counts = (_count(repeat.get("planned")), _count(repeat.get("asked")), judged)
     return next(count for count in (*counts, 1) if count)
 

@@ -1,4 +1,4 @@
-"""The cases of a run or of a baseline, and what their answers scored."""
+"""The cases of a run or of a baseline, with the scores of their answers."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ class Confirmation(Record):
 
 @record
 class JudgedCase(Record):
-    """A case of a run or a baseline, and what its answers scored."""
+    """A case of a run or a baseline, with the scores of its answers."""
 
     name: str
-    """`<eval file>::<id>`, or what the results know of it."""
+    """`<eval file>::<id>`, or the names that the results have."""
     scores: tuple[float, ...] = ()
     """The scores of the judged answers; empty if the case could not be judged."""
     passes: int = 0
@@ -31,9 +31,9 @@ class JudgedCase(Record):
     """None: unknown, so that scores are compared instead of passes."""
     is_error: bool = False
     asked: int = 1
-    """Answers that were to be asked; an early stop leaves some out."""
+    """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
-    """The verdict that ended the questions early."""
+    """The verdict that stopped further answers."""
     eval_id: str = ""
     eval_file: str | None = None
     node_id: str | None = None
@@ -48,11 +48,11 @@ class JudgedCase(Record):
     judge: str | None = None
     confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
-    """Why the answers are no base for later runs: `cached`, `dry_run`, `reruns`."""
+    """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
     has_same_texts: bool | None = None
-    """Whether all answers were the same text; None: not known."""
+    """Whether all answers were the same text; None: unknown."""
     tools: tuple[tuple[str, ...], ...] | None = None
-    """The tools that each judged answer called; None: not known."""
+    """The tools that each judged answer called; None: unknown."""
     ended: datetime | None = None
     """When it ended, as far as a results file says so."""
 
@@ -62,21 +62,21 @@ class JudgedCase(Record):
 
     @property
     def value(self) -> float:
-        """The pass rate, or the mean score where no threshold is known."""
+        """The pass rate, or the mean score if the threshold is unknown."""
         if self.threshold is None:
             return math.fsum(self.scores) / len(self.scores)
         return pass_rate(self.passes, self.judged, self.stopped)
 
     @property
     def outcomes(self) -> tuple[float, ...]:
-        """One number for each answer: 1 if it passed, else 0; its score where no threshold is known."""
+        """One number per answer: 1 if it passed, else 0; its score if the threshold is unknown."""
         if self.threshold is None:
             return self.scores
         return (1.0,) * self.passes + (0.0,) * (self.judged - self.passes)
 
 
 def is_same_subject(one: JudgedCase, other: JudgedCase) -> bool:
-    """Whether two results are of one case, judged in one way; what is not known does not differ."""
+    """Whether two results are from one case with the same judgement. Unknown values count as the same."""
     pairs = (
         (one.case_hash, other.case_hash),
         (one.grading_hash, other.grading_hash),
@@ -94,9 +94,9 @@ def unique_names(cases: Sequence[JudgedCase]) -> list[JudgedCase]:
 
 
 def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
-    """Return the group of each case; None where no two cases share one.
+    """Return the group of each case; None if no two cases share one.
 
-    A case without a group is one by itself, with all targets that were asked: its answers are to one question.
+    A case without a group forms one with itself under other targets, because all of them answer the same question.
     """
     groups = [f"group {case.group}" if case.group is not None else f"case {case.name}" for case in cases]
     return groups if len(set(groups)) < len(groups) else None

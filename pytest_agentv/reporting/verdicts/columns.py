@@ -17,7 +17,7 @@ _BAR: Final = 17
 
 
 def interval_bar(interval: Interval, mean: float) -> str:
-    """Draw an interval of differences: `o` is the mean, `|` no difference, which may lie outside."""
+    """Draw an interval of differences: `o` is the mean, `|` no difference, which may be outside."""
     width = interval.high - interval.low
     zero = round(-interval.low / width * (_BAR - 1)) if width > 0 else 0
     inside = ["-"] * _BAR
@@ -46,7 +46,7 @@ def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
 
 
 def short_name(case: JudgedCase) -> str:
-    """Return the id of a case, or the name of its item, where that tells it from others of the same id."""
+    """Return the id of a case, or the name of its item if that distinguishes it from others of the same id."""
     item = (case.node_id or "").partition("::")[2]
     known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
     name = " ".join(visible(known).split())
@@ -61,7 +61,7 @@ def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = 
 
 
 def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
-    """Yield a line as it stands, and what does not fit on lines of its own."""
+    """Yield a line unchanged. The part that does not fit follows on lines of its own."""
     lines = [text]
     if len(text) > _WIDTH:
         cut = text.rindex(" ", 0, _WIDTH + 1)

@@ -1,4 +1,4 @@
-"""How a run differs from an earlier one."""
+"""Compares a run with an earlier one."""
 
 import math
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline an
 
 @record
 class RunComparison(Record):
-    """How a run differs from its baseline."""
+    """The comparison of a run with its baseline."""
 
     pairing: Pairing
     cases: tuple[CaseComparison, ...]
     change: str
-    """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` where nothing matches."""
+    """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` if no case matches."""
     difference: Difference | None
     worse: int
     better: int
@@ -43,13 +43,13 @@ class RunComparison(Record):
     baseline: Baseline | None = None
     baseline_name: str = ""
     unconfirmed: tuple[Pair, ...] = ()
-    """Suspects that were to be asked again, and could not be."""
+    """Suspects that should have been asked again, but could not."""
     bounds_with_errors: tuple[float, float] | None = None
     """The difference if all that a run could not judge failed, and if it passed, whichever is lower and higher."""
 
     @property
     def resolution(self) -> str:
-        """What the comparison would have seen; "cannot tell" never stands without it."""
+        """What the comparison could have seen. It always accompanies "cannot tell"."""
         if self.least_drop is None:
             return "one case, or one group of cases, tells nothing about a run"
         if self.least_drop >= 1:
@@ -111,18 +111,18 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
         return None
     repeats = _answers_of_both(pairs)
     seen = variance_within([side.outcomes for pair in pairs for side in (pair.new, pair.old)])
-    # With one answer the variance within cases is not known; half of that of the differences is its upper bound.
+    # With one answer, the variance within cases is unknown. Half the variance of the differences is its upper bound.
     within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)
 
 
 def _answers_of_both(pairs: Sequence[Pair]) -> int:
-    """Return how many answers each case has on both sides."""
+    """Return how many answers each case has at least, on both sides."""
     return min(min(pair.new.judged, pair.old.judged) for pair in pairs)
 
 
 def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
-    """Return the mean difference with all that could not be judged at 0 and at 1, on the side that lacks it."""
+    """Return the bounds of the mean difference, if a missing judgement may count as anything from 0 to 1."""
     if not pairing.errors:
         return None
     sides = [(_range(pair.new), _range(pair.old)) for pair in pairing.errors]
@@ -133,5 +133,5 @@ def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[floa
 
 
 def _range(case: JudgedCase) -> tuple[float, float]:
-    """Return the least and the most that a case may be worth."""
+    """Return the lowest and the highest possible value of a case."""
     return (case.value, case.value) if case.scores else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""How a run differs from its baseline, in lines."""
+"""Prints the comparison of a run with its baseline."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from pytest_agentv.statistics.pairs import Difference
 
 
 def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Yield what a comparison with a baseline tells."""
+    """Yield the lines of a comparison with a baseline."""
     yield from plain(_against(comparison))
     yield from _state_lines(comparison, verbose=verbose)
     yield from _difference_lines(comparison)
@@ -105,7 +105,7 @@ def _broken_text(case: CaseComparison, pair: Pair) -> str:
 def _chance_lines(
     comparison: RunComparison, by_name: dict[tuple[str, str | None], Pair], *, verbose: bool
 ) -> Iterator[SummaryLine]:
-    """List single cases that got worse and are not called broken."""
+    """List single cases that got worse, but are not called broken."""
     worse = [by_name[case.case, case.target] for case in comparison.cases if not case.broke and (case.delta or 0) < 0]
     if worse:
         worse.sort(key=lambda pair: (pair.delta, pair.new.name))
@@ -114,7 +114,7 @@ def _chance_lines(
 
 
 def _unconfirmed_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Say which suspects are judged by what they were suspected for."""
+    """Name the suspects that have no fresh answers."""
     if comparison.unconfirmed:
         fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
         few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
@@ -124,7 +124,7 @@ def _unconfirmed_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[
 
 
 def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
-    """Yield a row for each file and tag; only what chance hardly explains among so many rows is red."""
+    """Yield a row for each file and tag. A row is red only if chance hardly explains it among so many rows."""
     for part in parts_of(comparison.pairing.pairs):
         text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
         yield SummaryLine(text, "fail" if part.stands_out else "plain")

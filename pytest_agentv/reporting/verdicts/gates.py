@@ -1,4 +1,4 @@
-"""Which verdicts make a run red."""
+"""Decides which verdicts fail a run."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -26,16 +26,16 @@ _RED_IF_STRICT: Final = _RED | {"inconclusive"}
 
 @record
 class GateOutcome(Record):
-    """What a gate says: a report of its own."""
+    """The outcome of a gate, which becomes a report of its own."""
 
     name: str
     """`agentv.baseline.jsonl::regression`, `gate::booking`."""
     is_red: bool
     reason: str
     is_told: bool = False
-    """Whether it found something that it does not fail for."""
+    """Whether the report shows a finding, even one that does not fail the gate."""
     is_plain: bool = False
-    """Whether it is told as it stands: nothing was judged."""
+    """Whether the reason is shown without a status, because nothing was judged."""
     details: tuple[str, ...] = ()
 
     @property
@@ -55,7 +55,7 @@ def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection
 
 
 def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
-    """Return what the gate on the baseline says."""
+    """Return the outcome of the gate on the baseline."""
     comparison = statistics.comparison
     assert comparison is not None
     name = f"{comparison.baseline_name}::{REGRESSION}"
@@ -69,13 +69,13 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
 
 
 def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
-    """Return what a gate on a pass rate says."""
+    """Return the outcome of a gate on a pass rate."""
     is_red = not check.is_reached and check.tier == "critical" and gate != "off"
     return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 
 
 def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
-    """Yield what each gate says; that on the baseline has no name of its own."""
+    """Yield the lines of each gate. The line of the baseline's gate has no name of its own."""
     for outcome in outcomes:
         if outcome.is_plain:
             yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
@@ -91,5 +91,5 @@ def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
         return "FAILED", "fail"
     if outcome.is_told:
         return "not enforced", "warning"
-    # What cannot be told must not look like a success.
+    # A comparison that cannot tell must not look like a success.
     return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")

@@ -1,4 +1,4 @@
-"""What failing answers of a case do that passing ones do not: a hint, no test."""
+"""Finds a tool that only the failing or only the passing answers of a case call: a hint, not a test."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from pytest_agentv.statistics.repeats import passing
 
 
 def tool_hint(case: JudgedCase) -> str | None:
-    """Return by which tool all failing and all passing answers of a case part; None where none does."""
+    """Return the tool that separates all failing from all passing answers of a case; None: no tool does."""
     if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
         return None
     is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
     if sum(is_pass) != case.passes:
-        return None  # more than the scores decided, and which answers passed is not known
+        return None  # a rule beside the scores decided, so it is unknown which answers passed
     passed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if good]
     failed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if not good]
     if not passed or not failed:
@@ -25,7 +25,7 @@ def tool_hint(case: JudgedCase) -> str | None:
 
 
 def _all_or_none(tool: str, passed: Sequence[set[str]], failed: Sequence[set[str]]) -> bool:
-    """Whether all answers of one kind call a tool, and none of the other kind."""
+    """Whether all answers of one group call a tool, and none of the other group."""
     in_passed, in_failed = [tool in tools for tools in passed], [tool in tools for tools in failed]
     return (all(in_passed) and not any(in_failed)) or (all(in_failed) and not any(in_passed))
 

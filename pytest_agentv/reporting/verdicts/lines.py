@@ -14,13 +14,13 @@ from pytest_agentv.statistics.repeats import is_flaky
 
 TITLE: Final = "EVALUATION STATISTICS"
 _HINTS: Final = 3
-"""Flaky cases that part by a tool often part by the same one."""
+"""Flaky cases with a tool hint. More of them often show the same tool."""
 
 
 def statistics_lines(
     statistics: RunStatistics, *, verbose: bool = False, no_verdict: str | None = None
 ) -> Iterator[SummaryLine]:
-    """Yield the section of a run. `no_verdict` says why a run that was to be judged is not."""
+    """Yield the section of a run. `no_verdict` says why a run did not get the verdict it should get."""
     yield SummaryLine(TITLE, "title")
     yield from plain(_size_text(statistics.cases))
     if statistics.rate is not None:
@@ -87,7 +87,7 @@ def _hint_lines(cases: Sequence[JudgedCase], *, verbose: bool) -> Iterator[Summa
 
 
 def _has_thresholds(cases: Sequence[JudgedCase]) -> bool:
-    """Whether it is known of all answers that pass."""
+    """Whether the threshold is known for all answers."""
     return all(case.threshold is not None for case in cases if case.scores)
 
 

@@ -1,4 +1,4 @@
-"""Pairs the cases of a run with those of a baseline, and finds the ones that broke."""
+"""Pairs the cases of a run with those of a baseline, and finds those that broke."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
 @record
 class Pair(Record):
-    """One case of both sides."""
+    """A case with its counterpart on the other side."""
 
     new: JudgedCase
     old: JudgedCase
@@ -43,10 +43,11 @@ class Pair(Record):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether fresh answers tell of the case.
+        """Whether fresh answers decide about the case.
 
-        Where some of them could not be had, they do if these could not have made the case look broken, or if the others
-        tell as much as the answers of the run: an outage must not clear a case.
+        If some of them are missing, the others decide in two cases: even with only failures in the place of the missing
+        ones, the case would not look broken; or they speak against the case at least as much as the answers of the run.
+        So an outage never clears a case.
         """
         fresh = self.new.confirmation
         if fresh is None or fresh.judged == 0:
@@ -60,19 +61,19 @@ class Pair(Record):
         return 1.0 if fresh is None else self._p_of(fresh.judged)
 
     def _p_of(self, judged: int) -> float:
-        """Return the p value of the fresh answers if so many were judged: those that are unknown did not pass."""
+        """Return the p value of the passes among the fresh answers, if this many had been judged."""
         fresh = self.new.confirmation
         passes = 0 if fresh is None else fresh.passes
         return fisher_less(passes, judged, self.old.passes, self.old.judged)
 
     @property
     def is_sure(self) -> bool:
-        """Whether both sides have so many answers that no confirmation is needed."""
+        """Whether both sides have enough answers to decide without confirmation."""
         return min(self.new.judged, self.old.judged) >= SURE_ANSWERS
 
     @property
     def p_seen(self) -> float:
-        """The p value of the answers of the run, before any confirmation."""
+        """The p value of the run's own answers, before any confirmation."""
         if self.new.threshold is None or self.old.threshold is None:
             return 1.0
         return fisher_less(self.new.passes, self.new.judged, self.old.passes, self.old.judged)
@@ -84,18 +85,18 @@ class Pairing(Record):
 
     pairs: tuple[Pair, ...] = ()
     changed: tuple[JudgedCase, ...] = ()
-    """Cases of both sides whose text, grading or threshold is another one: not compared."""
+    """Cases whose text, grading or threshold changed. They are not compared."""
     new: tuple[JudgedCase, ...] = ()
     gone: tuple[JudgedCase, ...] = ()
     skipped: tuple[JudgedCase, ...] = ()
     """Cases of the baseline whose items a mark skipped."""
     errors: tuple[Pair, ...] = ()
-    """Cases of both sides that one of them could not judge."""
+    """Cases that one of the two runs could not judge."""
 
 
 @record
 class CaseComparison(Record):
-    """How a case did against the baseline: what `verdict.json` and `agentv compare` say of it."""
+    """The change of a case against the baseline, for `verdict.json` and `agentv compare`."""
 
     case: str
     state: State
@@ -107,25 +108,25 @@ class CaseComparison(Record):
     p: float | None = None
     """Of "the pass rate is not lower", one-sided."""
     q: float | None = None
-    """The same among all cases that were looked at."""
+    """The same, corrected for all cases that were compared."""
     broke: bool = False
 
     @property
     def figures(self) -> BaselineFigures:
-        """What the line of the case in the results file says."""
+        """The figures for the case's line in the results file."""
         return BaselineFigures(self.passes, self.judged, self.delta, self.p, self.q, self.broke, self.state)
 
 
 def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
-    """Return what a baseline in git matches cases by: file, id and target."""
+    """Return the key by which a baseline in git matches cases: file, id and target."""
     return case.name, case.target
 
 
 def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Key:
-    """Return what the cases of two results files are matched by.
+    """Return the key by which the cases of two results files match.
 
-    The eval file counts if both hold it, the target only if a file has several for one case: runs of two targets can
-    be compared.
+    The eval file counts if both have it. The target counts only if a file has several for one case, so that runs of two
+    targets can be compared.
     """
     sides = [list(first), list(second)]
     by_file = all(any(case.eval_file for case in side) for side in sides)
@@ -146,7 +147,7 @@ def pair_cases(
 ) -> Pairing:
     """Match the cases of a run with those of a baseline, in the order of the run.
 
-    `skipped` are cases of the baseline that the run has, but was not to ask: they are not gone.
+    `skipped` are cases of the baseline that the run skipped. They do not count as gone.
     """
     known = {key(case): case for case in old}
     found = {key(case) for case in new}
@@ -163,14 +164,14 @@ def pair_cases(
 
 
 def unconfirmed(pairing: Pairing) -> tuple[Pair, ...]:
-    """Return the suspects that could not be asked again, or of whose fresh answers too few could be had."""
+    """Return the suspects that could not be asked again, or that have too few fresh answers."""
     return tuple(pair for pair in pairing.pairs if pair.is_suspect and not pair.is_confirmed)
 
 
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
-    """Tell of each case how it did; `is_confirming`: suspects get fresh answers, and nothing else can be broken.
+    """Compare each case with the baseline. With `is_confirming`, suspects get fresh answers, and only they can break.
 
-    Of a suspect that could not be asked again the answers of the run count: it must not turn green for that.
+    A suspect that could not be asked again is judged by the answers of the run. Otherwise it would pass for that.
     """
     p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
     q_values = benjamini_hochberg(p_values)
@@ -191,12 +192,16 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
 
 
 def not_compared(case: CaseComparison) -> CaseComparison:
-    """Return what is left to say of a case where runs have nothing in common by which to compare them."""
+    """Return a case without its comparison, for two runs that cannot be compared."""
     return case.replace(delta=None, p=None, q=None, broke=False)
 
 
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
-    """Source: Benjamini-Hochberg over the suspects alone would be wrong: the baseline was selected for its luck."""
+    """Return the p value of a pair.
+
+    Benjamini-Hochberg needs the p values of all pairs. Over the suspects alone it would be wrong, because the baseline
+    was selected for its luck.
+    """
     if pair.is_sure:
         return pair.p_seen
     if pair.is_confirmed and pair.is_suspect:

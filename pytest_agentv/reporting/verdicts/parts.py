@@ -1,4 +1,4 @@
-"""Files and tags of a run against the baseline: rows that describe, and decide nothing."""
+"""Compares the files and tags of a run with the baseline. These rows describe, and decide nothing."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -36,7 +36,7 @@ def parts_of(pairs: Sequence[Pair]) -> list[Part]:
         members.setdefault(name, []).append(pair)
     found = {name: group for name, group in members.items() if len(group) >= _LEAST_CASES}
     if len(found) < 2:
-        return []  # one row says what the whole run says
+        return []  # a single row would repeat the figures of the run
     differences = [
         compare_pairs([pair.delta for pair in group], groups_of([pair.new for pair in group]), graded=True)
         for group in found.values()

@@ -1,4 +1,4 @@
-"""What a run may claim: its pass rate, how it differs from a baseline, and the verdict on it."""
+"""The statistics of a run: its pass rate, its comparison with a baseline, and the verdict."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ RunVerdict: TypeAlias = Literal[
 
 @record
 class PassRate(Record):
-    """How often the cases of a run pass, and how sure that is."""
+    """How often the cases of a run pass, with intervals."""
 
     n: int
     """Judged cases."""
@@ -52,7 +52,7 @@ class RunStatistics(Record):
     """All figures of a run."""
 
     verdicts: tuple[RunVerdict, ...]
-    """All that is to be said, the most urgent first."""
+    """All verdicts on the run, the most urgent first."""
     reasons: tuple[str, ...]
     """The same in words."""
     cases: tuple[JudgedCase, ...]
@@ -69,7 +69,7 @@ class RunStatistics(Record):
         return tuple(case for case in self.cases if case.is_error)
 
     def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
-        """Yield how each case of the run did against the baseline; nothing where it was compared with none."""
+        """Yield the comparison of each case with the baseline; nothing without a comparison."""
         compared = self.comparison.cases if self.comparison is not None else ()
         found = {(each.case, each.target): each for each in compared if each.state not in ("gone", "skipped")}
         for case in self.cases:
@@ -138,7 +138,7 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
 
 
 def _missing_target(gone: Sequence[JudgedCase], cases: Sequence[JudgedCase]) -> str:
-    """Return which targets gone cases are of, if the run has other targets only."""
+    """Return the targets of gone cases, if the run has only other targets."""
     targets = {case.target for case in gone if case.target is not None}
     if not targets or not targets.isdisjoint({case.target for case in cases}):
         return ""
@@ -155,7 +155,7 @@ def compare_with_baseline(
     margin: float,
     is_confirming: bool,
 ) -> RunStatistics:
-    """Return the verdict on a run against the baseline of that name; `skipped` are cases of it that are not gone."""
+    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone."""
     pairing = pair_cases(cases, baseline.cases, skipped=skipped)
     comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
     comparison = comparison.replace(baseline=baseline, baseline_name=name)

@@ -1,4 +1,4 @@
-"""Which cases are asked again because they look broken, and how often."""
+"""Chooses the cases that are asked again because they look broken, and how often."""
 
 from collections.abc import Iterator, Sequence
 

@@ -23,17 +23,17 @@ class TagGate(Record):
     tag: str
     min_rate: float
     tier: Tier = "critical"
-    """`advisory`: told, never red."""
+    """An `advisory` gate is shown, but never fails the run."""
 
 
 @record
 class RateCheck(Record):
-    """How a part of a run did against the rate that it must reach."""
+    """The pass rate of a part of a run, and the rate that it must reach."""
 
     name: str
     """`gate::<tag>`, `gate::run`."""
     rate: float | None
-    """None: none of its cases could be judged."""
+    """None: no case could be judged."""
     min_rate: float
     n: int
     tier: Tier = "critical"
@@ -70,7 +70,7 @@ def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
 
 
 def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | None:
-    """Return which gates no case belongs to; None: each has one."""
+    """Return the gates without any case; None: each gate has one."""
     faults = []
     for gate in gates:
         if gate.tag not in tags:
@@ -80,7 +80,7 @@ def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | Non
 
 
 def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[RateCheck]:
-    """Hold the cases of each tag against its gate; cases that could not be judged do not count."""
+    """Check the cases of each tag against its gate. Cases that could not be judged do not count."""
     return [
         rate_check(f"gate::{gate.tag}", gate.min_rate, [case for case in cases if gate.tag in case.tags], gate.tier)
         for gate in gates

@@ -16,7 +16,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.processes.process_tree import send_group
 
 _DRAIN_SECONDS: Final = 0.2
-"""Enough to read everything the program wrote. Only a daemon that keeps the pipes open would take longer."""
+"""Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
 
 
 class ProcessStartError(AgentvError):
@@ -122,7 +122,7 @@ class Child:
             for reader in self._readers.values():
                 reader.close()
             if self._writer is not None and self._writer.get_write_buffer_size():
-                self._writer.abort()  # `close` would wait until somebody reads the rest
+                self._writer.abort()  # `close` would wait until all data is read
             self._loop.call_soon(self._close_pipes)
         await asyncio.sleep(0)  # lets the loop run these callbacks
 
@@ -156,7 +156,7 @@ def start_child(
 ) -> Child:
     """Start a program. Raises `ProcessStartError`."""
     try:
-        popen = subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+        popen = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
             argv,
             cwd=cwd,
             env=env,

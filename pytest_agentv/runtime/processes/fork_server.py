@@ -27,13 +27,13 @@ _SERVER_MODULE: Final = "pytest_agentv.sdk.server"
 _STDERR_TAIL: Final = 2000
 _END_SECONDS: Final = 2.0
 _EXIT_SECONDS: Final = 0.1
-"""How long a server takes to be gone when its socket is closed; the kernel does one right after the other."""
+"""The time for a server to end after its socket is closed. The kernel does both almost at once."""
 _MOST_KILLED: Final = 3
-"""So many servers of a program in a row may be killed before they have forked a process."""
+"""How many servers of a program in a row may be killed before they fork a process."""
 
 
 class Program(NamedTuple):
-    """A script that a server imports, and where. One server serves equal programs."""
+    """A script for a server to import, with its folder. Equal programs share a server."""
 
     interpreter: str
     words: tuple[str, ...]
@@ -43,22 +43,25 @@ class Program(NamedTuple):
 
 
 class _Closed(Exception):
-    """The server was closed because its import took too long for another call, or it was killed."""
+    """The server was closed because its import exceeded another call's limit, or it was killed."""
 
 
 class ForkServer:
     """A warm process of a program. Used on one event loop."""
 
     def __init__(self, program: Program, killed_before: int = 0) -> None:
-        """`killed_before` counts the servers in a row that were killed before they had forked a process."""
+        """Prepare a server.
+
+        `killed_before` counts the previous servers in a row that were killed before they forked.
+        """
         self.is_closed = False
         self.is_replaceable = False
-        """Whether it has ended by itself, and another one may fare better."""
+        """Whether it has ended by itself, so that another one may work."""
         self._killed_before = killed_before
         self._has_forked = False
         self._loop = asyncio.get_running_loop()
         self._forking = asyncio.Lock()
-        """Held until the new process has told its id: the server reads one request at a time."""
+        """Held until the new process has sent its id, because the server reads one request at a time."""
         self._starting: dict[int, asyncio.Future[int]] = {}
         self._running: dict[int, ForkedProcess] = {}
         self._last = 0
@@ -106,7 +109,7 @@ class ForkServer:
             return
         self.is_closed = True
         self._forget_all(_Closed())
-        self._control.close()  # which ends the server
+        self._control.close()  # so that the server ends
         ended = self._loop.run_in_executor(None, self._popen.wait)
         await asyncio.wait([ended], timeout=_END_SECONDS)
         send_group(self._popen.pid, signal.SIGKILL)
@@ -135,7 +138,7 @@ class ForkServer:
             self._note_death()
 
     def _note_death(self) -> None:
-        """Learn why the server has ended, and let the calls that wait for it take another one if that may help."""
+        """Find out why the server has ended. Calls that wait for it take another one if that may help."""
         self._stderr.seek(0)
         said = self._stderr.read().decode("utf-8", "replace").strip()[-_STDERR_TAIL:]
         code = self._exit_code()
@@ -147,7 +150,7 @@ class ForkServer:
     def _exit_code(self) -> int:
         try:
             return self._popen.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:  # it has only closed its socket
+        except subprocess.TimeoutExpired:  # it has closed its socket, but still runs
             return 0
 
     def _note(self, message: Mapping[str, Any]) -> None:
@@ -197,9 +200,9 @@ async def run_forked(
 ) -> ProcessResult:
     """Call a program in a process of its own, forked from its server. Behaves like `run_process`.
 
-    The time of the import counts for the calls that wait for it. An import that takes longer than the limit ends the
-    server; the next call starts another one. After a server was killed, calls that wait for it and later ones start
-    another one as well. Raises `ProcessStartError`.
+    The time of the import counts for the calls that wait for it. If the import exceeds the limit, the server ends, and
+    the next call starts another one. If a server is killed, waiting and later calls start another one, too. Raises
+    `ProcessStartError`.
     """
     loop = asyncio.get_running_loop()
     deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
@@ -222,7 +225,7 @@ async def run_forked(
 def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
     argv = [program.interpreter, "-m", _SERVER_MODULE, str(control.fileno()), *program.words]
     try:
-        return subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
             argv,
             cwd=program.cwd,
             env=dict(program.environment),

@@ -28,7 +28,7 @@ class ForkedProcess:
 
 
 def piped() -> tuple[ForkedProcess, tuple[int, int, int]]:
-    """Return a process to be, and its ends of the pipes."""
+    """Return an object for a future process, and its ends of the pipes."""
     their_stdin, stdin = os.pipe()
     stdout, their_stdout = os.pipe()
     stderr, their_stderr = os.pipe()

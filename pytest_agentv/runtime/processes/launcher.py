@@ -43,7 +43,7 @@ async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeo
         popen = _start(argv, cwd, env, (stdout, stderr))
         try:
             async with asyncio.timeout(timeout_seconds):
-                while popen.poll() is None:  # noqa: ASYNC110 - nobody tells of the end of a process
+                while popen.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             return Launched(None, _text(stdout), _text(stderr))
@@ -57,7 +57,7 @@ def _start(
 ) -> "subprocess.Popen[bytes]":
     stdout, stderr = output
     try:
-        return subprocess.Popen(  # noqa: S603 - running what the user configured is what this is for
+        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
         )
     except (OSError, ValueError) as error:

@@ -109,6 +109,6 @@ async def _stop(child: Child, grace_seconds: float) -> None:
 
 
 async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
-    deadline = time.monotonic() + seconds  # not a number of rounds: on a busy machine each round takes longer
+    deadline = time.monotonic() + seconds  # not a number of rounds, because a round takes longer on a busy machine
     while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)

@@ -1,1 +1,1 @@
-"""Cases that run in other processes: which ones may, where they go, and what comes back."""
+"""Runs cases in other processes: decides which ones may go, sends them, and takes their results."""

@@ -52,9 +52,9 @@ class Away:
         self.is_open = False
         """Whether an executor was opened and must be closed."""
         self.away = 0
-        """How many answers came from other processes."""
+        """How many answers other processes asked for."""
         self.home: Counter[str] = Counter()
-        """How many answers this process asked for itself, by reason."""
+        """How many answers this process asked for, by the reason."""
         self.lost = 0
         """How many answers were lost with their workers."""
         self._open = open_executor
@@ -64,8 +64,8 @@ class Away:
         self._own_providers = own_providers
         self._kept = kept
         self._lost_retries = lost_retries
-        self._told: set[tuple[Path, int | None]] = set()
-        """The places of targets that were warned of."""
+        self._warned: set[tuple[Path, int | None]] = set()
+        """The places of targets that a warning was shown for."""
         self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
         """Tickets of results that workers keep until they are written, by the node id of the case."""
 
@@ -100,7 +100,7 @@ class Away:
         return None
 
     def written(self, node_id: str | None) -> None:
-        """Let workers drop the results of a case, which are in the results file now."""
+        """Let workers drop the results of a case, which the results file holds now."""
         for ticket in self._tickets.pop(node_id, ()):
             self._kept.drop(ticket)
             if self._executor is not None:
@@ -129,14 +129,14 @@ class Away:
         try:
             own = {word.lower() for word in self._own_providers(job.case.folder)}
         except HookError:
-            return True  # the case says so
+            return True  # the case reports the error
         return bool(own) and not own.isdisjoint(self._shipper.kinds(job))
 
     async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
         try:
             parcel = await self._shipper.parcel(job)
         except BundleTooLarge as error:
-            return self._unfit(job, str(error))
+            return self._config_error(job, str(error))
         for attempt in range(self._lost_retries + 1):
             ticket = uuid.uuid4().hex
             self._tickets[job.identity.node_id].append(ticket)
@@ -144,7 +144,7 @@ class Away:
                 reply = await self._shipper.ask(executor, ticket, parcel)
             except WorkerLost as error:
                 kept = self._kept.find(ticket)
-                if kept is not None:  # it was lost after its last word
+                if kept is not None:  # the worker died after it had kept the result
                     return self._arrived(kept.result)
                 self.lost += 1
                 reason = str(error)
@@ -155,18 +155,18 @@ class Away:
                 continue
             self._note(reply, log)
             if reply.fault is not None:
-                return self._unfit(job, reply.fault)
+                return self._config_error(job, reply.fault)
             if reply.result is None:
                 reason = "it ended the case without a result"
                 break
             return self._arrived(reply.result)
-        identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+        identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
         return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
 
     @staticmethod
-    def _unfit(job: CaseJob, message: str) -> EvalResult:
-        """Return the result of a case that no worker can start; here it might take what this machine has not."""
-        identity = job.identity.replace(case_hash=None)  # a run that goes on asks again
+    def _config_error(job: CaseJob, message: str) -> EvalResult:
+        """Return the result of a case that no worker can start. This process might lack the memory for it as well."""
+        identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
         return error_result(identity, "setup", "config", message, dry_run=job.options.dry_run)
 
     def _arrived(self, record: JsonObject) -> EvalResult:
@@ -175,21 +175,21 @@ class Away:
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
-        self._pool.warn(self._news(map(Problem.from_plain, reply.warnings)))
+        self._pool.warn(self._new_warnings(map(Problem.from_plain, reply.warnings)))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
         try:
             write_sent(reply.files, self._shipper.roots, self._pool.masker)
         except FileError as error:
             _LOGGER.warning("a file of a worker is lost: %s", error)
 
-    def _news(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Leave out what another worker has warned of: each does so of the first answer of a target."""
-        new = [each for each in problems if each.key or (each.path, each.line) not in self._told]
-        self._told |= {(each.path, each.line) for each in new if not each.key}
+    def _new_warnings(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Leave out warnings that another worker has shown. Each worker warns of the first answer of a target."""
+        new = [each for each in problems if each.key or (each.path, each.line) not in self._warned]
+        self._warned |= {(each.path, each.line) for each in new if not each.key}
         return new
 
 
-def told(away: Away) -> Iterator[str]:
+def executor_lines(away: Away) -> Iterator[str]:
     """Yield the lines of the summary about the executor."""
     if away.executor is None or not (away.away or away.home or away.lost):
         return

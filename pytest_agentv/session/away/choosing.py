@@ -1,4 +1,4 @@
-"""Which executor a run has: that of `--agentv-executor`, else that of a hook."""
+"""Chooses the executor of a run: that of `--agentv-executor`, else that of a hook."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ def executor_opener(
 
     It returns None if the hooks name none, and raises `pytest.UsageError` if they name something else.
     """
-    environment = dict(os.environ)  # as it is before a case of a folder shows its `.env` here
+    environment = dict(os.environ)  # before any case shows the `.env` of its folder here
     passed = passed_variables(options, places)
 
     def open_executor() -> CaseExecutor | None:
@@ -47,7 +47,7 @@ def executor_opener(
                 raise pytest.UsageError(_open_text(options.executor, "use dask+tls://"))
             return _open_cluster(options.executor, setup.replace(passed=passed))
         if options.executor is not None:
-            from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - for runs that ask for it
+            from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - only for runs that ask for it
 
             setup = setup.replace(passed=passed)
             return Processes(int(options.executor.partition(":")[2]), setup, environment)
@@ -85,7 +85,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
         unjudged=places.unjudged,
         results=identity.results_path,
     )
-    if setup.ships and not is_cluster(options.executor):  # workers use these if they see them
+    if setup.ships and not is_cluster(options.executor):  # workers use these folders if they see them
         setup.kept_folder.mkdir(parents=True, exist_ok=True)
         setup.shared_folder.mkdir(mode=0o700, exist_ok=True)
         remove_at_end(setup.shared_folder)
@@ -95,7 +95,7 @@ def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Ro
 def _own_providers(config: pytest.Config) -> tuple[str, ...]:
     try:
         return tuple(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
-    except HookError:  # each case says so
+    except HookError:  # each case reports the error
         return ()
 
 
@@ -118,14 +118,14 @@ def _open_text(name: str, way_out: str) -> str:
 
 
 def ships(options: RunOptions) -> bool:
-    """Whether the files of the cases go to the workers."""
+    """Whether the files of the cases are sent to the workers."""
     return options.ship == "bundle" or (options.ship is None and is_cluster(options.executor))
 
 
 def shipper_of(
     config: pytest.Config, options: RunOptions, identity: RunIdentity, pool: TargetPool, places: Places
 ) -> Shipper:
-    """Return what makes parcels of the jobs of a run."""
+    """Return the shipper that packs the jobs of a run."""
     more = (options.dump_prompts, options.dump_traces, None if options.targets is None else options.targets.parent)
     roots = roots_of((places.repo_root, places.cwd, config.rootpath, *(path for path in more if path is not None)))
     if not ships(options):
@@ -139,7 +139,7 @@ def shipper_of(
 
 def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
     try:
-        from pytest_agentv.executors.dask.cluster import DaskWorkers  # noqa: PLC0415 - for runs that ask for it
+        from pytest_agentv.executors.dask.cluster import DaskWorkers  # noqa: PLC0415 - only for runs that ask for it
 
         return DaskWorkers(address, setup)
     except AgentvError as error:

@@ -1,1 +1,1 @@
-"""Which of the collected cases run: samples, shards, and runs that spend nothing unasked."""
+"""Chooses which of the collected cases run: samples, shards, and runs that spend money only on request."""

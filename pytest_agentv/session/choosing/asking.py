@@ -1,4 +1,4 @@
-"""`agentv_run`: whether somebody asked for the cases of a run, so that no bare `pytest` spends money."""
+"""`agentv_run`: runs cases only on request, so that a bare `pytest` spends no money."""
 
 import json
 import os
@@ -25,18 +25,18 @@ class Asking:
         self.is_for_all = options.run == "always" or bool(
             options.dry_run or options.eval_id or options.resume or options.retry_errors
         )
-        """Whether all cases run: the rule says so, or an option is given that only evals have."""
+        """Whether all cases run, because of the rule or because of an option that only evals have."""
         self.is_paid_only = options.run == "asked-if-paid"
-        """Whether only the cases that cost money have to be asked for."""
+        """Whether only cases that cost money need a request."""
         self.reason = f"{REASON} (agentv_run = {options.run})"
         named = _named_paths(config)
         self._files = {path for path in named if not path.is_dir()}
         self._folders = [path for path in named if path.is_dir() and is_evals_folder(path, config.rootpath)]
         self._others = [path for path in named if path.is_dir() and not is_evals_folder(path, config.rootpath)]
-        """Named folders that ask for their evals only if they hold nothing else."""
+        """Named folders that request their evals only if they hold nothing else."""
 
     def learn(self, items: Sequence[pytest.Item], is_case: Callable[[pytest.Item], bool]) -> None:
-        """Learn the collected items."""
+        """Learn from the collected items which folders hold only evals."""
         foreign = {item.path for item in items if not is_case(item)}
         self._folders += (folder for folder in self._others if not any(folder in path.parents for path in foreign))
         self._others = []

@@ -41,7 +41,7 @@ class Sharding:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
         done = yield
-        if not self._config.pluginmanager.has_plugin("agentv-session"):  # which does it after its own choices
+        if not self._config.pluginmanager.has_plugin("agentv-session"):  # the session shards after its own selection
             self.divide(items, ())
         return done
 
@@ -49,8 +49,8 @@ class Sharding:
         """Remove the evaluations of other shards from `items`. Returns the shard's figures for each result.
 
         Args:
-            items: What is left after all other choices.
-            collected: All cases, before any choice.
+            items: The items that all other options left.
+            collected: All cases, before any selection.
         """
         own: list[pytest.Item] = []
         others: list[pytest.Item] = []
@@ -65,7 +65,7 @@ class Sharding:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Learn what a worker left out; all workers collect the same."""
+        """Note how many items a worker left out. All workers collect the same items."""
         self._left = max(self._left, getattr(node, "workeroutput", {}).get(_OUTPUT, 0))
 
     @pytest.hookimpl(trylast=True)
@@ -84,14 +84,14 @@ class Sharding:
         return not is_evaluation(item) or shard_of(self._name(item), self._shard.count) == self._shard.index
 
     def _name(self, item: pytest.Item) -> str:
-        """Return a name that is the same on each machine: a node id depends on where pytest was started."""
+        """Return a name that is the same on each machine. A node id depends on where pytest was started."""
         chain = item.listchain()
         depth = max((place for place, node in enumerate(chain) if isinstance(node, pytest.File)), default=-1)
         within = "::".join(node.name for node in chain[depth + 1 :])
         return unicodedata.normalize("NFC", f"{self._file_name(item.path)}::{within}")
 
     def _file_name(self, path: Path) -> str:
-        """Return a path relative to its repository; relative to pytest's root directory where it is in none."""
+        """Return a path relative to its repository, or to pytest's root directory outside of a repository."""
         folder = path.parent
         if folder not in self._folders:
             root = find_repo_root(folder)
@@ -110,13 +110,13 @@ class Sharding:
 
 
 def shard_of(name: str, count: int) -> int:
-    """Return the shard, from 1 to `count`, of an evaluation: by its name alone, whatever else there is."""
+    """Return the shard of an evaluation, from 1 to `count`. It depends on the name alone."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) % count + 1
 
 
 def _written_in(item: pytest.Item) -> Iterator[Path]:
-    """Yield the files that say what a case is: its eval file, and the table of which it is a row."""
+    """Yield the files that define a case: its eval file, and the table that holds its row."""
     yield item.path
     row = item.entry.row if hasattr(item, "entry") else None
     if row is not None and row.table.function is None:

@@ -1,4 +1,4 @@
-"""Which cases cost money: those of models and coding agents, and those that a model judges."""
+"""Decides which cases cost money: those of models and coding agents, and those that a model judges."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -33,7 +33,7 @@ class Spending:
         return self.is_paid_target(folder, judge)
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
-        """Whether the target that the eval files of a folder know by a name costs money."""
+        """Whether a target costs money, by its name in the eval files of a folder."""
         file, definition = self._file(folder), self._find(folder, name)
         if file is None or definition is None:
             return False

@@ -15,7 +15,7 @@ _IS_TOLD = pytest.StashKey[bool]()
 
 
 class UnsupportedFile(pytest.File):
-    """An eval file where evals cannot be run."""
+    """An eval file in a process that cannot run evals."""
 
     def __init__(self, *, reason: str, **kwargs: Any) -> None:
         self._reason = reason
@@ -26,10 +26,10 @@ class UnsupportedFile(pytest.File):
 
 
 def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
-    """Return the collector of an eval file; None for files of others, to which nothing of ours is loaded.
+    """Return the collector of an eval file; None for a file of others. For these, none of our modules are loaded.
 
-    A file that was named on the command line, and that nobody else collects, gets a collector too: it says what is
-    wrong with the file, where pytest would say "not found".
+    A file that is named on the command line and that no other plugin collects gets a collector too. It says what is
+    wrong with the file, instead of pytest's "not found".
 
     Args:
         path: A file whose name ends like that of an eval file.
@@ -52,14 +52,14 @@ def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None
     """Return the collector of a named file that does not look like an eval file."""
     if path.suffix != ".jsonl":
         return _eval_file(path, parent)
-    # Each line of a JSONL file would be a broken case: one error for the file says more.
-    from pytest_agentv.loading.files.suites import dataset_fault  # noqa: PLC0415 - a rare case
+    # Each line of a JSONL file would be a broken case: one error for the file is clearer.
+    from pytest_agentv.loading.files.suites import dataset_fault  # noqa: PLC0415 - rarely needed
 
     return _left_out_file(path, parent, dataset_fault(path))
 
 
 def _left_out_file(path: Path, parent: pytest.Collector, problem: Problem) -> pytest.Collector:
-    from pytest_agentv.session.collecting.files import LeftOutFile  # noqa: PLC0415 - a rare case
+    from pytest_agentv.session.collecting.files import LeftOutFile  # noqa: PLC0415 - rarely needed
 
     file: pytest.Collector = LeftOutFile.from_parent(parent, path=path, problem=problem)
     return file
@@ -75,7 +75,7 @@ def _eval_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
 
 
 def _first_only(path: Path, parent: pytest.Collector, reason: str) -> pytest.Collector | None:
-    """Return the collector of the run's first eval file; one error says enough for all of them."""
+    """Return the collector of the run's first eval file, because one error is enough for all of them."""
     if parent.config.stash.setdefault(_IS_TOLD, False):
         return None
     parent.config.stash[_IS_TOLD] = True

@@ -31,19 +31,19 @@ _UNKNOWN_MARKS = pytest.StashKey[set[str]]()
 
 
 class _FileWithFaults(pytest.File):
-    """A file whose faults are told in the short summary too, where pytest only names the file."""
+    """A file that shows its faults in the short summary too. pytest itself shows only the name of the file."""
 
     agentv_headline: str | None = None
-    """What the short summary says of it, if it is broken."""
+    """The text of the short summary, if the file is broken."""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         if not isinstance(excinfo.value, self.CollectError):
             return super().repr_failure(excinfo)
-        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - for files that are broken
+        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - only for broken files
 
         reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
         self.agentv_headline = short_reason(reason.partition("\n")[0], name)
-        if hasattr(self.config, "workerinput"):  # xdist tells a text that all workers send only once
+        if hasattr(self.config, "workerinput"):  # the controller shows a text once if all workers send the same
             return super().repr_failure(excinfo)
         return as_text(excinfo.value, excinfo.tb, self.agentv_headline, (name, 1))
 
@@ -62,8 +62,8 @@ class EvalFile(pytest.Module, _FileWithFaults):
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
         for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
-            said = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
-            fixtures = tuple(dict.fromkeys((*said.fixtures, *own))) if own else said.fixtures
+            wanted = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
+            fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
             item: EvalItem = EvalItem.from_parent(
                 self,
                 name=name,
@@ -73,16 +73,16 @@ class EvalFile(pytest.Module, _FileWithFaults):
                 callobj=function_with_fixtures(fixtures),
                 fixtureinfo=shared.get(fixtures),
             )
-            # Finding the fixtures anew for each of 10,000 items doubles the time.
+            # Finding the fixtures anew for each item doubles the time of 10,000 items.
             shared[fixtures] = item._fixtureinfo
-            for mark in said.marks:
+            for mark in wanted.marks:
                 item.add_marker(mark)
-            if said.keywords:
-                item.extra_keyword_matches.update(said.keywords)
+            if wanted.keywords:
+                item.extra_keyword_matches.update(wanted.keywords)
             yield item
 
     def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
-        """Return our fixtures that this file's conftest overrides: only these are set up for its cases."""
+        """Return our fixtures that this file's conftest overrides. Only these are set up for its cases."""
         if not suite.entries:
             return ()
         probe: EvalItem = EvalItem.from_parent(
@@ -104,7 +104,7 @@ class EvalFile(pytest.Module, _FileWithFaults):
 
 
 class LeftOutFile(_FileWithFaults):
-    """A file whose cases are not collected: it holds none, or its name is that of another kind of file."""
+    """A file whose cases are not collected, because it holds none or has the name of another kind of file."""
 
     def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
         self._problem = problem
@@ -122,7 +122,7 @@ class LeftOutFile(_FileWithFaults):
 
 @functools.cache
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return a function whose signature asks for fixtures; items of one file with the same fixtures share it.
+    """Return a function whose signature requests fixtures. Items of one file with the same fixtures share it.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """

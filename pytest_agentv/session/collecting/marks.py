@@ -27,16 +27,16 @@ class CaseMarks:
 NONE: Final = CaseMarks()
 
 
-def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMarks:
-    """Return the marks of a case: its own and its file's. Wrong values are told when the case is loaded.
+def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
+    """Return the marks of a case: its own and its file's. Wrong values are reported when the case is loaded.
 
-    `told` holds the unknown marks that were warned of, and gets those that are warned of now.
+    `warned` holds the unknown marks that a warning was shown for. New ones are added.
     """
     header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
-    marks = [_mark(name, suite, entry, told) for name in dict.fromkeys(names) if is_mark(name)]
+    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
     skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
     if is_reason(skip):
         marks.append(pytest.mark.skip(reason=_reason(skip)))
@@ -50,20 +50,20 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, told: set[str]) -> CaseMark
 
 
 def _xfail(reason: str = "") -> pytest.MarkDecorator:
-    """Return the mark that expects a low score only: what could not be judged stays an error."""
+    """Return a mark that expects only a low score. A case that cannot be judged stays an error."""
     return pytest.mark.xfail(reason=reason, raises=EvalFailed)
 
 
-def _mark(name: str, suite: SuiteSource, entry: CaseEntry, told: set[str]) -> pytest.MarkDecorator:
-    """Return a mark. pytest's warning of an unknown name is shown once, at the line of the first case that has it."""
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> pytest.MarkDecorator:
+    """Return a mark. Shows pytest's warning of an unknown mark once, at the line of the first case with that mark."""
     if name == "xfail":
         return _xfail()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mark: pytest.MarkDecorator = getattr(pytest.mark, name)
-    for warning in caught if name not in told else ():
+    for warning in caught if name not in warned else ():
         warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
-        told.add(name)
+        warned.add(name)
     return mark
 
 

@@ -50,7 +50,7 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
 
 
 def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
-    """Return the places in batches of the cases whose targets take many in one call: a call for each answer of all."""
+    """Return the places in batches of the cases whose targets take batches: one call for each answer of all cases."""
     groups: dict[tuple[Path, str], list[PreparedCase]] = {}
     for case in cases:
         if isinstance(case.job, CaseJob) and evals.cases.paces.is_batched(case):
@@ -86,7 +86,7 @@ def _prepare(
     signed = evals.cases.sign(prepared)
     if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
         return None
-    # Cases with fixtures were asked again before these were gone.
+    # Cases with fixtures were asked again before their fixtures were torn down.
     return signed.replace(hooks=hooks.of(place), may_travel=evals.away is not None)
 
 
@@ -98,7 +98,7 @@ def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
 
 
 def _find(suite: SuiteSource, result: EvalResult) -> CaseEntry | None:
-    """Return the entry of a case: two of the same id are told apart by their lines, those of a matrix by its values."""
+    """Return the entry of a case. Cases with the same id differ by line, combinations of a matrix by their values."""
     same = [entry for entry in suite.entries if entry.eval_id == result.eval_id]
     entries = [each for each in same if (each.combination and each.combination.name) == result.combination]
     return next((entry for entry in entries if entry.line == result.line), entries[0] if entries else None)

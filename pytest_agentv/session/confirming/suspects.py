@@ -1,4 +1,4 @@
-"""Asks the cases of a run again that look broken, before the run is judged."""
+"""Asks the suspected cases of a run again, before the run is judged."""
 
 from typing import Any
 

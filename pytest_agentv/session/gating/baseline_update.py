@@ -1,4 +1,4 @@
-"""When a run may become the baseline, and writing it."""
+"""Decides whether a run may become the baseline, and writes it."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ FLAG = "--agentv-update-baseline"
 
 
 def refuse_before(config: pytest.Config, options: RunOptions) -> None:
-    """Refuse what can be known before anything is paid for. Raises `pytest.UsageError`."""
+    """Refuse options that rule out a baseline, before anything is paid for. Raises `pytest.UsageError`."""
     given = {
         "--agentv-dry-run (its scores mean nothing)": options.dry_run,
         "--agentv-cache (a baseline needs fresh answers)": options.cache,
@@ -61,7 +61,7 @@ def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baselin
 def write_baseline(
     path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str, skipped: Sequence[JudgedCase] = ()
 ) -> str:
-    """Write the baseline and return what to say of it; `skipped` are cases of the old one. Raises `FileError`."""
+    """Write the baseline and return a line about it; `skipped` are skipped cases of the old one. Raises `FileError`."""
     run = baseline_of(cases)
     new = run if old is None else pooled(old, run, skipped) if how == "add" else updated(old, run)
     try:

@@ -1,4 +1,4 @@
-"""Whether a run has all cases of its baseline: on a part of them there is no verdict."""
+"""Compares the cases of a run with those of its baseline: an incomplete run gets no verdict."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,7 +12,7 @@ from pytest_agentv.session.gating.selection import MAY_LEAVE_OUT_NONE, narrowed_
 
 
 class Completeness:
-    """What the process that owns the terminal knows of the cases that were left out."""
+    """Knows which cases a run left out, in the process that owns the terminal."""
 
     def __init__(self, config: pytest.Config, options: RunOptions, marked: MarkedItems) -> None:
         self._config = config
@@ -22,12 +22,12 @@ class Completeness:
         """The baseline, once it is read."""
 
     def fault(self, node_ids: Collection[str]) -> str | None:
-        """Return what shows, when they are collected, that these are not all cases; None: nothing does."""
+        """Return what shows, at collection, that cases are missing; None: nothing does."""
         missing = self._uncollected({node_id.partition("::")[0] for node_id in node_ids})
         return narrowed_by(self._config, self._options) or (f"{missing[0]} was not collected" if missing else None)
 
     def part(self, cases: Sequence[JudgedCase]) -> str | None:
-        """Return why the cases of a run are not all; None if they are, as far as can be known."""
+        """Return why the run does not have all cases; None if it has all, as far as is known."""
         narrowed = narrowed_by(self._config, self._options)
         if narrowed is None and self._marked.unasked:
             narrowed = f"{self._marked.unasked:,} not asked for"
@@ -48,7 +48,7 @@ class Completeness:
         return self._marked.skipped_of(self.baseline.cases, cases) if self.baseline is not None else ()
 
     def _uncollected(self, seen: Collection[str | None]) -> list[str]:
-        """Return the eval files of the baseline that are there and not among those seen."""
+        """Return the eval files of the baseline that exist but are not among those seen."""
         files = {case.eval_file for case in self.baseline.cases} if self.baseline is not None else set()
         root = self._config.rootpath
         return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())

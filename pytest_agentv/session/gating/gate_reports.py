@@ -1,4 +1,4 @@
-"""Gates as reports of their own: counted as tests, in JUnit, remembered by `--lf` until they are green."""
+"""Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateO
         duration=0.0,
     )
     if is_expected:
-        report.wasxfail = outcome.headline  # told, and not enforced
+        report.wasxfail = outcome.headline  # shown, but not enforced
     return report
 
 

@@ -1,4 +1,4 @@
-"""The part of each process in the verdict: it counts deselected cases, and shows failing ones as XFAIL."""
+"""The part of each process in the verdict: counts deselected cases, and shows failing ones as XFAIL."""
 
 from collections.abc import Generator, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ REASON: Final = "judged with the run"
 CASE: Final = "agentv_case"
 """The attribute of the report of a skipped case: its id, and the target of its combination."""
 BOUND: Final = "agentv_bound"
-"""The attribute of the report of an item that has fixtures of its own: without these its case is another one."""
+"""The attribute of the report of an item with fixtures of its own. Without them, it would be another case."""
 
 RECORDED: Final = "agentv_recorded"
 """The attribute of the report of a case of an eval file that has a result."""

@@ -1,4 +1,4 @@
-"""What became of items whose cases have no result: which were skipped, expected to fail, or ended early."""
+"""Records why items have no result: skipped, expected to fail, or ended early."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -19,17 +19,17 @@ class MarkedItems:
         self.left: Final[set[str]] = set()
         """Node ids of items that failed and are judged with the run."""
         self.bound: Final[set[str]] = set()
-        """Node ids of items whose cases cannot be asked again: their fixtures are gone."""
+        """Node ids of items whose cases cannot be asked again, because their fixtures are torn down."""
         self.unasked = 0
         """Cases that were skipped because nobody asked for them."""
         self._skipped: set[_Key] = set()
 
     def note(self, report: Any) -> None:
-        """Learn of a phase of an item."""
+        """Note the report of a phase of an item."""
         if getattr(report, BOUND, False):
             self.bound.add(report.nodeid)
         if (report.failed or hasattr(report, "wasxfail")) and not hasattr(report, RECORDED):
-            self._skipped.add((report.nodeid, None))  # a test that ends early leaves out the cases behind
+            self._skipped.add((report.nodeid, None))  # a test that ends early never reaches its later cases
         if not report.skipped:
             return
         if hasattr(report, "wasxfail"):
@@ -42,7 +42,7 @@ class MarkedItems:
             self._skipped.add((name, target))
 
     def skipped_of(self, known: Iterable[JudgedCase], run: Iterable[JudgedCase]) -> tuple[JudgedCase, ...]:
-        """Return the cases of a baseline whose items were skipped or ended early, and that the run has no result of."""
+        """Return the cases of a baseline without a result in this run: their items were skipped or ended early."""
         found = {(case.name, case.target) for case in run}
         return tuple(
             case

@@ -77,7 +77,7 @@ class RunGate:
             self._check_tags(node_ids)
 
     def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
-        """Return the cases that look broken, by how many fresh answers they are to get."""
+        """Return the cases that look broken, by the number of fresh answers that they get."""
         options, cases = self._options, cases_of_run(results)
         if (
             self._baseline is None
@@ -95,7 +95,7 @@ class RunGate:
         return found
 
     def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
-        """Judge a run that came to its end, and report the gates. `trouble` keeps a run from being judged."""
+        """Judge a finished run and report its gates. `trouble` is a reason against any verdict."""
         cases = cases_of_run(results)
         if not cases:
             return
@@ -108,7 +108,7 @@ class RunGate:
         self.statistics = self._statistics(cases)
         if self._options.update_baseline is not None:
             rates = self._rates(cases) if self._no_verdict is None else ()
-            self.outcomes = (self._update(cases), *rates)  # failing cases may be left to them
+            self.outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
             self.outcomes = tuple(self._outcomes(cases))
         else:
@@ -117,7 +117,7 @@ class RunGate:
             report_gate(session, outcome)
 
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
-        """Compute the figures of a run that is not judged."""
+        """Compute the figures of a run without a verdict."""
         self._no_verdict = trouble
         self.statistics = self._statistics(cases_of_run(results))
 
@@ -127,12 +127,12 @@ class RunGate:
             self.statistics = self._statistics(cases_of_run(results))
 
     def note_deselected(self, count: int) -> None:
-        """Learn how many evaluations a worker left out; all workers collect the same."""
+        """Note how many evaluations a worker left out. All workers collect the same items."""
         stash = self._config.stash
         stash[DESELECTED] = max(count, stash.get(DESELECTED, 0))
 
     def red_texts(self) -> Sequence[str]:
-        """Return what the gates that failed say."""
+        """Return the headlines of the gates that failed."""
         return [outcome.headline for outcome in self.outcomes if outcome.is_red]
 
     def lines(self, *, verbose: bool) -> Iterator[SummaryLine]:
@@ -165,7 +165,7 @@ class RunGate:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
     def _check_tags(self, node_ids: Collection[str]) -> None:
-        """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag that no case has."""
+        """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag without any case."""
         tags = tags_of(node_ids, self._config.rootpath)
         if unmatched_tags(self._gates, tags) is None:
             return
@@ -223,7 +223,7 @@ class RunGate:
             yield GateOutcome(f"gate::{each.tag}", is_red=False, is_told=True, reason=reason)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
-        """Fail the cases that were left to a verdict, because there is no verdict."""
+        """Fail the run for cases that only a verdict could judge, because there is no verdict."""
         options = self._options
         if options.gate not in ("run", "strict") or options.dry_run or narrowed_by(self._config, options) is not None:
             return
@@ -235,7 +235,7 @@ class RunGate:
             yield GateOutcome("gate::run", is_red=True, is_told=True, reason=reason)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
-        """Write the baseline, or say why not, as a report of its own."""
+        """Write the baseline, or say why not, and report that like a gate."""
         how = str(self._options.update_baseline)
         name = f"{self._name}::update"
         refused = refusal_after(cases, self._no_verdict, self._baseline, how)

@@ -1,4 +1,4 @@
-"""Whether a run has all its cases: on a part of them there is no verdict."""
+"""Finds out whether a run left out evaluations: an incomplete run gets no verdict."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,9 +18,9 @@ from pytest_agentv.session.options import eval_globs
 DESELECTED: Final = pytest.StashKey[int]()
 """How many evaluations this process collected and left out."""
 DESELECTED_OUTPUT: Final = "agentv_deselected"
-"""The same as a key of a worker's output."""
+"""The same number, as a key of a worker's output."""
 MAY_LEAVE_OUT_NONE: Final = ("--lf", "--stepwise")
-"""Options that leave out whole files without a word, or nothing at all where no collected item failed last time."""
+"""Options that silently leave out whole files, or nothing if no collected item failed last time."""
 
 
 def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
@@ -30,7 +30,7 @@ def note_deselected(config: pytest.Config, items: Iterable[pytest.Item]) -> None
 
 
 def narrowed_by(config: pytest.Config, options: RunOptions) -> str | None:
-    """Return which option leaves cases out; None: no option does, as far as this process knows."""
+    """Return the option that leaves cases out; None: no option does, as far as this process knows."""
     if options.shard is not None and options.shard.count > 1:
         return f"--agentv-shard={options.shard}"
     if config.stash.get(DESELECTED, 0):
@@ -52,12 +52,12 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
 
 
 def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
-    """Return the tags of the eval files that items are of; a file that cannot be read has an error of its own."""
+    """Return the tags of the items' eval files. A file that cannot be read reports an error of its own."""
     return _tags(root / name for name in _eval_files(node_ids))
 
 
 def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]:
-    """Return the tags of the eval files below the root directory that no item is of. Reads them all."""
+    """Return the tags of the eval files below the root directory that were not collected. Reads all of them."""
     root, globs = config.rootpath, eval_globs(config)
     collected = {root / name for name in _eval_files(node_ids)}
     files = (path for path in walk(root) if is_eval_file(path, root=root, is_named=False, globs=globs))

@@ -1,4 +1,4 @@
-"""Which cases look broken while their items are on turn: their fixtures will be gone when the run is judged."""
+"""Decides which cases look broken while their fixtures still exist. At the end of the run they are torn down."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +18,13 @@ _KEY: Final = pytest.StashKey["Suspicion"]()
 
 
 class Suspicion:
-    """Holds results against the baseline, one at a time."""
+    """Compares results with the baseline, one at a time."""
 
     def __init__(self, config: pytest.Config, path: Path, confirm: int) -> None:
         self._config = config
         self._confirm = confirm
         self._baseline = Baseline(())
-        with suppress(AgentvError):  # a worker on another machine may have no such file
+        with suppress(AgentvError):  # a worker on another machine may not have the file
             self._baseline = read_baseline(path)
         self._known = {(case.name, case.target): case for case in self._baseline.cases}
 
@@ -53,7 +53,7 @@ def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult
         return 0
     is_left = options.gate in ("run", "strict") and not result.required
     if most_failures and result.status != "pass" and not is_left:
-        return 0  # the run may end with it
+        return 0  # the run may end with this failure
     if _KEY not in config.stash:
         config.stash[_KEY] = Suspicion(config, options.baseline, options.confirm)
     return config.stash[_KEY].answers(result)

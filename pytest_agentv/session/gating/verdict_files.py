@@ -1,4 +1,4 @@
-"""What a verdict leaves behind: a file of its own, and a word in the line of each case."""
+"""Writes the verdict to a file of its own, and into the line of each case."""
 
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from concurrent.futures import Executor
 
     from pytest_agentv.evaluators.base import Evaluator

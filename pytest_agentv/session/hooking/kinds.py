@@ -22,7 +22,7 @@ class HookedKinds(Mapping[str, Any]):
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
-        """The nearest conftest answers first, and wins. Raises `HookError`."""
+        """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
         try:
             found = self._ask()
         except Exception as error:
@@ -43,7 +43,7 @@ class HookedKinds(Mapping[str, Any]):
 
 
 class FolderKinds:
-    """The kinds of each folder: where two conftest files add the same word, the one above the folder counts."""
+    """The kinds of each folder. If two conftest files add the same name, the file above the folder counts."""
 
     def __init__(self, config: pytest.Config, hook: str) -> None:
         self._config = config

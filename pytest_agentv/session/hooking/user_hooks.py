@@ -27,11 +27,11 @@ FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for modul
 
 
 class UserHooks:
-    """The hooks of a run, called through the node of each item: those of a conftest hold below its folder only."""
+    """The hooks of a run, called through the node of each item. Hooks of a conftest apply only below its folder."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.warnings: list[Problem] = []
-        """Warnings of hooks that got results. Whoever shows them empties the list."""
+        """Warnings of hooks that got results. The code that shows them empties the list."""
         self._hook: Any = config.hook
 
     def adjust(self, item: pytest.Item, case: EvalCase) -> EvalCase:
@@ -112,7 +112,7 @@ def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> D
 
 
 def _call(name: str, call: Callable[[], Any], passing: tuple[type[BaseException], ...] = ()) -> Any:
-    """Call a hook. Raises `HookError` for what it raises, `passing` exceptions aside."""
+    """Call a hook. Raises `HookError` for its exceptions, except `passing` ones."""
     try:
         return call()
     except passing:
@@ -124,7 +124,7 @@ def _call(name: str, call: Callable[[], Any], passing: tuple[type[BaseException]
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error may be a Ctrl-C, which reaches the main thread only. Another error of a hook ends no run."""
+    """Whether an error may be a Ctrl-C, which only the main thread gets. No other error of a hook ends the run."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 

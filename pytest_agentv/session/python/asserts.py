@@ -10,7 +10,7 @@ from pytest_agentv.errors import locate
 def left_out(item: pytest.Item) -> str | None:
     """Return why a test cannot fail; None: it can.
 
-    pytest carries out the assertions of test files also where Python leaves them out, but for `--assert=plain`.
+    pytest runs the assertions of test files even if Python leaves them out. It does not with `--assert=plain`.
     """
     if __debug__ or item.config.getoption("assertmode") != "plain":
         return None

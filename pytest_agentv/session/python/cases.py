@@ -1,4 +1,4 @@
-"""Cases written in Python, as the eval files that the loader knows."""
+"""Turns cases written in Python into eval files for the loader."""
 
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike, fspath
@@ -47,14 +47,14 @@ class PythonSource(Source):
     def tells_case_by_line(self) -> bool:
         return True
 
-    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
+    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - all of the case is on one line
         return self._line
 
 
 def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
-    """Return the case that a test describes, as it would stand in an eval file; its id may be missing.
+    """Return the case that a test describes, in the form of an eval file. Its id may be missing.
 
-    Raises `TypeError` for a prompt that is none, or for files beside one that is no text.
+    Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
     """
     __tracebackhide__ = True
     case = _case_of(prompt, words.files)
@@ -99,7 +99,7 @@ def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[st
     __tracebackhide__ = True
     if isinstance(prompt, str):
         parts: list[dict[str, Json]] = [{"type": "text", "value": prompt}]
-        for file in files:  # no comprehension: its frame would be shown where one is no path
+        for file in files:  # A comprehension would appear as a frame in the traceback.
             parts.append({"type": "file", "value": fspath(file)})  # noqa: PERF401
         return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}
     if files:
@@ -119,7 +119,7 @@ def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> Non
 
 
 def _plain(value: Any) -> Json:
-    """Return lists and mappings as a YAML file has them. The loader reports faults in them."""
+    """Return lists and mappings in the types of a YAML file. The loader reports faults in them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -128,7 +128,7 @@ def _plain(value: Any) -> Json:
 
 
 def _asks_for_an_outcome(case: JsonObject) -> bool:
-    """Whether the answer is held against the expected outcome: by the default judge, or by one without rubrics."""
+    """Whether the answer is compared with the expected outcome: by the default judge, or by a judge without rubrics."""
     evaluators = case.get(EVALUATOR_LIST_KEYS[0])
     if not evaluators:
         return "rubrics" not in case

@@ -44,7 +44,7 @@ class Agentv:
         self._ids: set[str] = set()
         self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
         self._open: set[Begun] = set()
-        """Cases that were begun and are awaited."""
+        """Cases that have begun, and that the test awaits."""
         self._is_closed = False
         forget_results(item)
 
@@ -167,7 +167,7 @@ class Agentv:
         identity = job.identity
         if self._is_closed:  # nobody would look at the answer
             return error_result(identity, "setup", "cancelled", "asked after its test had ended")
-        if self._session.options.target:  # the fixture has seen it, and may have overridden it
+        if self._session.options.target:  # the fixture may have overridden the target
             identity = identity.replace(target=self._target)
         if answer is not None:
             identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
@@ -188,7 +188,7 @@ class Agentv:
         return result, begun.asked
 
     def _confirmed(self, result: EvalResult, prepared: PreparedCase) -> EvalResult:
-        """Return the result with fresh answers, if it looks broken: after the test nobody can ask for them."""
+        """Return the result with fresh answers if it looks broken. After the test, nobody can ask for them."""
         again = self._session.begin_again(self._item.config, result, lambda: prepared)
         return result if again is None else self._wait(again)
 

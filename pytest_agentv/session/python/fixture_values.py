@@ -53,7 +53,7 @@ def provider_of(item: pytest.Item, target: str) -> TargetCaller:
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
     if not __debug__:
-        from pytest_agentv.session.python.asserts import left_out  # noqa: PLC0415 - for `python -O` only
+        from pytest_agentv.session.python.asserts import left_out  # noqa: PLC0415 - only for `python -O`
 
         if reason := left_out(item):
             pytest.fail(reason, pytrace=False)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agentv.session.importing import import_unchanged
 
-if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
+if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from pytest_agentv.loading.targets.definitions import TargetDefinition
     from pytest_agentv.models.options.run_options import RunOptions
     from pytest_agentv.session.python.evals import Agentv
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # every pytest run loads this file; types cost nothing then
 
 
 def _values() -> Any:
-    """Import and return the module that makes the values; where evals cannot run, fail the test that asks for one."""
+    """Import and return the module that makes the values. If evals cannot run here, fail the test that requests one."""
     from pytest_agentv.session.platforms import obstacle  # noqa: PLC0415 - see above
 
     if reason := obstacle():

@@ -1,4 +1,4 @@
-"""Tests that evaluate, in a run that is judged as a whole."""
+"""Adds tests that evaluate to the verdict on the run."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from pytest_agentv.session.showing.terminal import RunReporter
 
 
 def join(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Take part before a test is left out or run, where eval files did not: a part of the tests gets no verdict.
+    """Take part before any test is deselected or runs, if no eval file was collected.
 
-    Raises `pytest.UsageError` where the run cannot be judged.
+    An incomplete run gets no verdict. Raises `pytest.UsageError` if the run cannot be judged.
     """
     if obstacle() is not None or config.getoption("collectonly"):
         return
     options = run_options(config)
-    if not options.judges_run or options.shard is not None:  # a shard, which gets no verdict, divides by itself
+    if not options.judges_run or options.shard is not None:  # a shard gets no verdict, and divides the items by itself
         return
     session = participate(config)
     if not hasattr(config, "workerinput"):

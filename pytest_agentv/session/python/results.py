@@ -1,4 +1,4 @@
-"""Results of evaluations written in Python: they assert readably."""
+"""The results of evaluations in Python, which pytest shows readably in an assertion."""
 
 from dataclasses import dataclass, fields
 from typing import Final, Self

@@ -1,1 +1,1 @@
-"""The run's name, its results file, and what earlier runs left in theirs."""
+"""The id of the run, its results file, and the results of earlier runs."""

@@ -1,4 +1,4 @@
-"""Keeps each answer of a repeated case as soon as it is judged: an unfinished case has no result yet."""
+"""Keeps each answer of a repeated case as soon as it is judged. An unfinished case has no result yet."""
 
 import logging
 from collections.abc import Container, Mapping
@@ -30,10 +30,10 @@ class Kept:
     answers: dict[int, EvalResult] = field(default_factory=dict)
     """The answers that need not be asked again, by their numbers."""
     errors: list[EvalResult] = field(default_factory=list)
-    """Answers that failed or could not be judged. They are asked again, and may have cost something."""
+    """Answers that failed or could not be judged. They are asked again, and their costs count."""
 
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
-        """Take a later answer with the same number."""
+        """Add an answer. It replaces an earlier one with the same number."""
         before = self.answers.pop(number, None)
         self.errors += [before] if before is not None and before.status == "error" else []
         if result.status != "error" or with_errors:
@@ -42,14 +42,14 @@ class Kept:
             self.errors.append(result)
 
     def take(self, numbers: Container[int]) -> "Kept":
-        """Return the answers of some numbers, and forget them: another case may ask for the same."""
+        """Return the answers with these numbers, and forget them: another case may ask for the same."""
         answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
         errors, self.errors = self.errors, []
         return Kept(answers, errors)
 
 
 _Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
-"""By node id as well: several items may ask the same under one id."""
+"""The inner key is the node id: several items may ask the same under one id."""
 
 
 class AnswerJournal:
@@ -74,7 +74,7 @@ class AnswerJournal:
             self._is_lost = True
 
     def take(self, job: CaseJob, finished: FinishedCases, numbers: Container[int]) -> Kept:
-        """Return what the run that this one goes on with has of a case's answers of some numbers."""
+        """Return the answers with these numbers that the resumed run has for a case."""
         sources = finished.sources
         if sources != self._sources:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
@@ -85,7 +85,7 @@ class AnswerJournal:
         return kept.take(numbers)
 
     def _find(self, key: CaseKey, node_id: str) -> Kept:
-        """Return the answers of an item. An item that has none of any case may have had another name."""
+        """Return the answers of an item. An item without any answers may have been renamed."""
         items = self._known.setdefault(key, {})
         if node_id not in items and items and not any(node_id in each for each in self._known.values()):
             items[node_id] = items.pop(next(reversed(items)))
@@ -109,7 +109,7 @@ def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], Ev
     for _, answer in iter_answers(results_path):
         result = results.get((answer.node_id, answer.eval_id))
         if result is None or result.status == "error":
-            return  # a run that goes on needs its answers
+            return  # a resumed run needs its answers
     path = answers_path(results_path)
     for each in (path, lock_of(path)):
         with suppress(OSError):

@@ -27,15 +27,15 @@ class RunIdentity(Record):
     results_path: Path
     """Absolute."""
     resumed: ResumedFile | None = None
-    """The file whose finished cases are carried over."""
+    """The results file whose finished cases are carried over."""
     home: Place | None = None
-    """Where the results file lies: a worker on another machine must not write to a file of the same name."""
+    """The folder of the results file: a worker on another machine must not write to a file of the same path."""
     retried: tuple[tuple[str, str], ...] | None = None
-    """Eval file and id of the cases that are run, and no others; None: all are."""
+    """Eval file and id of the only cases that run; None: all cases run."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the results go to the file whose cases are carried over."""
+        """Whether results are appended to the file whose cases are carried over."""
         return self.resumed is not None and self.resumed.path == self.results_path
 
     @property
@@ -45,10 +45,11 @@ class RunIdentity(Record):
 
 
 def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
-    """Return the identity that xdist's controller sent to this worker, or this run's own, which is made once.
+    """Return the identity that xdist's controller sent to this worker, or this run's own, which is created once.
 
-    A resumed run goes on in the same file under the same run id, unless its results are to go to another file.
-    Raises `pytest.UsageError` when there is no run to resume, or another process resumes it now.
+    A resumed run appends to the same file under the same run id, unless its results go to another file.
+
+    Raises `pytest.UsageError` if there is no run to resume, or if another process is resuming it.
     """
     sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     if sent is not None:
@@ -62,7 +63,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     cwd = config.invocation_params.dir
     resumed = retried = None
     if options.resume is not None or options.retry_errors:
-        from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - for resumed runs
+        from pytest_agentv.session.recording.resume_lock import lock_resumed  # noqa: PLC0415 - only for resumed runs
 
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER

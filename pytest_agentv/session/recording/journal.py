@@ -1,4 +1,4 @@
-"""The finished cases of an earlier run, or of a worker that died: carried over instead of being paid for again."""
+"""Carries over the finished cases of an earlier run, or of a worker that died, so that they are not paid for again."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,12 +15,12 @@ from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
-"""Eval file, raw case id, target; hashes of the case, of the target, and of what judges its answer."""
+"""Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
 
 
 @record
 class Carried(Record):
-    """A result that need not be paid for again."""
+    """A carried-over result."""
 
     result: EvalResult
     is_changed: bool
@@ -45,9 +45,9 @@ class Journal:
                 self._note(key, result)
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run, with its status under the current threshold.
+        """Return the carried-over result of a job, with its status under the current threshold; None: the job must run.
 
-        Drops its change against the baseline, which the verdict on this run adds again.
+        Drops the comparison with the baseline, which the verdict on this run adds again.
         """
         identity = job.identity
         key = case_key(identity, effective_target_name(identity.target, dry_run=job.options.dry_run))
@@ -56,13 +56,13 @@ class Journal:
         if key is None or result is None or current is None:
             return None
         self._drop(key, result)
-        own = {**what_may_change(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
+        own = {**current_names_and_rules(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
         current = current.replace(**own, baseline=None)
         is_last = self._last[result.node_id, result.eval_id] is result
-        return Carried(current, is_changed=not is_last or _says(current) != _says(result))
+        return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
     def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
-        """Return the answers that a result stands on which does not suffice: they need not be asked again."""
+        """Return the single answers of a result that does not suffice, so that they are not asked again."""
         from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
@@ -76,19 +76,19 @@ class Journal:
         return answers_of(result, threshold, in_full=job.options.include_answers)
 
     def _note(self, key: CaseKey, result: EvalResult) -> None:
-        """Keep the last result of a case."""
+        """Keep the last result of a case, if the case is finished."""
         self._results.pop(key, None)
         if self._is_finished(result):
             self._results[key] = result
 
     def _is_finished(self, result: EvalResult) -> bool:
-        """Whether a case need not run again. A broken one has to, unless errors are carried over too."""
+        """Whether a case need not run again. Broken cases must, unless errors are carried over too."""
         return result.status != "error" or self._with_errors
 
     def _find(self, key: CaseKey, identity: CaseIdentity) -> EvalResult | None:
         """Return the result of an item's case: several items may ask the same under one id.
 
-        An item that has no result may have had another name: it gets that of the same case.
+        An item without a result may have been renamed. It gets the result of the same case.
         """
         item = (identity.node_id, identity.eval_id)
         own, same = self._last.get(item), self._results.get(key)
@@ -105,9 +105,9 @@ class Journal:
 
 
 class FinishedCases:
-    """The cases that need not run: those of the run to resume and, in a worker, those of workers that died.
+    """The cases that need not run: those of the resumed run and, in a worker, those of workers that died.
 
-    Raises `FileError` when a results file cannot be read.
+    Raises `FileError` if a results file cannot be read.
     """
 
     def __init__(self, identity: RunIdentity, *, with_errors: bool, is_worker: bool) -> None:
@@ -119,7 +119,7 @@ class FinishedCases:
         self._journal = self._read()
 
     def take(self, job: CaseJob, repeat: int = 1) -> Carried | None:
-        """Return the result of a job that need not run, which is judged by `repeat` answers."""
+        """Return the carried-over result of a job that is judged by `repeat` answers; None: it must run."""
         crashed_at = _modified_at(self._identity.crash_mark) if self._is_worker else None
         if crashed_at != self._crashed_at:
             self._crashed_at = crashed_at
@@ -127,12 +127,12 @@ class FinishedCases:
         return None if self._journal is None else self._journal.take(job, repeat)
 
     def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
-        """Return the answers that a result stands on which does not suffice: they need not be asked again."""
+        """Return the single answers of a result that does not suffice, so that they are not asked again."""
         return () if self._journal is None else self._journal.take_answers(job)
 
     @property
     def sources(self) -> dict[Path, str | None]:
-        """Return the results files to read, each with the run in it that counts; None: all do."""
+        """Return the results files to read, with the id of the run to read; None: all runs in the file."""
         sources: dict[Path, str | None] = {}
         if self._identity.resumed is not None:
             sources[self._identity.resumed.path] = None
@@ -141,9 +141,9 @@ class FinishedCases:
         return sources
 
     def _read(self) -> Journal | None:
-        """Read the file to resume, whatever runs it holds; of this run's own file only what this run has written.
+        """Read all runs of the resumed file, but only this run's results from its own file.
 
-        What cannot be read is reported by the process that owns the terminal.
+        The process that owns the terminal reports what cannot be read.
         """
         sources = self.sources
         results = [
@@ -180,7 +180,7 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
 
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
-    """Return the result of a repeated case as that of its first answer; None if it does not tell how that one was."""
+    """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
     from pytest_agentv.engine.repeating.combining import rejudged  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
 
@@ -189,8 +189,8 @@ def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     return None if first is None else rejudged(first, threshold)
 
 
-def what_may_change(identity: CaseIdentity) -> JsonObject:
-    """Return what a case is called and how its run judges it, which a result of the same case may say otherwise."""
+def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
+    """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
     return {
         "node_id": identity.node_id,
         "line": identity.line,
@@ -204,13 +204,13 @@ def what_may_change(identity: CaseIdentity) -> JsonObject:
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
-    """Return the key of a case; None: it is not known, so no earlier result can be reused."""
+    """Return the key of a case; None: a hash is unknown, so no earlier result can be reused."""
     if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
         return None
     return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
 
 
-def _says(result: EvalResult) -> tuple[object, ...]:
+def _compared_fields(result: EvalResult) -> tuple[object, ...]:
     rules = result.status, result.threshold, result.repeat, result.required, result.group, result.tags
     marks = result.xfail, result.xfail_strict
     return *rules, *marks, result.node_id, result.run_id, result.shard

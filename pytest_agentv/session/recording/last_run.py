@@ -1,4 +1,4 @@
-"""The results file that a run goes on with."""
+"""Finds the results file that a run resumes."""
 
 import os
 import uuid
@@ -16,45 +16,45 @@ from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
 RESUME: Final = "--agentv-resume"
 _SHOWN: Final = 3
-"""How many names of files a message holds."""
+"""How many names of files a message lists."""
 
 
 @record
 class ResumedFile(Record):
-    """A results file whose finished cases are carried over, whatever run they are of."""
+    """A results file whose finished cases are carried over, from all its runs."""
 
     path: Path
     """Absolute."""
     run_id: str
-    """Of the last run."""
+    """The id of the last run in the file."""
     last_line: int = 0
-    """Lines up to this one were there before."""
+    """The last line before this run appends its own."""
     eval_files: tuple[str, ...] = ()
-    """The eval files that its results are of."""
+    """The eval files of its results."""
     node_files: tuple[str, ...] = ()
-    """The same as node ids name them: those of files outside of pytest's root directory are others."""
+    """The same files by their names in node ids, which differ for files outside of pytest's root directory."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that ended as errors."""
     unbroken: tuple[str, ...] = ()
-    """Node ids of items with such a file and id that did not: those of other targets of a matrix."""
+    """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
     is_dry: bool = False
     """Whether its last result is mocked."""
 
     def mixing_fault(self, *, dry_run: bool) -> str | None:
-        """Return the reason if a run must not write to the file: mocked results beside those of calls count as well."""
+        """Return why a run must not write to the file: mocked results and real ones must not be mixed."""
         if self.is_dry == dry_run:
             return None
         held, other = ("of a dry run", "a run with calls") if self.is_dry else ("of calls", "a dry run")
         return f"{locate(self.path, None)} holds results {held}, with which {other} cannot go on"
 
     def foreign_fault(self, collected: set[str], root: Path) -> str | None:
-        """Return the reason if the file belongs to another project: none of its results is of a collected file."""
-        if not collected or not all(collected):  # node ids of files outside of the root directory may name no file
+        """Return why the file seems to belong to another project: none of its results is from a collected file."""
+        if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if not known or known & {os.path.normpath(root / name) for name in collected}:  # it may have answers only
+        if not known or known & {os.path.normpath(root / name) for name in collected}:  # no name: only single answers
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
@@ -63,13 +63,14 @@ class ResumedFile(Record):
 
 
 def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run: bool = False) -> ResumedFile:
-    """Return a results file, or the newest results file of a folder, as one to go on with.
+    """Return a results file, or the newest results file of a folder, to resume.
 
-    In a folder, a dry run looks for those of dry runs, and any other run for those of others: a dry run in between
-    would have all answers paid for again.
+    In a folder, dry runs and real runs see only files of their own kind. Otherwise a dry run in between would make the
+    next run pay for all answers again.
 
-    Results that workers keep are added to it; those of a cluster are fetched by way of `executor` if that is one.
-    Raises `pytest.UsageError` when there is none, in the name of the flag that asks for it.
+    Adds the results that workers keep. Those of a cluster are fetched through `executor`, if that is a cluster.
+
+    Raises `pytest.UsageError` that names `flag` if there is no file.
     """
     file = _newest_file(path, dry_run=dry_run) if path.is_dir() else path
     if file is None or not (file.is_file() or kept_folder(file).is_dir()):
@@ -86,8 +87,8 @@ def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run
 
 
 def _read(file: Path, flag: str) -> ResumedFile:
-    from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, for resumed runs only
-    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - see above
+    from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, only for resumed runs
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - as above
 
     remarks: list[str] = []
     statuses: dict[tuple[str, str, str], str] = {}
@@ -107,12 +108,12 @@ def _read(file: Path, flag: str) -> ResumedFile:
             statuses[result.eval_file or "", result.eval_id, result.node_id or ""] = result.status
             node_files[(result.node_id or "").partition("::")[0]] = None
             unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
-    for _, answer in iter_answers(file):  # of cases that were not at their end when the run was
+    for _, answer in iter_answers(file):  # of cases that were unfinished at the end of the run
         run_id, is_dry = run_id or answer.run_id, answer.dry_run is True
         statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
     if run_id is None and flag == RESUME and any(unjudged_folder(file).glob("*.json")):
-        run_id = new_run_id(datetime.now(UTC))  # it was killed before its first result, but has answers
+        run_id = new_run_id(datetime.now(UTC))  # the run was killed before its first result, but answers are kept
     if run_id is None:
         text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
         raise pytest.UsageError("; ".join([text, *remarks[:1]]))
@@ -133,7 +134,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
 
 
 def new_run_id(started: datetime) -> str:
-    """Return an id that no other run has."""
+    """Return a new unique id."""
     return f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
@@ -157,8 +158,8 @@ def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
 
 
 def _is_dry(file: Path) -> bool | None:
-    """Return whether the first result of a file is mocked; None: it has none yet, or cannot be read."""
-    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, for resumed runs only
+    """Return whether the first result of a file is mocked; None: there is none yet, or it cannot be read."""
+    from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - pydantic, only for resumed runs
 
     try:
         found = next((entry for entry in iter_recorded(file) if not isinstance(entry, Problem)), None)

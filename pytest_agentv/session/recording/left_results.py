@@ -1,4 +1,4 @@
-"""Recovers the results that the workers of a killed run kept, before another run goes on."""
+"""Recovers the results that the workers of a killed run kept, before another run resumes it."""
 
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from pytest_agentv.runtime.files import LockedAppender
 
 
 def add_left_results(results_path: Path) -> int:
-    """Write the results that workers hold to the files of their run, and return how many were missing there.
+    """Write the results that workers keep to the files of their run, and return how many were missing there.
 
-    Raises `AgentvError` if they cannot be written; then they are still kept.
+    Raises `AgentvError` if they cannot be written. Then they are still kept.
     """
     folder = kept_folder(results_path)
     kept_results = KeptResults(folder)
@@ -41,7 +41,7 @@ def add_left_results(results_path: Path) -> int:
 
 
 def fetch_left(results_path: Path, executor: str | None) -> None:
-    """Fetch what the workers of clusters keep of a run that was killed to where `add_left_results` finds it.
+    """Fetch the results that the workers of a cluster keep from a killed run, for `add_left_results`.
 
     Raises `AgentvError` if a cluster cannot be reached.
     """
@@ -51,7 +51,7 @@ def fetch_left(results_path: Path, executor: str | None) -> None:
         return
     address = executor if is_cluster(executor) else None
     try:
-        from pytest_agentv.executors.dask.left import bring_home  # noqa: PLC0415 - for runs on a cluster only
+        from pytest_agentv.executors.dask.left import bring_home  # noqa: PLC0415 - only for runs on a cluster
     except ModuleNotFoundError as error:
         raise AgentvError(missing_text(address or found[0].address, error)) from None
     bring_home(lefts, address)

@@ -15,22 +15,22 @@ _Entry: TypeAlias = tuple[EvalResult, "asyncio.Future[None]"]
 
 
 class Sink(Protocol):
-    """Where results go."""
+    """Where results are written."""
 
     def write(self, *results: EvalResult) -> None:
-        """Keep results. Raises `AgentvError` when none of them was kept."""
+        """Write results. Raises `AgentvError` if none of them was written."""
 
     def probe(self) -> None:
-        """Raise `AgentvError` when results cannot be kept."""
+        """Raise `AgentvError` if results cannot be written."""
 
     def close(self) -> None:
-        """Write nothing more."""
+        """End writing."""
 
 
 class Recorder:
-    """Hands results to the sink from a thread of its own: a lock held by another process must not stop the loop.
+    """Passes results to the sink in a thread of its own: a lock of another process must not block the event loop.
 
-    Results that come while others are being written go out together, under one lock.
+    Results that arrive during a write are written together, under one lock.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -51,9 +51,9 @@ class Recorder:
                 self.error = self.error or str(error)
 
     def record(self, result: EvalResult) -> "asyncio.Future[None]":
-        """Queue a result; the future is done when it is written, or known to be lost. Called on the event loop.
+        """Queue a result. The future is done when the result is written or known to be lost. Called on the event loop.
 
-        A result is written even when its case is cancelled meanwhile.
+        A result is written even if its case is cancelled meanwhile.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
@@ -88,8 +88,8 @@ class Recorder:
         try:
             if entries:
                 self._sink.write(*(result for result, _ in entries))
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for this thread must go on
-            # The cases were judged: that their lines are lost is told at the end, and does not change their outcomes.
+        except Exception as error:  # noqa: BLE001 - whatever it is, cases wait for this thread
+            # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.
             reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
             self.error = self.error or reason
         finally:

@@ -1,4 +1,4 @@
-"""The files of a run: its results, those of an earlier run that it goes on with, and single answers."""
+"""The files of a run: its results, the results of the resumed run, and single answers."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ class RunRecords:
     def __init__(self, identity: RunIdentity, options: RunOptions, masker: Masker, *, is_worker: bool) -> None:
         sink, home = ResultSink(identity.results_path, options.output_format, masker), identity.home
         self.travelling = None if home is None or home.is_here() else TravellingSink(sink)
-        """Where this process cannot write to the results file: the lines that go home with the reports."""
+        """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
         self.recorder = Recorder(self.travelling or sink)
         self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)
         self._results_path = identity.results_path
@@ -29,7 +29,7 @@ class RunRecords:
 
     def open_answers(self) -> "AnswerJournal | None":
         """Open the file of single answers; None: this process cannot write to the files of the run."""
-        from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - only for repeated cases
 
         if self.travelling is None:
             self._answers = AnswerJournal(self._results_path, self._masker)

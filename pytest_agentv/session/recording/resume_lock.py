@@ -1,4 +1,4 @@
-"""Keeps two runs from going on with one results file at once: both would pay for the same cases."""
+"""Keeps two runs from resuming one results file at once: both would pay for the same cases."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
     except TimeoutError:
         lock.close()
         raise pytest.UsageError(f"{flag}: {locate(path, None)} is being resumed by {_holder(lock_path)}") from None
-    except OSError:  # a folder that nobody can write to
+    except OSError:  # nobody can write to this folder
         return
     with suppress(OSError):
         lock_path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", "utf-8")

@@ -1,4 +1,4 @@
-"""The results of a run, read from its file: the same with workers and without."""
+"""Reads the results of a run from its file, in the same way with and without workers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -15,9 +15,9 @@ from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 
 _Case: TypeAlias = tuple[str | None, str]
-"""Item, id."""
+"""Node id of the item, and id of the case."""
 _Attempt: TypeAlias = tuple[str | None, str, str, float | None]
-"""Item, id, time, duration: a line that only says anew what an earlier one said has the same ones."""
+"""Node id, id, time and duration. A line that updates an earlier one has the same values."""
 
 
 _LONG: Final[Mapping[str, object]] = {
@@ -27,13 +27,13 @@ _LONG: Final[Mapping[str, object]] = {
     **dict.fromkeys(("expected_outcome", "reference_answer")),
 }
 _FINDINGS: Final[Mapping[str, object]] = {"hits": (), "misses": (), "reasoning": None, "evaluator_results": None}
-"""Of these a summary tells where a case failed or broke."""
+"""A summary shows these only for cases that failed or broke."""
 _SHARED: Final = (
     *("dataset", "target", "run_id", "eval_file", "target_hash", "grading_hash", "judge"),
     *("score", "threshold", "threshold_source"),
 )
 _MOST_SHARED: Final = 1000
-"""Values that are remembered: most runs have few scores."""
+"""How many values are shared. Most runs have few scores."""
 
 
 @record
@@ -59,10 +59,10 @@ def read_run(
 
     Args:
         identity: Names the run and its file.
-        reported: Node ids of the items that ran, each by itself; of a run that goes on with a file, these and what is
-            new in the file are counted. None: everything is.
-        with_texts: Whether to keep prompts, answers, traces and findings. They are the most of a result. A summary
-            shows none of them, but for the findings of a case that did not pass.
+        reported: The node ids of the items that ran, mapped to themselves. A resumed run counts these and the new lines
+            of its file. None: all results count.
+        with_texts: Whether to keep prompts, answers, traces and findings, which are the largest part of a result. A
+            summary shows only the findings of cases that did not pass.
     """
     latest: dict[_Case, EvalResult] = {}
     earlier: dict[_Attempt, EvalResult] = {}
@@ -81,14 +81,14 @@ def read_run(
     whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.goes_on}
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
-        # A case that went on with its answers has what they took in its own figures.
+        # A case that was continued with its kept answers counts their metrics in its own figures.
         tuple(result for result in earlier.values() if (result.node_id, result.eval_id) not in whole),
         tuple(problems),
     )
 
 
 def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return results as they stand in the file, with their prompts, answers and findings."""
+    """Return results as they are in the file, with their prompts, answers and findings."""
     wanted = {(result.node_id, result.eval_id): result for result in results}
     for entry in _entries(identity):
         if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
@@ -97,7 +97,7 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
 
 
 class _Slimmer:
-    """Makes results small: without their long parts, and with values that many of them share held once."""
+    """Makes results small: removes their long parts, and shares equal values."""
 
     def __init__(self, node_ids: Mapping[str, str]) -> None:
         self._node_ids = node_ids
@@ -120,7 +120,7 @@ class _Slimmer:
 
 
 def _metrics(result: EvalResult) -> ExecutionMetrics | None:
-    """Return what a summary says of an answer: its cost and tokens, and its duration in the table of combinations."""
+    """Return the metrics that a summary shows: cost and tokens, and the duration for the table of combinations."""
     cost, tokens = cost_of(result), tokens_of(result)
     duration = duration_of(result) if result.combination is not None else None
     if cost is None and tokens is None and duration is None:

@@ -1,4 +1,4 @@
-"""Records of xdist workers on other machines: they cannot write to the run's file, so their reports bring the lines."""
+"""Carries the results of xdist workers on other machines in their reports: they cannot write to the run's file."""
 
 import json
 import os
@@ -44,11 +44,11 @@ class Place(Record):
 
 
 class TravellingSink:
-    """Keeps the lines of results until a report takes them along."""
+    """Keeps the lines of results until a report carries them."""
 
     def __init__(self, sink: ResultSink) -> None:
         self._serialize = sink.serialize
-        self._lock = threading.Lock()  # guards `_texts`: the thread that records, and the one that reports
+        self._lock = threading.Lock()  # guards `_texts`, which the recording thread and the reporting thread use
         self._texts: dict[str | None, list[str]] = {}
 
     def write(self, *results: EvalResult) -> None:
@@ -58,20 +58,20 @@ class TravellingSink:
                 self._texts.setdefault(node_id, []).append(text)
 
     def probe(self) -> None:
-        """The file is not here: the controller has looked at it."""
+        """Do nothing: the file is on another machine, where the controller has checked it."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
     def pack(self, node_id: str, report: Any) -> None:
-        """Give the lines of an item's results to its report."""
+        """Attach the lines of an item's results to its report."""
         with self._lock:
             texts = self._texts.pop(node_id, [])
         if texts:
             vars(report)[RECORDS] = json.dumps(texts)
 
     def rest(self) -> str:
-        """Return the lines that no report took along."""
+        """Return the lines that no report carried."""
         with self._lock:
             texts = [text for group in self._texts.values() for text in group]
             self._texts.clear()

@@ -1,1 +1,1 @@
-"""Cases that are asked more than once: their answers in flight, and the journal of these."""
+"""Cases with several answers: asks for them, and keeps them in a journal."""

@@ -35,14 +35,14 @@ class Asked:
     results: tuple[EvalResult, ...]
     """In the order of the answers."""
     together: bool
-    """Whether all were asked at once, so that none waited for the verdict on others."""
+    """Whether all were asked at once, without waiting for the verdict on others."""
 
 
 class Answers:
-    """The answers of one case: each is a job of the scheduler, and counts as one in flight.
+    """The answers of one case. Each is a job of the scheduler, and counts as one in flight.
 
-    Those that the verdict needs in any case are asked side by side, then those that it needs after these, until it is
-    certain. Where all would find room at once, all are asked at once: nobody else would use that room.
+    First, the answers that the verdict needs in any case are asked at once; then those that it still needs, until it is
+    certain. If there are free places for all answers, all are asked at once, because nobody else needs these places.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Answers:
 
     def _has_room(self, count: int) -> bool:
         lane = self._lane
-        return not lane.is_batched and lane.scheduler.room(lane.group, lane.limit) >= count
+        return not lane.is_batched and lane.scheduler.free_places(lane.group, lane.limit) >= count
 
     def _sorted(self) -> list[EvalResult]:
         return [self._results[number] for number in sorted(self._results)]

@@ -1,4 +1,4 @@
-"""Cases that are asked more than once: from a job to the one result that its answers make."""
+"""Runs cases with several answers, from a job to the one result that its answers make."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept
-from pytest_agentv.session.recording.journal import FinishedCases, what_may_change
+from pytest_agentv.session.recording.journal import FinishedCases, current_names_and_rules
 from pytest_agentv.session.repeating.answers import Answers, Lane
 
 AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any, EvalResult]]
@@ -97,7 +97,7 @@ class RepeatedCase:
         )
 
     async def confirmed(self, result: EvalResult) -> EvalResult:
-        """Return a result of the case with what these answers showed."""
+        """Return a result of the case with the figures of these answers."""
         fresh, _ = await self.results()
         return confirmed_by(result, fresh, self._request.plan)
 
@@ -131,11 +131,11 @@ class Repeats:
 
         Args:
             scheduler: Where all answers queue.
-            journal: Keeps single answers; None: nobody does, because the run's files are on another machine.
-            finished: What earlier runs left.
-            tell: Learns of each answer that is carried over.
+            journal: Keeps single answers; None: they are not kept, because the run's files are on another machine.
+            finished: The results of earlier runs.
+            tell: Called with each answer that is carried over.
             warn: Shows a warning with the next item.
-            settle: Learns of each answer when the journal has its result.
+            settle: Called with each answer when the journal has its result.
         """
         self._scheduler = scheduler
         self._journal = journal
@@ -148,7 +148,7 @@ class Repeats:
     def open(
         self, job: CaseJob, ask: AskOnce, members: Sequence[BatchMember], *, reruns: int, group: str, limit: int
     ) -> RepeatedCase:
-        """Return a case to be asked as often as its file or the run says.
+        """Return a case that is asked as often as its file or the run says.
 
         Args:
             job: The case.
@@ -166,7 +166,7 @@ class Repeats:
     def open_again(
         self, job: CaseJob, ask: AskOnce, answers: int, members: Sequence[BatchMember], *, group: str, limit: int
     ) -> RepeatedCase:
-        """Return a case to be asked for more answers than its verdict stands on: all of them are asked."""
+        """Return a case that is asked for further answers. All of them are asked, even if the verdict is certain."""
         plan = RepeatPlan.of(job, answers).replace(stops_early=False)
         return self._open(Request(job, plan, first=job.repeat, members=members), ask, group, limit)
 
@@ -188,12 +188,12 @@ class Repeats:
         return RepeatedCase(request, lane, ask, journal, carried, keeps_carried=keeps, settle=self._settle)
 
     def _carried(self, request: Request) -> Kept:
-        """Return the answers that need not be asked, under the threshold and the names of now."""
+        """Return the answers that need not be asked, with the current threshold and names."""
         if self._journal is None:
             return Kept()
         job, identity = request.job, request.job.identity
         threshold = effective_threshold(job.options, job.case)
-        names = {**what_may_change(identity), "run_id": identity.run_id}
+        names = {**current_names_and_rules(identity), "run_id": identity.run_id}
         kept = self._journal.take(job, self._finished, request.numbers)
         answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
         return Kept(answers, kept.errors)

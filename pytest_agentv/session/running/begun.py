@@ -1,4 +1,4 @@
-"""Cases on their way through the engine."""
+"""Cases that were handed to the engine."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from pytest_agentv.session.showing.logs import CaseLog
 
 
 class Ending:
-    """Ends a running case: pytest's thread asks for it, and the event loop cancels the case's task."""
+    """Ends a running case. pytest's thread asks for it, and the event loop cancels the case's task."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -26,7 +26,7 @@ class Ending:
         self._task: asyncio.Task[object] | None = None
 
     def note_judged(self) -> None:
-        """Learn that the case is judged. A cancellation that its target has swallowed was not too late."""
+        """Note that the case is judged. If its target swallowed a cancellation, the cancellation was not too late."""
         self.is_too_late = self._task is not None and self._task.cancelling() == 0
 
     def ask(self, loop: LoopThread, reason: str | None) -> None:
@@ -36,7 +36,7 @@ class Ending:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Let the running task be cancelled within this block; at once if that was asked for before."""
+        """Allow the running task to be cancelled within this block. Cancel it at once if that was requested before."""
         self._task = asyncio.current_task()
         try:
             if self.is_asked:
@@ -55,7 +55,7 @@ class Begun:
     """A case that was handed to the engine."""
 
     future: "Future[EvalResult]"
-    """Done when the result is written, and hooks were told of it."""
+    """Done when the result is written and hooks have seen it."""
     limit: int
     """How many cases of its group may be in flight."""
     problems: tuple[Problem, ...]
@@ -83,5 +83,5 @@ class Begun:
         *,
         hurry: Callable[[], None] | None = None,
     ) -> "Begun":
-        """Keep only what the item shows. The case itself, with the texts of its files, is freed when it is done."""
+        """Keep only what the item shows, so that the case, with the texts of its files, is freed when it is done."""
         return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)

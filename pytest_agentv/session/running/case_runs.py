@@ -21,7 +21,7 @@ from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
 
-if TYPE_CHECKING:  # for batches and executors only
+if TYPE_CHECKING:  # only for batches and executors
     from pytest_agentv.engine.batching import BatchMember
     from pytest_agentv.session.away.away import Away
 
@@ -74,14 +74,14 @@ class CaseRuns:
                 ending.note_judged()
                 return await self._record(result, prepared, leave)
         except GeneratorExit:
-            raise  # the coroutine is closed: it must not await anything
+            raise  # the coroutine is being closed, and must not await anything
         except BaseException as error:
             if ending.reason is None and (ending.is_asked or self._stopping.is_ending):
                 raise
             broken = _broken(job, ending.reason, error)
         finally:
             for member in members:
-                member.leave()  # the others of its batch would wait for it
+                member.leave()  # else the other cases of its batch would wait for it
         return await self._record(broken, prepared)
 
     async def answer(
@@ -120,7 +120,7 @@ class CaseRuns:
                 return result
         finally:
             for member in members:
-                member.leave()  # the others of its batch would wait for it
+                member.leave()  # else the other cases of its batch would wait for it
 
     async def carry_over(
         self, carried: Carried, prepared: PreparedCase, log: CaseLog, members: "Sequence[BatchMember]"
@@ -139,7 +139,7 @@ class CaseRuns:
         """Record a case that cannot be run."""
         current_log.set(log)
         if prepared.folder is not None:
-            with suppress(AgentvError, OSError):  # those are told by cases that can be run
+            with suppress(AgentvError, OSError):  # cases that can be run report these errors
                 self._pool.learn_secrets(prepared.folder)
         return await self._record(broken, prepared)
 
@@ -157,7 +157,7 @@ class CaseRuns:
         return await run_case(job, self._pool, member, hooks=hooks, own=own)
 
     def _let_go(self, result: EvalResult) -> None:
-        """Let workers drop a result that is written, and drop its answers. What could not be written is kept."""
+        """Let workers drop a written result, and delete its kept answers. Does nothing if results are lost."""
         if self._recorder.error is not None:
             return
         self._pool.waiting.settle(result)
@@ -167,9 +167,9 @@ class CaseRuns:
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None
     ) -> EvalResult:
-        """Write a result. The next case starts meanwhile, unless many results wait to be written: a kill loses them.
+        """Write a result. The next case starts meanwhile, unless too many wait to be written: a kill would lose them.
 
-        A cancellation leaves out only what follows the line: a case that is judged has one result.
+        A cancellation skips only the hooks. The result of a judged case is always written once.
         """
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
@@ -184,14 +184,14 @@ class CaseRuns:
         except asyncio.CancelledError:
             await written
             self._let_go(result)
-        # The prompt is in the file now. It may hold the texts of large files, and an item is kept to the end.
+        # The prompt is in the file now. It may be large, and the item lives until the end of the run.
         return result.replace(agent_provider_request=None, lm_provider_request=None)
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:
-    """Return the result of a case that was ended for a reason, or raised an unexpected error.
+    """Return the result of a case that was ended for a reason or raised an unexpected error.
 
-    It has no hash of its case: a resumed run must not carry it over.
+    It has no hash of its case, so that a resumed run does not carry it over.
     """
     identity = job.identity.replace(case_hash=None)
     if reason is not None:

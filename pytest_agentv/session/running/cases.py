@@ -1,4 +1,4 @@
-"""The cases that were begun. Only this module starts, awaits, cancels and remembers them."""
+"""Starts, awaits, cancels and remembers cases. No other module does."""
 
 import sys
 import threading
@@ -24,7 +24,7 @@ from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog
 
-if TYPE_CHECKING:  # for batches and repeated cases only
+if TYPE_CHECKING:  # only for batches and repeated cases
     from pytest_agentv.engine.batching import BatchMember
     from pytest_agentv.session.repeating.repeats import Repeats
 
@@ -32,7 +32,7 @@ _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
 _BATCHES: Final = "batches"
 _NO_CALLS: Final = "no calls"
-"""The group of cases that call nothing: broken ones and those that are carried over."""
+"""The group of cases without calls: broken ones and carried-over ones."""
 
 
 class Cases:
@@ -67,7 +67,7 @@ class Cases:
         self._known: Counter[Hashable] = Counter()
 
     def __contains__(self, key: object) -> bool:
-        """Whether a case was begun in this run, once or more."""
+        """Whether a case was begun in this run at least once."""
         return key in self._known
 
     @property
@@ -76,15 +76,15 @@ class Cases:
         return self._scheduler.unfinished
 
     def begin(self, key: Hashable, prepared: PreparedCase, members: "Sequence[BatchMember]" = ()) -> Begun:
-        """Hand a case to the engine, which starts it when there is room. A case that was begun before is asked again.
+        """Hand a case to the engine, which starts it when a place is free. A case that was begun before is asked again.
 
         `members` are its places in batches, one for each answer.
         """
         with self._beginning:
             begun = self._open[key] = self._submit(prepared, members, reruns=self._known[key])
-            self._known[key] += 1  # not before: a time-out of the item on turn may end this, and it was no run then
+            self._known[key] += 1  # only now: a time-out may end `_submit`, and the case has not begun then
         if members:
-            self._start_now(begun)  # the others of its batch wait for each member
+            self._start_now(begun)  # the other cases of its batch wait for each member
         return begun
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
@@ -111,7 +111,7 @@ class Cases:
         running = self._loop.submit(runs.confirm(lambda: again.confirmed(result), log, ending, members))
         begun = Begun.of(running, limit, prepared, log, ending, hurry=again.hurry)
         if members:
-            self._start_now(begun)  # the others of its batch wait for each member
+            self._start_now(begun)  # the other cases of its batch wait for each member
         return begun
 
     def take(self, key: Hashable) -> Begun | None:
@@ -119,7 +119,7 @@ class Cases:
         return self._open.pop(key, None)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
-        """Start a case now, ignoring the limit, and wait for its result: its turn has come."""
+        """Start a case now, ignoring the limit, because its turn has come. Wait for its result."""
         self._loop.refuse_own_thread()
         self._stopping.end_without_parent()
         self._start_now(begun)
@@ -139,7 +139,7 @@ class Cases:
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
         """Cancel a case whose item was ended, and return its result; None: it did not end in time.
 
-        The run may end as well: then all cases are cancelled together, since each may take a moment.
+        If the whole run ends, all cases are cancelled together, because each may take a moment.
         """
         self._loop.refuse_own_thread()
         self._stopping.is_ending |= is_run_ending
@@ -150,9 +150,9 @@ class Cases:
         return _result_soon(begun)
 
     def drop(self, begun: Begun, *, is_run_ending: bool = False) -> None:
-        """Cancel a case that was begun ahead and whose item is not run; it gets no result.
+        """Cancel a case that was begun ahead and whose item will not run. It gets no result.
 
-        The run may end as well: then no other case takes its place.
+        If the whole run ends, no other case takes its place.
         """
         self._stopping.is_ending |= is_run_ending
         if not self._scheduler.drop(begun.future):
@@ -165,7 +165,7 @@ class Cases:
         return _result_soon(begun)
 
     def start_waiting(self) -> None:
-        """Start waiting cases: an item's turn is over, and its case may not count as a failure any more."""
+        """Start waiting cases at the end of an item's turn, when its failure may count no more."""
         self._scheduler.start_waiting()
 
     def _start_now(self, begun: Begun) -> None:
@@ -177,7 +177,7 @@ class Cases:
     def _submit(self, prepared: PreparedCase, members: "Sequence[BatchMember]", *, reruns: int) -> Begun:
         self._recorder.probe()
         prepared = self._signer.sign(prepared)
-        if self._recorder.error is not None and not members:  # the others of a batch wait for each member
+        if self._recorder.error is not None and not members:  # the other cases of a batch wait for each member
             prepared = _unrecordable(prepared, self._recorder.error)
         runs, job, log, ending = self._runs, prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
@@ -195,7 +195,7 @@ class Cases:
             )
             return Begun.of(future, 1, prepared, log)
         limit = self.paces.limit(prepared)
-        group, room = (_BATCHES, sys.maxsize) if members else (self._group(prepared), limit)
+        group, group_limit = (_BATCHES, sys.maxsize) if members else (self._group(prepared), limit)
         if prepared.repeat > 1:
             repeated = self._repeats.open(
                 job,
@@ -203,12 +203,14 @@ class Cases:
                 members,
                 reruns=reruns,
                 group=group,
-                limit=room,
+                limit=group_limit,
             )
             running = self._loop.submit(runs.run(job, prepared, log, ending, members=members, answers=repeated.result))
             return Begun.of(running, limit, prepared, log, ending, hurry=repeated.hurry)
         future = self._scheduler.submit(
-            lambda leave: runs.run(job, prepared, log, ending, members=members, leave=leave), group=group, limit=room
+            lambda leave: runs.run(job, prepared, log, ending, members=members, leave=leave),
+            group=group,
+            limit=group_limit,
         )
         return Begun.of(future, limit, prepared, log, ending)
 
@@ -234,7 +236,7 @@ def _result_soon(begun: Begun) -> EvalResult | None:
 
 
 def _unrecordable(prepared: PreparedCase, reason: str) -> PreparedCase:
-    """Return a case that calls nothing: its result would be lost."""
+    """Replace a case by one that calls nothing, because its result would be lost."""
     job = prepared.job
     if isinstance(job, EvalResult):
         return prepared

@@ -1,4 +1,4 @@
-"""The engine of a run: the event loop, its targets, and where else cases run."""
+"""The engine of a run: the event loop, its targets, and its executor."""
 
 import warnings
 from pathlib import Path
@@ -28,7 +28,7 @@ from pytest_agentv.session.running.paces import Paces
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.workers.shares import process_share, shared_folder
 
-if TYPE_CHECKING:  # for runs with an executor only
+if TYPE_CHECKING:  # only for runs with an executor
     from pytest_agentv.session.away.away import Away
 
 
@@ -55,11 +55,11 @@ class RunEngine:
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
         self.away = self._open_away(identity) if self._has_executor else None
-        """Where cases run elsewhere; None: all run in this process."""
+        """Runs cases in other processes; None: all run in this one."""
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is an event loop's: it must not wait for anything."""
+        """Whether the caller runs on an event loop, so that it must not wait for anything."""
         return self.loop.is_current or USER_LOOP.is_current
 
     def paces(self) -> Paces:
@@ -74,7 +74,7 @@ class RunEngine:
         return load_targets_file(path, KINDS.with_own(self._providers(folder)))
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
-        """Ask a target something that belongs to no case. Raises `AgentvError`."""
+        """Ask a target something outside of any case. Raises `AgentvError`."""
         return self.loop.run(ask_target(self.pool, self._options, eval_dir, target, prompt))
 
     @property
@@ -90,7 +90,7 @@ class RunEngine:
         self.loop.stop()
 
     def _open_away(self, identity: RunIdentity) -> "Away":
-        from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - for runs with an executor only
+        from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - only for runs with an executor
         from pytest_agentv.session.away.away import Away  # noqa: PLC0415 - as above
         from pytest_agentv.session.away.choosing import executor_opener, passed_variables, shipper_of  # noqa: PLC0415 - as above
 
@@ -106,13 +106,13 @@ class RunEngine:
         )
 
     def _processes(self) -> int:
-        """Return how many processes run the cases: as many at once, unless the run or a target says so."""
+        """Return how many processes run cases. Without a limit of the run or target, so many cases run at a time."""
         executor = None if self.away is None else self.away.executor
         return 1 if executor is None else executor.processes
 
 
 def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:
-    """Return where answers are kept until they are judged; None: this process cannot write to the files of the run."""
+    """Return the folders of unjudged answers; None: this process cannot write to the files of the run."""
     if identity.home is not None and not identity.home.is_here():
         return None
     left = None if identity.resumed is None else unjudged_folder(identity.resumed.path)

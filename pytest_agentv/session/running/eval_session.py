@@ -1,4 +1,4 @@
-"""The parts of a run, put together when the first eval file is collected."""
+"""Builds the parts of a run when the first eval file is collected."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agentv.engine.targets.pacing import is_first_to_tell
+from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
@@ -32,7 +32,7 @@ from pytest_agentv.session.showing.logs import CaseLogHandler
 from pytest_agentv.session.showing.masked_streams import MaskedStreams
 from pytest_agentv.session.workers.interrupts import Parent
 
-if TYPE_CHECKING:  # for repeated cases and executors only
+if TYPE_CHECKING:  # only for repeated cases and executors
     from pytest_agentv.engine.scheduler import Scheduler
     from pytest_agentv.models.results import EvalResult
     from pytest_agentv.session.away.away import Away
@@ -42,13 +42,13 @@ _KEY = pytest.StashKey["EvalSession"]()
 
 
 class EvalSession:
-    """Builds the parts of a run, which others use directly, and closes them in the end."""
+    """Builds the parts of a run, which others use directly, and closes them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
         self.masker = Masker()
-        self.masker.add_environment(os.environ)  # fixtures know these before any target does
+        self.masker.add_environment(os.environ)  # fixtures may see these secrets before a target is read
         self._engine = RunEngine(config, self.options, self.identity, self.masker)
         self._records = RunRecords(self.identity, self.options, self.masker, is_worker=hasattr(config, "workerinput"))
         own = FolderKinds(config, "pytest_agentv_evaluators")
@@ -97,7 +97,7 @@ class EvalSession:
 
     @property
     def away(self) -> "Away | None":
-        """Where cases run elsewhere; None: all run in this process."""
+        """Runs cases in other processes; None: all run in this one."""
         return self._engine.away
 
     @property
@@ -106,7 +106,7 @@ class EvalSession:
 
     @property
     def travelling(self) -> TravellingSink | None:
-        """Where this process cannot write to the results file: the lines that go home with the reports."""
+        """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
         return self._records.travelling
 
     @staticmethod
@@ -128,20 +128,20 @@ class EvalSession:
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the caller is an event loop's: it must not wait for anything."""
+        """Whether the caller runs on an event loop, so that it must not wait for anything."""
         return self._engine.is_own_thread
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
-        """Ask a target something that belongs to no case. Raises `AgentvError`."""
+        """Ask a target something outside of any case. Raises `AgentvError`."""
         return self._engine.ask(eval_dir, target, prompt)
 
     def _warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""
-        if is_first_to_tell(self._engine.places.shared_folder, "reruns"):
+        if is_first_to_warn(self._engine.places.shared_folder, "reruns"):
             self.user_hooks.warnings.append(problem)
 
     def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
-        from pytest_agentv.session.repeating.repeats import Repeats  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.session.repeating.repeats import Repeats  # noqa: PLC0415 - only for repeated cases
 
         records, settle = self._records, self._engine.pool.waiting.settle
         journal, tell = records.open_answers(), self.progress.count_answer
@@ -150,11 +150,11 @@ class EvalSession:
     def begin_again(
         self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]
     ) -> Begun | None:
-        """Begin to ask a case anew whose result looks broken against the baseline; None: it does not, or nobody judges.
+        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
 
-        For cases whose fixtures end with their items, in a run with a baseline.
+        Used in a run with a baseline for cases whose fixtures end with their items.
         """
-        from pytest_agentv.session.gating.suspicion import fresh_answers  # noqa: PLC0415 - for runs with a baseline
+        from pytest_agentv.session.gating.suspicion import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
 
         is_error = result.status == "error"
         answers = 0 if is_error else fresh_answers(config, self.options, result, self.failures.maximum)
@@ -164,7 +164,7 @@ class EvalSession:
         return self.cases.begin_again(signed, result, answers)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
-        """Skip a test with evaluations that nobody asked for, if the project runs evals only on request.
+        """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one.
 
         `path` is its file. With `has_own_target`, an object of the project replaces the target.
         """

@@ -1,4 +1,4 @@
-"""The hooks that only a run with eval files needs: registered when the first one is collected."""
+"""The hooks of a run with eval files, registered when the first one is collected."""
 
 import warnings
 from collections import Counter
@@ -40,7 +40,7 @@ def participate(config: pytest.Config) -> EvalSession:
         config.stash[TAKE_TURN] = turns.take
         config.pluginmanager.register(SessionHooks(config, session, lookahead, turns), _NAME)
         if session.options.judges_run:
-            from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - for who has a gate
+            from pytest_agentv.session.gating.judged_cases import JudgedCases  # noqa: PLC0415 - only for runs with a gate
 
             config.pluginmanager.register(JudgedCases(config, session.options))
         if not hasattr(config, "workerinput"):
@@ -57,14 +57,14 @@ class SessionHooks:
         self._lookahead = lookahead
         self._turns = turns
         self._collected: list[str] = []
-        self._told_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
-        """The places that the controller of xdist knows of."""
+        self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
+        """The number of places that xdist's controller knows."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Select by our options before others do, and take the sample of what they have left."""
+        """Select by our options before other plugins select. Take the sample of the items that they leave."""
         self._collected = [item.nodeid for item in items]
         self._session.asking.learn(items, _is_eval)
         cases = [item for item in items if isinstance(item, EvalItem)]
@@ -79,7 +79,7 @@ class SessionHooks:
             items[:] = [item for item in items if item in selected]
         yield
         if self._session.options.sample is not None:
-            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - for runs that ask for it
+            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - only for runs that ask for it
 
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
             config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
@@ -90,7 +90,7 @@ class SessionHooks:
             self._session.preparer.shard = sharding.divide(items, cases)
 
     def _skip_unasked(self, cases: Iterable[EvalItem]) -> None:
-        """Skip the cases that nobody asked for, if the project runs evals only on request."""
+        """Skip the cases that were not requested, if the project runs evals only on request."""
         session = self._session
         for item in () if session.asking.is_for_all else cases:
             if not session.asking.names(item.path) and (not session.asking.is_paid_only or _is_paid(item, session)):
@@ -119,7 +119,7 @@ class SessionHooks:
             return (yield)
         finally:
             if isinstance(item, EvalItem):
-                item.result = None  # the file has it; an item is kept to the end
+                item.result = None  # the file has it, and the item lives until the end of the run
             self._session.failures.end(item)
             self._session.cases.start_waiting()
 
@@ -128,7 +128,7 @@ class SessionHooks:
         """Make sure that each case has a result if its item was set up and not skipped."""
         __tracebackhide__ = True
         if isinstance(item, EvalItem):
-            item.result, item.was_ended = None, False  # of the attempt before
+            item.result, item.was_ended = None, False  # of the previous attempt
             forget_properties(item)
         try:
             return (yield)
@@ -149,17 +149,17 @@ class SessionHooks:
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_traceback(report, self._session.masker)
             _annotate(item, report, self._session)
-            if self._turns.places > self._told_places:
-                self._told_places = vars(report)[PLACES] = self._turns.places
+            if self._turns.places > self._known_places:
+                self._known_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if item.result is not None and self._session.options.verbose and report.when == "setup":
-                from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - if asked for
+                from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - only if asked for
 
-                # As an attribute of the report it reaches the process that owns the terminal, whoever ran the case.
+                # As an attribute of the report, it reaches the process that owns the terminal, also from a worker.
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
-            from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - for Python tests
+            from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - only for Python tests
 
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if self._session.travelling is not None:
@@ -177,10 +177,10 @@ class SessionHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
         if self._session.away is not None:
-            from pytest_agentv.session.away.away import told  # noqa: PLC0415 - for runs with an executor only
+            from pytest_agentv.session.away.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
 
             reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
-            for line in told(self._session.away):
+            for line in executor_lines(self._session.away):
                 reporter.remark(line)
         error, travelling = self._session.recorder.error, self._session.travelling
         if hasattr(session.config, "workeroutput"):
@@ -201,14 +201,14 @@ class SessionHooks:
 
     @cached_property
     def _retried(self) -> tuple[Collection[tuple[str, str]] | None, Collection[str]]:
-        """Eval file and id of the cases that are run, and the items among them that are not; None: all are run."""
+        """Eval file and id of the only cases that run, and the node ids that do not run; None: all cases run."""
         identity = self._session.identity
         if identity.retried is None or identity.resumed is None:
             return None, ()
         return frozenset(identity.retried), frozenset(identity.resumed.unbroken)
 
     def pytest_unconfigure(self) -> None:
-        self._session.finish()  # a run that broke off before its session began to end
+        self._session.finish()  # a run that broke off before its session started to finish
 
 
 def _is_eval(item: pytest.Item) -> bool:
@@ -230,9 +230,9 @@ def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
 
 
 def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
-    """Give the case's own time to the phase that shows it, and its figures to JUnit and other reporters.
+    """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
 
-    A case runs while its item is set up; what is shown as the call's duration is what the case took.
+    A case runs during the set-up of its item. The duration of the call shows the time of the case.
     """
     result = item.result
     took = ((result.duration_ms if result else None) or 0) / 1000

@@ -24,9 +24,9 @@ TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 class EvalItem(pytest.Function):
     """One case.
 
-    A `pytest.Function` gets every scope of fixtures through public names only; the function it stands on is never
-    called. The case runs in `setup`, after the fixtures. A case that cannot be judged is a failed set-up (ERROR); a
-    score below the threshold is a failed call (FAILED).
+    A `pytest.Function` gets fixtures of every scope through public names only. Its function is never called. The case
+    runs in `setup`, after the fixtures. A case that cannot be judged is a failed set-up (ERROR); a score below the
+    threshold is a failed call (FAILED).
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class EvalItem(pytest.Function):
         self.asked = NOTHING_ASKED
         """Set when the case has failed."""
         self.result: EvalResult | None = None
-        """Set when the case has run, or could not."""
+        """Set when the case has a result, even if it did not run."""
         self.was_ended = False
         """Whether something has ended the item while its case ran."""
         super().__init__(**kwargs)
 
     @property
     def extra_keyword_matches(self) -> set[str]:
-        """Further words for `-k`. Made when it is asked for: an empty set takes 216 bytes, and few cases have tags."""
+        """Further words for `-k`. Created on first use: an empty set takes 216 bytes, and few cases have tags."""
         words: set[str] = vars(self).setdefault("_words", set())
         return words
 
@@ -72,12 +72,12 @@ class EvalItem(pytest.Function):
 
     def runtest(self) -> None:
         if self.result is not None and self.result.status == "fail":
-            from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - for cases that failed
+            from pytest_agentv.session.showing.texts import failed  # noqa: PLC0415 - only for cases that failed
 
             raise failed(self.config, self.result, EvalSession.of(self.config).masker, self.asked)
 
     def overrides(self, names: Collection[str]) -> Overrides:
-        """Return the values of overridden fixtures for this item, which is set up."""
+        """Return the values of overridden fixtures for this item, which must be set up."""
         if not names:
             return NO_OVERRIDES
         return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
@@ -86,7 +86,7 @@ class EvalItem(pytest.Function):
         return self.path, self.entry.line - 1, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
-        """Show our own failures as text that is anchored at the case's line, without a traceback of ours."""
+        """Show our own failures as text at the case's line, without a traceback."""
         error = self._account_of(excinfo.value)
         if error is None:
             return super().repr_failure(excinfo)
@@ -94,7 +94,7 @@ class EvalItem(pytest.Function):
         return as_text(error, excinfo.tb, headline, self._place())
 
     def _place(self) -> tuple[str, int]:
-        """Return file and line of the case: those of its row if it was made from one."""
+        """Return file and line of the case, or of its row."""
         row = self.entry.row
         if row is None or row.line is None:
             return self.location[0], self.entry.line
@@ -115,9 +115,9 @@ class EvalItem(pytest.Function):
         return None
 
     def _errored(self, result: EvalResult) -> EvalErrored:
-        from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - for cases that broke
+        from pytest_agentv.session.showing.texts import errored  # noqa: PLC0415 - only for cases that broke
 
-        # What is run again, or expected to fail, may never be shown.
+        # An item that runs again, or that is expected to fail, may never be shown.
         is_hidden = self.config.getoption("reruns", None) or any(map(self.get_closest_marker, ("flaky", "xfail")))
         masker = EvalSession.of(self.config).masker
         return errored(self.config, result, masker, is_surely_shown=not is_hidden)

@@ -11,11 +11,11 @@ from pytest_agentv.session.compat import has_same_fixtures, is_free_to_run_ahead
 from pytest_agentv.session.running.items import EvalItem
 
 _CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})
-"""Marks that decide, when an item's turn comes, whether it is run."""
+"""Marks that decide only at an item's turn whether it runs."""
 
 
 _STEPS: Final = 10
-"""The reach behind the item on turn grows by a tenth at a time."""
+"""The reach grows by a tenth at a time."""
 
 
 class Lookahead:
@@ -25,13 +25,13 @@ class Lookahead:
         self._config = config
         self._items: list[pytest.Item] = []
         self._position = 0
-        """Where the item is that was asked for last."""
+        """The position of the last item that was searched for."""
         self._first_new = 0
         """Items before this position cannot be begun, so they are not checked again."""
         self._next: pytest.Item | None = None
         worker: dict[str, Any] = getattr(config, "workerinput", {})
         self._is_worker = bool(worker)
-        # Items are taken back from a worker there, even after they were begun: only the very next one is certain.
+        # `worksteal` takes back items that are begun already. Only the next item is certain.
         self._only_next = self._is_worker and worker.get("agentv_dist") == "worksteal"
         self._is_off = bool(config.getoption("usepdb", default=False))
 
@@ -52,9 +52,9 @@ class Lookahead:
         reach: int | None = None,
         count: int | None = None,
     ) -> Iterator[EvalItem]:
-        """Yield the following eval items that do not see another item's set-up.
+        """Yield the following eval items that may run ahead of their turn.
 
-        Among the next `reach` items, the first `count` that are not known are looked at; None: all.
+        Checks the first `count` unknown items among the next `reach` items; None: all.
         """
         if self._is_off:
             return
@@ -69,7 +69,7 @@ class Lookahead:
         return islice(queued, reach)
 
     def _find(self, item: pytest.Item) -> int:
-        """Return the position of an item. pytest takes one after the other, so it is seldom far from the last one."""
+        """Return the position of an item. It is usually near the last one, because pytest runs items in order."""
         for start in (self._position, 0):
             with suppress(ValueError):
                 self._position = self._items.index(item, start)
@@ -81,7 +81,7 @@ class Lookahead:
         start = self._find(item) + 1
         end = len(items) if reach is None else min(len(items), start + reach)
         if reach is not None and end < len(items):
-            # The reach grows by steps: cases that are begun many together cost a tenth less than one by one.
+            # The reach grows by steps: beginning many cases together costs a tenth less than one by one.
             end -= end % max(1, reach // _STEPS)
         start = max(start, self._first_new)
         while start < end and (not isinstance(new := items[start], EvalItem) or new in known):

@@ -1,4 +1,4 @@
-"""How many cases of each target may be in flight in this process."""
+"""Tells how many cases of each target may be in flight in this process."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ _ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
 
 
 class Paces:
-    """Asks each target once per folder."""
+    """Asks for the limit of each target once per folder."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Paces:
         share: ProcessShare,
         processes: Callable[[], int],
     ) -> None:
-        """`processes` returns how many processes run the cases of this one."""
+        """Take a pool. `processes` returns how many processes run the cases of this one."""
         self._loop = loop
         self._pool = pool
         self._options = options
@@ -37,7 +37,7 @@ class Paces:
         self._paces: dict[tuple[Path, str], Pace] = {}
 
     def limit(self, prepared: PreparedCase) -> int:
-        """Return how many cases of a case's kind may be in flight in this process."""
+        """Return how many cases of the same target may be in flight in this process."""
         processes = self._processes()
         limit = self._pace(prepared).limit(self._options, processes)
         return self._share.of(min(limit, processes * MAX_WORKERS))
@@ -47,7 +47,7 @@ class Paces:
         return self._pace(prepared).is_batched
 
     def _pace(self, prepared: PreparedCase) -> Pace:
-        """Return the limits of a case's target. A broken target gets the default: its case reports the error."""
+        """Return the limits of a case's target. A broken target gets the default limits: its case reports the error."""
         job = prepared.job
         if isinstance(job, EvalResult) or prepared.own.replace_target:
             return _ONE_BY_ONE

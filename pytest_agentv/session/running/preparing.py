@@ -10,7 +10,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pacing import is_first_to_tell
+from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.evaluators.table import EVALUATORS
@@ -45,20 +45,20 @@ class PreparedCase(Record):
     """The folder of the eval file, if the secrets of its environment are not known yet."""
 
     may_travel: bool = False
-    """Whether another process may run the case, because nothing in this one was set up for it."""
+    """Whether another process may run the case, because no fixture was set up for it in this one."""
 
     @property
     def repeat(self) -> int:
-        """How many answers the case is judged by: one, where it is given."""
+        """How many answers the case is judged by; 1 if its answer is given."""
         return 1 if isinstance(self.job, EvalResult) or self.own.answer is not None else self.job.repeat
 
     @property
     def case(self) -> EvalCase | None:
-        """None: it cannot be loaded."""
+        """The case; None: it cannot be loaded."""
         return self.job.case if isinstance(self.job, CaseJob) else None
 
     def marked(self, item: pytest.Item) -> "PreparedCase":
-        """Return the case with what the marks of its item expect of it, whose turn it is."""
+        """Return the case with its item's `xfail` mark. The item's turn must have come."""
         expected = expected_failure(item, EvalFailed)
         if expected is None or isinstance(self.job, EvalResult):
             return self
@@ -79,9 +79,9 @@ class CasePreparer:
         own_evaluators: KindsOf,
     ) -> None:
         self.ambiguous_ids: set[str] = set()
-        """Ids that several of the collected cases have, in lower case: disks of macOS do not tell `a` from `A`."""
+        """Ids, in lower case, that several cases share: file systems of macOS treat `a` and `A` alike."""
         self.shard: ShardFigures | None = None
-        """The part of the run that all cases are in, known when they are collected."""
+        """The shard of all cases, known when they are collected."""
         self._root = config.rootpath
         self._options = options
         self._places = places
@@ -140,16 +140,16 @@ class CasePreparer:
         return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
 
     def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
-        """Return how many answers an entry asks for, as far as it can be told before it is loaded."""
+        """Return how many answers a case asks for, as far as is known before it is loaded."""
         options, value = self._options, entry.value
         written = value.get("repeat") if isinstance(value, dict) else None
         own = written if type(written) is int and 1 <= written <= MAX_REPEAT else suite.repeat
         return options.repeat or own or options.ini_repeat or 1
 
     def eval_file(self, suite: SuiteSource) -> str:
-        """Return the file's path as results name it: relative to the root directory where it lies below it."""
+        """Return the file's path in results: relative to the root directory if it is below it."""
         path = suite.path
-        if path not in self._eval_files:  # asked for each case
+        if path not in self._eval_files:  # called for each case
             name = path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
             self._eval_files[path] = name
         return self._eval_files[path]
@@ -170,17 +170,17 @@ class CasePreparer:
         )
 
     def _overruled(self, case: EvalCase) -> Iterator[Problem]:
-        """Say once that the command line asks for fewer answers than a case."""
+        """Warn once if the command line asks for fewer answers than a case."""
         wanted = self._options.repeat
         if wanted is None or (case.repeat or 1) <= wanted or self._told_of_repeat:
             return
         self._told_of_repeat = True
-        if is_first_to_tell(self._places.shared_folder, "repeat"):
+        if is_first_to_warn(self._places.shared_folder, "repeat"):
             message = f"--agentv-repeat={wanted} beats the {case.repeat} answers that its {case.repeat_source} asks for"
             yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
     def _context(self, eval_dir: Path) -> LoadContext:
-        """Raises `CaseError` for odd config files when the project is strict."""
+        """Return the context of a folder. Raises `CaseError` for odd config files if the project is strict."""
         if eval_dir not in self._contexts:
             patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
             if problems and self._options.strict:

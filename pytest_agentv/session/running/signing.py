@@ -1,4 +1,4 @@
-"""Adds the hashes to each case that tell a later run whether its result is still valid."""
+"""Adds hashes to each case, by which a later run decides whether its result is still valid."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class CaseSigner:
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
-        """Return a case with its hashes. A target that cannot be resolved has none: the case reports the error."""
+        """Return a case with its hashes. An unresolved target has none: the case reports the error."""
         job = prepared.job
         if isinstance(job, EvalResult):
             return prepared
@@ -70,7 +70,7 @@ class CaseSigner:
         return self._targets[key]
 
     def _judge_name(self, key: tuple[Path, str], judge: str | None) -> str | None:
-        """Return the judge's name with the start of its hash, as baselines tell judges apart."""
+        """Return the judge's name with the start of its hash, by which baselines distinguish judges."""
         return f"{self._fingerprints.judge_name(*key)}@{judge[:_HASH_DIGITS]}" if judge else None
 
     def _judge_hash(self, key: tuple[Path, str], prepared: PreparedCase) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether a run goes on: how many failures end it, and what else stops it."""
+"""Decides whether a run goes on: it may end at failures, or for other reasons."""
 
 import pytest
 
@@ -25,16 +25,16 @@ class FailureLimit:
         """Node ids of cases that failed before their turn. Only the event loop adds, only pytest's thread removes."""
 
     def begin(self, item: pytest.Item) -> None:
-        """Learn whose turn it is."""
+        """Note which item's turn it is."""
         self._session, self._current = item.session, item.nodeid
 
     def end(self, item: pytest.Item) -> None:
-        """Learn that an item's turn is over: pytest has counted its failure."""
+        """Note that an item's turn is over: pytest has counted its failure."""
         self._current = ""
         self._ahead.discard(item.nodeid)
 
     def note(self, node_id: str | None) -> None:
-        """Learn of a case that did not pass."""
+        """Note a case that did not pass."""
         if self.maximum and node_id is not None and node_id != self._current:
             self._ahead.add(node_id)
 
@@ -45,7 +45,7 @@ class FailureLimit:
 
 
 class Stopping:
-    """Tells whether a run stops: unhealthy targets, lost results, failures, Ctrl-C, a controller that is gone.
+    """Tells whether a run stops: unhealthy targets, lost results, failures, Ctrl-C, or a controller that is gone.
 
     Any thread may ask.
     """
@@ -63,7 +63,7 @@ class Stopping:
 
     @property
     def runs_on(self) -> bool:
-        """Whether cases may be started whose turn has not come."""
+        """Whether cases may start before their turn."""
         return not (
             self.is_ending
             or self._pool.stop_reason is not None
@@ -81,7 +81,7 @@ class Stopping:
             session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
 
     def end_without_parent(self) -> None:
-        """End a worker whose controller is gone: nobody would see the results that it pays for."""
+        """End a worker whose controller is gone. Nobody would see the results that it pays for."""
         if self._parent.is_gone():
             self.is_ending = True
             pytest.exit("the controller of this worker is gone")

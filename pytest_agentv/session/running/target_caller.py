@@ -1,4 +1,4 @@
-"""The values of `agentv_provider` and `agentv_judge`, both our defaults and those of users."""
+"""The values of `agentv_provider` and `agentv_judge`: our defaults, and those of users."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.running.eval_session import EvalSession
 
 OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
-"""Fixtures that stand in for targets where they are overridden."""
+"""Fixtures that replace targets if they are overridden."""
 
 
 class TargetCaller:

@@ -1,4 +1,4 @@
-"""Gives each item its result when its turn comes, and lets the items behind it run ahead."""
+"""Gives each item its result when its turn comes, and begins the cases of the following items ahead."""
 
 import unittest
 from pathlib import Path
@@ -21,16 +21,16 @@ from pytest_agentv.session.workers.shares import AHEAD
 LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _REACH = 1000
-"""Items behind the one on turn that may be begun: a slow case holds up its own place only, and memory has an end."""
+"""How many items after the current one may be begun. So a slow case blocks only one place, and memory is limited."""
 _Target: TypeAlias = tuple[Path, str]
 """The folder of eval files, and the name of a target there."""
 
 
 class Turns:
-    """Feeds the engine from the items of the run.
+    """Hands the cases of the run's items to the engine.
 
-    An item whose turn has come is begun after its fixtures are set up; then those that follow it are begun, as far
-    as they may run ahead. What pytest sees stays sequential: each item waits for its own case.
+    The current item's case is begun after its fixtures are set up. Then the cases of the following items are begun, if
+    they may run ahead. pytest still sees a sequence: each item waits for its own case.
     """
 
     def __init__(self, session: EvalSession, lookahead: Lookahead) -> None:
@@ -38,16 +38,16 @@ class Turns:
         self._cases = session.cases
         self._lookahead = lookahead
         self._widest = 1
-        """The highest limit so far: following items may have targets with a higher limit."""
+        """The highest limit so far. The targets of following items may have a higher limit."""
         self.places = 1
-        """How many cases may be in flight here; 1 until one has been begun before its turn."""
+        """How many cases may be in flight here; 1 until a case is begun ahead of its turn."""
         self._limits: dict[_Target, int] = {}
-        """Of targets of matrices."""
+        """The limits of the targets in matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
         """The targets of eval files with a matrix."""
 
     def take(self, item: EvalItem) -> EvalResult:
-        """Return the result of an item's case. A rerun of the item is a case of its own."""
+        """Return the result of an item's case. A rerun of the item runs its case again."""
         begun = self._cases.take(item)
         if begun is None:
             begun = self._begin_now(item)
@@ -59,11 +59,11 @@ class Turns:
         return result
 
     def _begin_now(self, item: EvalItem) -> Begun:
-        """Begin the case whose turn it is. A time-out that comes meanwhile ends it as one that comes while it runs."""
+        """Begin the case of the current item. A time-out during this call has the same effect as one while it runs."""
         prepared = self._prepare(item, item)
         try:
             self._begin(item, prepared)
-        except pytest.fail.Exception as error:  # nothing of the project runs here, in this thread
+        except pytest.fail.Exception as error:  # of pytest-timeout: no user code runs in this thread
             item.was_ended = True
             self._give_up(item, error, "cancelled", _reason(error))
             raise
@@ -72,13 +72,13 @@ class Turns:
         return begun
 
     def _confirmed(self, item: EvalItem, result: EvalResult) -> EvalResult:
-        """Return the result with fresh answers, if it looks broken; other cases get these after their items."""
+        """Return the result with fresh answers, if it looks broken. Other cases get fresh answers after their items."""
         again = self._session.begin_again(item.config, result, lambda: self._prepare(item, item))
         if again is None:
             return result
         try:
             item.result = self._cases.wait(again, lambda: self._run_ahead(item, again))
-        except BaseException as error:  # the case is judged, and stays so
+        except BaseException as error:  # the case is judged already
             self._cases.end(again, _reason(error), is_run_ending=isinstance(error, RUN_ENDS))
             if not isinstance(error, pytest.fail.Exception):
                 raise
@@ -88,7 +88,7 @@ class Turns:
         return item.result or result
 
     def _wait(self, item: EvalItem, begun: Begun) -> EvalResult:
-        """Wait for an item's case, and have those that follow it begun meanwhile."""
+        """Wait for an item's case, and begin the following cases meanwhile."""
         try:
             item.result = self._cases.wait(begun, lambda: self._run_ahead(item, begun))
         except BaseException as error:
@@ -108,9 +108,9 @@ class Turns:
             self._give_up(item, error, kind_of_break(error), text_of_break(error))
 
     def _give_up(self, item: EvalItem, error: BaseException, kind: ErrorKind, reason: str) -> None:
-        """Record a case whose item was not waiting for it.
+        """Record a case whose item does not wait for it.
 
-        A case that ran ahead keeps its result if the whole run ends: pytest reports nothing of the item.
+        If the whole run ends, a case that ran ahead keeps its result: pytest reports nothing about the item.
         """
         begun, is_run_ending = self._cases.take(item), isinstance(error, RUN_ENDS)
         if begun is not None:
@@ -124,8 +124,8 @@ class Turns:
     def _end(self, item: EvalItem, begun: Begun, error: BaseException) -> EvalResult | None:
         """Cancel the case of an item that was ended while it waited.
 
-        Its result is an error, as that of the item. A judged case keeps its result if a time-out comes too late, and if
-        the whole run ends: pytest reports nothing of the item then.
+        The result is an error, like the item. A judged case keeps its result if a time-out comes too late, or if the
+        whole run ends: pytest reports nothing about the item then.
         """
         reason, is_run_ending = _reason(error), isinstance(error, RUN_ENDS)
         known = begun.result
@@ -154,19 +154,19 @@ class Turns:
             self._note(self._cases.begin(item, prepared))
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
-        """Begin the cases that follow an item. Called at its turn, and repeatedly while it waits."""
+        """Begin the cases after an item. Called at its turn, and repeatedly while it waits."""
         if not self._session.stopping.runs_on:
             return
         if begun.limit == 1:
             self._run_wider_targets(item)
             return
         reach = self._widest if self._session.failures.maximum else _REACH
-        room = AHEAD * self._widest - self._cases.unfinished
-        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, room)):
+        free = AHEAD * self._widest - self._cases.unfinished
+        for following in self._lookahead.after(item, self._cases, reach=reach, count=max(0, free)):
             self._begin_ahead(following, item)
 
     def _run_wider_targets(self, item: EvalItem) -> None:
-        """Begin cases of a matrix whose targets take several at a time, while one that takes a single case is busy."""
+        """Begin cases of a matrix whose targets allow several cases, while a target with one place is busy."""
         others = self._targets_of(item)
         if len(others) < 2 or all(self._limits.get(target, 2) == 1 for target in others):
             return
@@ -178,7 +178,7 @@ class Turns:
                 self._begin_ahead(following, item)
 
     def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
-        """Return the targets of the matrix that an item is of."""
+        """Return the targets of the item's matrix."""
         if _target_of(item) is None:
             return frozenset()
         if item.path not in self._matrices:
@@ -188,7 +188,7 @@ class Turns:
         return self._matrices[item.path]
 
     def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
-        """Whether the target of a combination takes several cases at a time. It is asked once."""
+        """Whether the target of a combination allows several cases at a time. Asked once per target."""
         target = _target_of(item)
         if target is None:
             return False
@@ -202,7 +202,7 @@ class Turns:
 
     def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
         """Begin cases that share a call. Repeated cases share one call per answer."""
-        from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - for targets that take batches
+        from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - only for targets that take batches
 
         counts = [prepared.repeat for prepared in cases.values()]
         batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
@@ -211,7 +211,7 @@ class Turns:
             self._note(self._cases.begin(item, prepared, members))
 
     def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
-        """Return the cases of an item's batch: those of its folder with the same target."""
+        """Return the other cases of an item's batch: those in its folder with the same target."""
         folder = item.path.parent
         candidates = (
             following for following in self._lookahead.after(item, self._cases) if following.path.parent == folder
@@ -233,7 +233,7 @@ class Turns:
         hooks, preparer = self._session.user_hooks, self._session.preparer
         try:
             prepared = preparer.prepare(item.suite, item.entry, item.nodeid, lambda case: hooks.adjust(item, case))
-        except Exception as error:  # noqa: BLE001 - whatever it is, its case says so
+        except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
         may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)

@@ -1,4 +1,4 @@
-"""The question and the expected outcome of a case, kept for its failure text after the case is freed."""
+"""Keeps the question and the expected outcome of a case for its failure text, after the case is freed."""
 
 from typing import Final
 

@@ -19,18 +19,18 @@ class ItemOutcomes:
     def __init__(self) -> None:
         self.expected_failures: set[str] = set()
         self.unexpected_passes: set[str] = set()
-        """Of strict `xfail` marks."""
+        """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
-        """The node ids of the items, each by itself: what is read later shares these texts."""
-        self.told: set[str] = set()
-        """Items that failed, which pytest explains at length."""
+        """The node ids of the items, mapped to themselves, so that results read later can share these strings."""
+        self.explained: set[str] = set()
+        """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
-        """The files that could not be collected: nobody knows how their cases would have ended."""
+        """The files that could not be collected. The outcomes of their cases are unknown."""
         self._evaluated: dict[str, None] = {}
         self._failed: dict[str, None] = {}
 
     def join(self, config: pytest.Config, terminal: Any) -> None:
-        """Follow what is collected from here on. The terminal knows what came before the first eval file."""
+        """Observe all further collection. The terminal knows the errors before the first eval file."""
         earlier = terminal.stats.get("error", ()) if terminal is not None else ()
         for report in earlier:
             if isinstance(report, pytest.CollectReport):
@@ -42,7 +42,7 @@ class ItemOutcomes:
             self.uncollected[report.nodeid] = None
 
     def note(self, report: Any) -> None:
-        """Learn of a phase of an item."""
+        """Note the report of a phase of an item."""
         node_id = report.nodeid
         self.reported.setdefault(node_id, node_id)
         if getattr(report, EVALUATED, False):
@@ -52,7 +52,7 @@ class ItemOutcomes:
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
         if report.failed:
-            self.told.add(report.nodeid)
+            self.explained.add(report.nodeid)
             self._failed[report.nodeid] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
@@ -67,7 +67,7 @@ class ItemOutcomes:
         return f"{cases} ran, {found} {'line' if found == 1 else 'lines'}"
 
     def hidden_errors(self, results: Sequence[EvalResult]) -> Iterator[str]:
-        """Yield texts on cases that could not be judged although pytest shows no error: a mark or a test hides it."""
+        """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test."""
         broken = (each.node_id for each in results if each.status == "error" and each.node_id in self.reported)
         hidden = [node_id for node_id in dict.fromkeys(broken) if node_id not in self._failed]
         marked = [node_id for node_id in hidden if node_id in self.expected_failures]
@@ -77,10 +77,10 @@ class ItemOutcomes:
                 yield f"a case could not be judged, {why}, so the run fails: {', '.join(map(str, node_ids))}"
 
     def failed_with_good_scores(self, results: Sequence[EvalResult]) -> tuple[str, ...]:
-        """Return the node ids of items with evaluations that failed for another reason, in their order."""
+        """Return the node ids of items that failed although all their results passed, in order."""
         known = {result.node_id for result in results}
-        told = {result.node_id for result in results if result.status != "pass"}
-        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in told)
+        not_passed = {result.node_id for result in results if result.status != "pass"}
+        return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
 
 
 def uncollected_text(files: Collection[str]) -> str:

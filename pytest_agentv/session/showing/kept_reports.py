@@ -1,4 +1,4 @@
-"""Frees reports that pytest would keep to the end of a run: three per case, of which it shows one."""
+"""Frees reports that pytest would keep to the end of a run. It keeps three per case, and shows one."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
 
 _ITEMS: Final = 500
-"""Items after which reports are let go."""
+"""The number of items after which reports are freed."""
 
 
 class KeptReports:

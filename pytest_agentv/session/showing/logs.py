@@ -1,4 +1,4 @@
-"""Log records of cases: shown with the item they belong to, not with the item on whose turn they happened."""
+"""Shows log records of cases with the item they belong to, not with the item whose turn it was."""
 
 import copy
 import logging
@@ -31,11 +31,11 @@ class CaseLog:
 
 
 current_log: ContextVar[CaseLog | None] = ContextVar("agentv_case_log", default=None)
-"""The log of the case that the running task belongs to; tasks and threads of a case inherit it."""
+"""The log of the case that the running task belongs to. Tasks and threads of a case inherit it."""
 
 
 class _MaskingFormatter(logging.Formatter):
-    """Takes the secrets out of what another formatter makes of a record; what a case logged cannot move the cursor."""
+    """Masks secrets in what another formatter returns. Makes a case's records unable to move the cursor."""
 
     def __init__(self, formatter: logging.Formatter, masker: Masker) -> None:
         super().__init__()
@@ -45,15 +45,15 @@ class _MaskingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if current_log.get() is None:
             return self._masker.mask(self._formatter.format(record))
-        plain = copy.copy(record)  # others get it as it was
+        plain = copy.copy(record)  # the record stays as it was for other handlers
         plain.msg, plain.args = shown(record.getMessage(), self._masker), None
         return harmless_in_ci(self._masker.mask(self._formatter.format(plain)))
 
 
 class _SteadyLoggers(dict[str, Any]):
-    """The loggers of the process by name, which can be walked through while other threads make more.
+    """The process's loggers by name, in a dictionary that can be iterated while other threads add loggers.
 
-    pytest does so in each phase of an item, and what a target imports for a later case makes loggers meanwhile.
+    pytest iterates it in each phase of an item. Meanwhile a target may import modules that create loggers.
     """
 
     def values(self) -> Any:
@@ -61,14 +61,14 @@ class _SteadyLoggers(dict[str, Any]):
 
 
 def keep_loggers_steady() -> None:
-    """Let the walks of pytest through all loggers survive new ones. It stays so: it changes nothing else."""
+    """Make pytest's iterations over all loggers safe. Never undone, because it has no other effect."""
     manager = logging.getLogger().manager
     if type(manager.loggerDict) is dict:
         manager.loggerDict = _SteadyLoggers(manager.loggerDict)
 
 
 class CaseLogHandler(logging.Handler):
-    """Collects what cases log, secrets masked, and keeps it from pytest's own handlers."""
+    """Collects what cases log, masks secrets, and keeps it from pytest's own handlers."""
 
     def __init__(self, config: pytest.Config, masker: Masker) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class CaseLogHandler(logging.Handler):
         self._level: int | None = None
 
     def install(self, *, verbose: bool) -> None:
-        """Collect from now on; with `verbose` also what this package says in detail."""
+        """Start to collect; with `verbose`, also the details that this package logs."""
         keep_loggers_steady()
         if verbose:
             self._level = _OWN_LOGGER.level

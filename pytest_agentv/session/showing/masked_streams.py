@@ -14,7 +14,7 @@ _NAMES: Final = ("stdout", "stderr")
 
 
 class MaskedStream:
-    """Hands on what Python code prints, text by text, with secrets masked. It cannot see what processes print."""
+    """Passes on what Python code prints, text by text, with secrets masked. It cannot see the output of processes."""
 
     def __init__(self, stream: TextIO, masker: Masker) -> None:
         self._stream = stream
@@ -34,7 +34,7 @@ class MaskedStream:
 
 
 class MaskedStreams:
-    """Puts masked streams in the place of the real ones, for as long as a run lasts."""
+    """Replaces the real streams by masked ones for the duration of a run."""
 
     def __init__(self, config: pytest.Config, masker: Masker) -> None:
         self._is_needed = config.getoption("capture", default=None) == "no"
@@ -48,7 +48,7 @@ class MaskedStreams:
             setattr(sys, name, self._ours[name][1])
 
     def remove(self) -> None:
-        """Restore the real streams, unless somebody else has replaced them meanwhile."""
+        """Restore the real streams, unless other code has replaced them meanwhile."""
         for name, (stream, ours) in self._ours.items():
             if getattr(sys, name) is ours:
                 setattr(sys, name, stream)

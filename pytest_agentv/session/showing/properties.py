@@ -13,12 +13,12 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import judge_cost_of, known_parts, paid_cost_of, tokens_of
 
 _Scalar: TypeAlias = str | int | float
-"""Anything else ends an xdist session."""
+"""A value of any other type would end an xdist session."""
 Property: TypeAlias = tuple[str, _Scalar]
 
 _LONGEST_NAME: Final = 100
 _UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
-"""pytest does not escape the names of properties: one control character would make the whole file unreadable."""
+"""pytest does not escape names of properties: one control character would make the whole file unreadable."""
 
 
 _SCORE: Final = "agentv_score_"
@@ -57,7 +57,10 @@ def forget_properties(item: pytest.Item) -> None:
 
 
 def place_properties(eval_file: str, line: int) -> list[Property]:
-    """Return where a case is written, its line counted from 1: the default JUnit family has no attributes for it."""
+    """Return where a case is written, with its line counted from 1.
+
+    The default JUnit family has no attributes for it.
+    """
     return [_shared("agentv_file", visible(eval_file)), ("agentv_line", line)]
 
 
@@ -93,7 +96,7 @@ def _usage_properties(usage: TokenUsage) -> Iterator[Property]:
     for kind in ("input", "output", "cached", "reasoning"):
         count = getattr(usage, kind)
         if count is not None:
-            # Tokens come as floats, and are read as whole numbers.
+            # tokens are floats here, but are shown as whole numbers
             yield f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count
 
 
@@ -112,7 +115,10 @@ def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
 
 @lru_cache(maxsize=1000, typed=True)
 def _shared(name: str, value: _Scalar) -> Property:
-    """Return a property that many cases have: one object for all of them, since pytest keeps those of each case."""
+    """Return a property that many cases share.
+
+    One object for all saves memory, because pytest keeps those of each case.
+    """
     return name, value
 
 
@@ -122,7 +128,7 @@ def _is_own(given: object) -> bool:
 
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
-    """Yield names of letters, digits, `_`, `.` and `-`; one that was there before gets `-2`, `-3` and so on."""
+    """Yield names of letters, digits, `_`, `.` and `-`. A repeated name gets `-2`, `-3` and so on."""
     seen: set[str] = set()
     for given in names:
         base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"

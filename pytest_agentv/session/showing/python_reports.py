@@ -26,16 +26,16 @@ class Told:
 
 
 _TOLD: Final = pytest.StashKey[list[Told]]()
-"""The evaluations of the current run of a test."""
+"""The evaluations of the current attempt of a test."""
 
 
 def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
-    """Remember a result for the test's report."""
+    """Remember a result for the report of its test."""
     item.stash[_TOLD].append(Told(result, account))
 
 
 def forget_results(item: pytest.Item) -> None:
-    """Forget earlier results: the test may run again."""
+    """Forget earlier results, because the test may run again."""
     item.stash[_TOLD] = []
     forget_properties(item)
 
@@ -49,10 +49,10 @@ def complete_report(
         mask_traceback(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None
     if report.failed:
-        _head(report, error)  # a fixture may evaluate, too
+        _head(report, error)  # a fixture may evaluate as well
     if report.when != "call" or not told:
         return
-    # As attributes of the report they reach the process that owns the terminal, whoever ran the test.
+    # As attributes of the report, they reach the process that owns the terminal, also from a worker.
     added: dict[str, Any] = vars(report)
     added[EVALUATED] = True
     if isinstance(error, EvalErrored):
@@ -61,13 +61,13 @@ def complete_report(
         added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
     if report.failed:
         _explain(report, error, [each for each in told if each.result.status != "pass"])
-    if len(told) == 1:  # names of properties mean one thing each
+    if len(told) == 1:  # several results would repeat the names of properties
         add_properties(item, result_properties(told[0].result))
         report.user_properties = list(item.user_properties)
 
 
 def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
-    """Show the accounts of what is not good, the one aside that the test has failed with."""
+    """Show the accounts of evaluations that did not pass, except the one that failed the test."""
     said = str(error)
     texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
     if texts:

@@ -16,8 +16,8 @@ _REPRESENTATIONS = "_pytest._code.code"
 def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -> None:
     """Mask what was captured while an item ran.
 
-    A case that runs ahead prints into the report of whatever item has its turn, so no report is left out. The escape
-    sequences of a test that is not ours are its own affair.
+    A case that runs ahead prints into the report of the current item, so every report is masked. Escape sequences are
+    removed from our items only.
     """
     if not report.sections:
         return
@@ -31,9 +31,9 @@ def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
-    """Mask a warning that pytest shows at the end: targets run in its process, so theirs are among them.
+    """Mask a warning that pytest shows at the end. Targets run in its process, so it may be theirs.
 
-    pytest shows the line of the file as well. Ours are about misspelt keys: nobody knows which of these hold a secret.
+    pytest also shows the line of the file. Our warnings are about misspelt keys, and any of these may hold a secret.
     """
     if issubclass(recorded.category, AgentvWarning):
         recorded.line = ""
@@ -44,11 +44,11 @@ def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
     text = str(recorded.message)
     clean = harmless_in_ci(masker.mask(text))
     if clean != text:
-        recorded.message = UserWarning(clean)  # its category stays, and is what is shown
+        recorded.message = UserWarning(clean)  # pytest shows only its category
 
 
 def _masked(value: Any, masker: Masker) -> Any:
-    """Return a part of pytest's representation of an exception without secrets; its objects are changed in place."""
+    """Mask a part of pytest's representation of an exception. Changes its objects in place."""
     if isinstance(value, str):
         return masker.mask(value)
     if isinstance(value, list | tuple):

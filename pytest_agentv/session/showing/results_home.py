@@ -15,7 +15,7 @@ from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 
-if TYPE_CHECKING:  # for runs with workers
+if TYPE_CHECKING:  # only for runs with workers
     from pytest_agentv.session.workers.crashes import CrashWatch
 
 
@@ -27,18 +27,18 @@ class ResultsHome:
         self._options = options
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
-        """Why results are lost."""
+        """Why results were lost."""
         self._crashes: CrashWatch | None = None
 
     def begin(self) -> str | None:
-        """Delete the verdict on an earlier run; return why no results can be written."""
+        """Delete the verdict on an earlier run. Return why no results can be written."""
         try:
             self._sink.probe()
         except AgentvError as error:
             return str(error) if self._options.out or self._options.resume else f"{error} (--agentv-out names a file)"
         finally:
-            self._sink.close()  # cases may be run elsewhere
-        self.drop_verdict()  # a fault shows at the end of the run
+            self._sink.close()  # another process may write the results
+        self.drop_verdict()  # a failure is reported at the end of the run
         remove_leftovers(self._identity.results_path.parent)
         return None
 
@@ -55,7 +55,7 @@ class ResultsHome:
                 self.write_errors.append(str(error))
 
     def close(self, crashes: "CrashWatch | None") -> None:
-        """Write an error for each case on which a worker died, which the worker could not, and close the file."""
+        """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
             recorded = node_ids(read_run(self._identity).results)
@@ -72,12 +72,12 @@ class ResultsHome:
     def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
         """Check that the results of all cases that ran are in the file."""
         path = self._identity.results_path
-        is_readable = path.is_file() or not path.exists()  # nothing is read from a device
+        is_readable = path.is_file() or not path.exists()  # a device cannot be read back
         if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):
             self.write_errors.append(f"{fault} in {locate(path, None)}")
 
     def drop_verdict(self) -> str | None:
-        """Delete the verdict on an earlier run, which is none on this one; return why it cannot be."""
+        """Delete the verdict on an earlier run. Return why it cannot be deleted."""
         path = verdict_path(self._identity.results_path)
         try:
             path.unlink(missing_ok=True)
@@ -86,12 +86,12 @@ class ResultsHome:
         return None
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
-        """Delete the journal of single answers, and unjudged answers, when no run will go on from them."""
+        """Delete kept answers that no resumed run needs: single answers of repeated cases, and unjudged answers."""
         self._drop_unjudged()
         if is_broken_off and self._options.baseline is not None:
-            return  # fresh answers of suspects may be there, but not all
+            return  # some suspects may have fresh answers, but not all
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
-            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - for repeated cases only
+            from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - only for repeated cases
 
             results = read_run(self._identity).results
             drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
@@ -99,7 +99,7 @@ class ResultsHome:
     def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
         if folder.is_dir():
-            from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - where answers waited
+            from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - only if answers waited
 
             drop_waiting(folder, read_run(self._identity).results)
 

@@ -1,4 +1,4 @@
-"""What a run says at its end, and its exit code: in the one process that owns the terminal."""
+"""Prints the end of a run and sets its exit code, in the one process that owns the terminal."""
 
 import os
 import time
@@ -20,18 +20,18 @@ from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
-if TYPE_CHECKING:  # what few runs need
+if TYPE_CHECKING:  # needed by few runs
     from pytest_agentv.reporting.summary import SummaryLine
     from pytest_agentv.session.showing.ending.ended_run import EndedRun
     from pytest_agentv.session.showing.ending.verdict_section import VerdictSection
     from pytest_agentv.session.workers.crashes import CrashWatch
 
 _GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
-"""Variables with which the findings of cases are shown, of those with the lowest scores too."""
+"""Variables that make a run show the findings of all cases, also of passing ones with low scores."""
 
 
 class RunReporter:
-    """Prints the summary of a run from its lines in the results file: one source of truth, with workers or without."""
+    """Prints the summary of a run from the lines in its results file. So it is the same with and without workers."""
 
     NAME: Final = "agentv-reporter"
 
@@ -65,7 +65,7 @@ class RunReporter:
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
-                from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - for such files
+                from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
 
                 config.pluginmanager.register(JunitPlaces(config))
             if reporter._terminal is not None:
@@ -73,9 +73,9 @@ class RunReporter:
         return reporter
 
     def configure_worker(self, node: Any) -> None:
-        """Take over the controller's part for a worker that is about to start."""
+        """Act as the controller for a worker that is about to start."""
         if self._crashes is None:
-            from pytest_agentv.session.workers.crashes import CrashWatch  # noqa: PLC0415 - for runs with workers
+            from pytest_agentv.session.workers.crashes import CrashWatch  # noqa: PLC0415 - only for runs with workers
 
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
@@ -94,12 +94,12 @@ class RunReporter:
             self.report_loss(error)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take home what a report brings, and show what a case told of itself under `--agentv-verbose`."""
+        """Take the data out of a report, and show a case's details under `--agentv-verbose`."""
         self._outcomes.note(report)
         self._unasked += report.skipped and REASON in str(report.longrepr)
         packed = getattr(report, RECORDS, None)
         if packed is not None:
-            delattr(report, RECORDS)  # no report of others is to hold it
+            delattr(report, RECORDS)  # plugins that send reports elsewhere must not send it
             self._home.append(tuple(unpack(packed)))
         text = getattr(report, "agentv_verbose", None)
         if text is not None and self._terminal is not None:
@@ -108,11 +108,11 @@ class RunReporter:
             self._terminal.write_line(text)
 
     def remark(self, text: str) -> None:
-        """Have a line shown below the summary."""
+        """Show a line below the summary."""
         self._notes.append(text)
 
     def report_loss(self, error: str) -> None:
-        """Learn that results could not be written."""
+        """Note that results could not be written."""
         self._home.write_errors.append(error)
 
     @pytest.hookimpl(optionalhook=True)
@@ -120,7 +120,7 @@ class RunReporter:
         self.check(ids)
 
     def check(self, ids: Sequence[str]) -> None:
-        """See, before anything is paid for, whether the run can go on with its file, and write to it.
+        """Check, before anything is paid for, that the run can resume its file and write to it.
 
         Raises `pytest.UsageError`.
         """
@@ -138,22 +138,22 @@ class RunReporter:
                 raise pytest.UsageError(f"no results can be recorded: {fault}")
 
     def check_verdict(self, ids: Sequence[str]) -> None:
-        """Check that the run can be judged, and delete the verdict on an earlier one. Raises `pytest.UsageError`."""
+        """Check that the run can be judged, and delete the verdict on an earlier run. Raises `pytest.UsageError`."""
         if self._section is not None:
             self._section.check(ids)
-            self._home.drop_verdict()  # a fault shows at the end of the run
+            self._home.drop_verdict()  # a failure is reported at the end of the run
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if session.config.getoption("collectonly") or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        if self._outcomes.told and self._terminal is not None:
-            from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - for runs that failed
+        if self._outcomes.explained and self._terminal is not None:
+            from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - only for runs with failures
 
             wrap_accounts(self._terminal)
         self._home.close(self._crashes)
-        # With --agentv-retry-errors the results of an earlier run are there even if nothing is run.
+        # With --agentv-retry-errors, the file holds results of an earlier run even if nothing runs.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
         self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
@@ -165,7 +165,7 @@ class RunReporter:
         if faults := list(self._outcomes.hidden_errors(self._run.results)):
             self._remarks += faults
             if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error is never green
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error never passes
         if self._section is None and not self._options.dry_run and any(result.repeat for result in self._run.results):
             self._section = self._open_section(session.config)
         if self._section is not None:
@@ -176,19 +176,19 @@ class RunReporter:
         if self._options.html is not None:
             self._write_html(self._options.html)
         if self._home.write_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results did not go well
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run that lost results never passes
         if self._run.results or self._home.write_errors:
             self._tell_others(session.config, wants_results=wants_results)
 
     def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
-        """Tell the CI service, and the hooks of users."""
+        """Call the CI service and the hooks of users."""
         if any(map(os.environ.get, _GITHUB)):
-            from pytest_agentv.session.showing.ci.github import tell_github  # noqa: PLC0415 - for CI
+            from pytest_agentv.session.showing.ci.github import tell_github  # noqa: PLC0415 - only in CI
 
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
         if wants_results:
-            from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - for who wants it
+            from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - only if a hook wants it
 
             verdict = self._section.contract() if self._section is not None else None
             self._remarks += tell_summary(config, self._run.results, verdict)
@@ -198,7 +198,7 @@ class RunReporter:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
-        from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - for runs with results
+        from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - only for runs with results
 
         end = RunEnd(
             ended=self._ended(),
@@ -213,7 +213,7 @@ class RunReporter:
         write_end(terminalreporter, end)
 
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - for who has repeats
+        from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
 
         identity = self._identity
         return VerdictSection(
@@ -224,8 +224,8 @@ class RunReporter:
         return self._section.lines() if self._section is not None else ()
 
     def _write_html(self, path: Path) -> None:
-        """Write the HTML report; note why that could not be done, if so."""
-        from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - for who wants it
+        """Write the HTML report, or note why it could not be written."""
+        from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - only if asked for
 
         contract = self._section.contract() if self._section is not None else None
         if fault := write_html(path, self._ended(), contract):
@@ -234,7 +234,7 @@ class RunReporter:
             self._report = path
 
     def _ended(self) -> "EndedRun":
-        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - for runs with results
+        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - only for runs with results
 
         return EndedRun(
             identity=self._identity,

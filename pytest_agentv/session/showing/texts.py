@@ -23,30 +23,33 @@ _LEAD: Final = re.compile(
     r"|no whole reply from [^:]*: "
     r"|model '[^']*' \(\w+\) replied (?=HTTP ))"
 )
-"""What can be left out of a short line: the line names the case, and the case its target."""
+"""These words repeat what the line of a case shows anyway, so a short line leaves them out."""
 _INI: Final = re.compile(r"\S+\.(?:ini|toml|cfg): ")
-"""A fault of a setting, which has no line."""
+"""The beginning of a fault in a setting, which has no line number."""
 _PLACED: Final = re.compile(r"(\S+?):(\d+): (?:evalcases\[\d+\]\.)?(.+)")
 _HINTED: Final = re.compile(
     r"(?:(?:[^:\s]+\.)?([^:.\s]+: ))?"
     r"(?:(.+) \((.*did you mean .+\?|is .+ a misspelling of it\?)\)|(invalid YAML: .+|a key must be .+) \((.+)\))"
 )
-"""A key, what is wrong, and what to write instead."""
+"""A key, its fault, and what to write instead."""
 _LONGEST_HINTED: Final = 1000
-"""Characters of our own faults. What a target says may be long, and the pattern takes the third power of its length."""
+"""Characters of our own faults to search.
+
+A target's error may be long, and the pattern's time is cubic in the length.
+"""
 _WANTS_ALL = 2
 _USUAL_NODE_ID = 200
 _SHORTEST_TEXT = 1000
 _REPEATED_FLAGS = ("target", "targets", "threshold", "repeat", "min-pass-rate")
-"""Flags that shape a case's outcome and so belong to the command that runs it again."""
+"""Flags that affect a case's outcome, and so belong to the command that runs it again."""
 
 
 _TOLD_ERRORS: Final = pytest.StashKey[dict[tuple[object, ...], str | None]]()
-"""The node id of the case that shows an error in full, by error. Each worker has its own."""
+"""By error, the node id of the case that shows it in full. Each worker has its own."""
 
 
 def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
-    """Return the case that showed the same error before; None: this is the first, or it has an answer to show."""
+    """Return the case that shows the same error; None: this is the first one, or it has an answer to show."""
     detail = result.error_detail
     if detail is None or detail.stage == "evaluator":
         return None
@@ -55,7 +58,7 @@ def _told_by(config: pytest.Config, result: EvalResult) -> str | None:
 
 
 def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Asked = NOTHING_ASKED) -> EvalFailed:
-    """Return the error of a case that failed: its score is below the threshold, or a hook decided so."""
+    """Return the error of a case that failed, by its score or by a hook."""
     account = failure_text(
         result,
         threshold_source=result.threshold_source,
@@ -71,7 +74,7 @@ def failed(config: pytest.Config, result: EvalResult, masker: Masker, asked: Ask
 def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_surely_shown: bool = False) -> EvalErrored:
     """Return the error of a case that could not be judged.
 
-    Of cases that are `is_surely_shown`, the first one tells an error in full, and the others refer to it.
+    Among cases that are `is_surely_shown`, only the first one shows an error in full, and the others refer to it.
     """
     rerun = rerun_command(config, result.node_id)
     same_as = _told_by(config, result) if is_surely_shown else None
@@ -82,7 +85,7 @@ def errored(config: pytest.Config, result: EvalResult, masker: Masker, *, is_sur
 
 
 def short_reason(reason: str, eval_file: str | None) -> str:
-    """Put first what helps most. A line of 80 columns begins with the name of the eval file, and has little room."""
+    """Put the most helpful part first. A line of 80 columns starts with the name of the eval file, and is soon full."""
     if _INI.match(reason):
         return reason
     reason = _LEAD.sub("", reason)
@@ -98,9 +101,9 @@ def short_reason(reason: str, eval_file: str | None) -> str:
 
 
 def _limit(config: pytest.Config, result: EvalResult) -> int | None:
-    """Return the longest texts to show; `-vv` shows all of them.
+    """Return the length limit of texts; None with `-vv`.
 
-    VS Code gets the node id twice along with a text, and loses messages of more than 4,096 bytes under xdist.
+    VS Code gets the node id twice with each text, and loses messages of more than 4,096 bytes under xdist.
     """
     if config.get_verbosity() >= _WANTS_ALL:
         return None
@@ -111,7 +114,7 @@ def _limit(config: pytest.Config, result: EvalResult) -> int | None:
 def verbose_text(result: EvalResult, log: str) -> str:
     """Return the details of a case that ran: target, attempts, time, scores and log.
 
-    Secrets are masked in the log already.
+    The log's secrets are masked already.
     """
     scores = ", ".join(
         f"{_name(evaluator.name)} {format_score(evaluator.score)}" for evaluator in result.evaluator_results or ()
@@ -134,7 +137,7 @@ def _name(text: str) -> str:
 
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
-    """Return what to type in the root directory to run a case again, as it was run."""
+    """Return the command that runs a case again in the same way, from the root directory."""
     if node_id is None:
         return None
     given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)

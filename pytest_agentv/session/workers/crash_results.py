@@ -22,14 +22,17 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 @record
 class _File:
-    """An eval file, as far as it can still be read."""
+    """An eval file, as far as it can be read after the crash."""
 
     suite: SuiteSource | None
     by_name: dict[str, CaseEntry]
 
 
 class CrashResults:
-    """Tells cases from the items of other plugins by their node ids: the controller sees nothing else of them."""
+    """Builds results of cases by their node ids, which are all that the controller knows.
+
+    Skips items of other plugins.
+    """
 
     def __init__(self, config: pytest.Config, run: RunIdentity, options: RunOptions) -> None:
         self._config = config
@@ -63,7 +66,7 @@ class CrashResults:
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
 
     def _file(self, node_id: str) -> _File | None:
-        """Return the eval file of an item; None: it is no eval file."""
+        """Return the eval file of an item; None: the file is not an eval file."""
         name = node_id.partition("::")[0]
         if name not in self._files:
             self._files[name] = self._read(self._config.rootpath / name)
@@ -87,6 +90,6 @@ class CrashResults:
 
 
 def _names(node_id: str) -> tuple[str, str]:
-    """Return the names that the item may have: `--dist=loadgroup` appends its group."""
+    """Return the possible names of the item: `--dist=loadgroup` appends its group."""
     name = node_id.partition("::")[2]
     return name.rpartition("@")[0] or name, name

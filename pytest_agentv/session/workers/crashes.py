@@ -1,4 +1,4 @@
-"""Watches for workers that die, in the controller of an xdist run, and informs the others."""
+"""Watches for workers that die, in the controller of an xdist run, and tells the others."""
 
 import os
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from pytest_agentv.session.workers.interrupts import shorten_traceback, stop_mar
 
 
 class CrashWatch:
-    """Records which items were given out, which came back, and on which a worker died.
+    """Records which items were sent to workers, which came back, and which one a worker died on.
 
-    It watches every run that has workers; what tells of a dead one is imported when there is one.
+    It watches every run with workers. The code for dead workers is imported only when one dies.
     """
 
     def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
@@ -29,9 +29,9 @@ class CrashWatch:
         self._crashed: dict[str, str] = {}
         self._has_crashed = False
         self._has_died = False
-        """Whether a worker died: on an item, between two, or while it collected."""
+        """Whether a worker died: while it ran an item, between two, or while it collected."""
         self._has_broken = False
-        """Whether pytest itself failed in a worker, be it because of a plugin."""
+        """Whether pytest itself failed in a worker, perhaps because of a plugin."""
         self._is_stopped = False
         self._stop_mark = stop_mark(identity.run_id, os.getpid())
 
@@ -45,15 +45,15 @@ class CrashWatch:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
-        # xdist gives the items of a dead worker to those that live: they learn in time that some may be finished.
+        # xdist gives a dead worker's items to living ones. The mark tells these that some may be finished.
         if error is not None:
             self._has_died = True
-            with suppress(OSError):  # without a folder there are no results
+            with suppress(OSError):  # without the folder, there are no results
                 self._identity.crash_mark.touch()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        # xdist is about to wait for its workers, one of which may be in the middle of a case.
+        # xdist is about to wait for its workers, and one of them may be running a case.
         if self._collected:
             shorten_traceback(self._config, excinfo)
             with suppress(OSError):
@@ -68,10 +68,10 @@ class CrashWatch:
         is_over = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         self._is_stopped = bool(not is_over or session.shouldfail or session.shouldstop)
         if exitstatus == pytest.ExitCode.OK and self.lost(set()):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist gave up, and reports nothing
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist gave up and reports no failure
         has_evals = self._collected or self._identity.results_path.exists()
         if exitstatus == pytest.ExitCode.OK and self._has_broken and has_evals:
-            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # xdist shows it, and goes on with other workers
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # xdist shows the error, and goes on with other workers
 
     def pytest_unconfigure(self) -> None:
         with suppress(OSError):
@@ -88,7 +88,7 @@ class CrashWatch:
 
     @property
     def has_crashed(self) -> bool:
-        """Whether a worker died, on whatever item."""
+        """Whether a worker died while it ran any item."""
         return self._has_crashed
 
     @property
@@ -96,10 +96,10 @@ class CrashWatch:
         return bool(self._crashed)
 
     def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
-        """Yield an error for each case on which a worker died before its result was recorded."""
+        """Yield an error for each case that a worker died on before its result was recorded."""
         crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}
         if crashed:
-            from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
+            from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
             results = CrashResults(self._config, self._identity, self._options)
             for node_id, message in crashed.items():
@@ -113,18 +113,18 @@ class CrashWatch:
         missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
         if not missing:
             return []
-        from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - the engine, for crashes only
+        from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
 
         results = CrashResults(self._config, self._identity, self._options)
         return [node_id for node_id in missing if results.is_case(node_id)]
 
 
 def _tolerate_death(node: Any) -> None:
-    """Drop what xdist sends to a worker that died.
+    """Ignore failures to send commands to a worker that died.
 
-    xdist may read the last reports of a worker after its death, and answers each by sending more items. Sending fails
-    then, and would end the whole run. Nothing is lost with such a message: the next event of the worker is its death,
-    and xdist gives its items to others.
+    xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
+    which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its items
+    to others.
     """
     send = node.sendcommand
 
@@ -136,5 +136,5 @@ def _tolerate_death(node: Any) -> None:
 
 
 def _is_crash(report: Any) -> bool:
-    """Whether xdist made the report up for an item whose worker died; it has no phase then."""
+    """Whether xdist created the report for an item whose worker died. Such a report has no phase."""
     return bool(report.failed and report.when == "???")

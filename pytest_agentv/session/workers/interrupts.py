@@ -8,29 +8,29 @@ import pytest
 
 
 def stop_mark(run_id: str, controller: int) -> Path:
-    """Return the file with which an interrupted controller, given by its process id, tells its workers to end.
+    """Return the file by which an interrupted controller, known by its process id, tells its workers to end.
 
-    Ctrl-C reaches them too, but not a signal to the controller alone, and xdist gives them five seconds then.
+    Workers get a Ctrl-C themselves, but not a signal to the controller alone. xdist waits only five seconds for them.
     """
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}-{controller}.stopped"
 
 
 class Parent:
-    """The process that started this one. An xdist worker whose controller is gone must make no more calls."""
+    """The process that started this one. An xdist worker without its controller must make no more calls."""
 
     def __init__(self, config: pytest.Config, run_id: str) -> None:
         self._pid = os.getppid() if hasattr(config, "workerinput") else None
         self._stop_mark = stop_mark(run_id, os.getppid())
 
     def is_gone(self) -> bool:
-        """Whether it was killed, or is interrupted and waits for this process."""
+        """Whether the process was killed, or was interrupted and waits for this one."""
         return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
 
 
 def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Cut an interrupt's traceback to the part that pytest shows: rendering all of it takes half a second.
+    """Cut an interrupt's traceback to the part that pytest shows, because rendering all of it takes half a second.
 
-    pytest names the last frame that is not hidden, and needs one: that of `pytest.exit` is hidden.
+    pytest names the last visible frame, and needs one: the frame of `pytest.exit` is hidden.
     """
     if config.getoption("fulltrace", default=False):
         return

@@ -1,4 +1,4 @@
-"""Gives cases to another worker of xdist if the one that had them died before it began them."""
+"""Gives cases to another xdist worker if their worker died before it began them."""
 
 from collections import Counter
 from typing import Any
@@ -8,9 +8,9 @@ from pytest_agentv.session.workers.starts import RESTARTS, limits_restarts
 
 
 class KnowsBegun:
-    """A scheduling that tells cases which a dead worker had begun from those that only waited for their turn.
+    """A scheduling that knows which cases a worker had begun when it died.
 
-    xdist takes the first item that a dead worker had left for the one on which it died.
+    xdist assumes that a worker died on the first item in its queue.
     """
 
     collection: list[str] | None
@@ -26,40 +26,40 @@ class KnowsBegun:
             self._begun.add(nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Learn that a worker is done with an item."""
+        """Note that a worker finished an item."""
         if self.collection is not None:
             self._begun.discard(self.collection[item_index])
         super().mark_test_complete(node, item_index, duration)  # type: ignore[misc]
 
     def _is_not_begun(self, node: Any, item: str) -> bool:
-        """Whether a worker died before it began a case, which others may run then."""
+        """Whether a worker died before it began a case, so that another worker may run it."""
         is_dead = not hasattr(node, "workeroutput")
         if not is_dead or item in self._begun or not may_be_eval(item):
             return False
-        self._given_away[item] += 1  # a run in which each worker dies must come to its end
+        self._given_away[item] += 1  # the run must end even if every worker dies
         return not self._is_endless or self._given_away[item] <= RESTARTS
 
 
 class KnowsBegunOfQueue(KnowsBegun):
-    """A scheduling that queues single items at its workers."""
+    """A scheduling that queues single items for its workers."""
 
     node2pending: dict[Any, list[int]]
 
     def remove_node(self, node: Any) -> str | None:
-        """Return the item on which a worker died, and give its other items to others."""
+        """Return the item that a worker died on, and give its other items to other workers."""
         queued = self.node2pending.get(node)
         if not queued or self.collection is None or not self._is_not_begun(node, self.collection[queued[0]]):
             died_on: str | None = super().remove_node(node)  # type: ignore[misc]
             return died_on
-        queued.insert(0, queued[0])  # xdist takes it out
+        queued.insert(0, queued[0])  # because xdist removes the first one
         super().remove_node(node)  # type: ignore[misc]
         return None
 
 
 class KnowsBegunOfScopes(KnowsBegun):
-    """A scheduling that gives whole files, classes or groups to its workers. xdist gives all of them to others."""
+    """A scheduling that assigns whole files, classes or groups. xdist assigns those of a dead worker to others."""
 
     def remove_node(self, node: Any) -> str | None:
-        """Return the item on which a worker died."""
+        """Return the item that a worker died on."""
         item: str | None = super().remove_node(node)  # type: ignore[misc]
         return None if item is not None and self._is_not_begun(node, item) else item

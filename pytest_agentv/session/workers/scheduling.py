@@ -1,12 +1,12 @@
-"""Hands the workers of pytest-xdist as many cases as they may have in flight.
+"""Gives the workers of pytest-xdist as many cases as they may have in flight.
 
-xdist gives a worker whose tests take long two tests at a time, or one file. A case takes long because it waits, and the
-worker could ask for many others meanwhile. So each worker has twice as many cases queued as it may have in flight. How
-many these are is known from `--agentv-workers`, and later from what the worker says with its reports. Other tests, and
-cases that run one at a time, are handed out as xdist does.
+xdist gives a worker with slow tests two tests at a time, or one file. Cases are slow because they wait, and a worker
+could run many of them at once. So each worker gets twice as many cases queued as it may have in flight. That number
+comes from `--agentv-workers`, and later from the worker's reports. Other tests, and cases that run one at a time, are
+scheduled as by xdist.
 
-All this runs in the controller, on its one thread. The classes have the names of their bases, which xdist shows under
-`-v`.
+All this runs in the controller, in one thread. The classes have the names of their bases, because xdist shows them
+under `-v`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +30,11 @@ class _Supplying:
         super().__init__(config, log)  # type: ignore[call-arg]
         try:
             workers = run_options(config).workers or 0
-        except pytest.UsageError:  # the workers report it
+        except pytest.UsageError:  # the workers report the error
             workers = 0
         self._expected = -(-workers // self.numnodes)
         self._places: dict[Any, int] = {}
-        """Cases that a worker may have in flight, as it says."""
+        """How many cases each worker may have in flight, by its own reports."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         places = getattr(report, PLACES, None)
@@ -42,7 +42,7 @@ class _Supplying:
             self._places[report.node] = places
 
     def _supply(self, node: Any) -> int:
-        """Return how many cases a worker should have queued at least; 0: as many as xdist gives it."""
+        """Return how many cases a worker should have queued at least; 0: xdist decides."""
         places = self._places.get(node, self._expected)
         return 0 if places < 2 or node.shutting_down else AHEAD * places
 
@@ -51,7 +51,7 @@ class LoadScheduling(_Supplying, KnowsBegunOfQueue, scheduler.LoadScheduling):  
     """The scheduling of `--dist load`."""
 
     def schedule(self) -> None:
-        """Hand out the first items, to each worker its share of those that are left."""
+        """Send each worker its share of the first items."""
         super().schedule()
         share = self._share
         for node in self.nodes:
@@ -59,10 +59,10 @@ class LoadScheduling(_Supplying, KnowsBegunOfQueue, scheduler.LoadScheduling):  
         if self.collection and not self.pending:
             for node in self.nodes:
                 if not node.shutting_down:
-                    node.shutdown()  # when it has run what it was given: it waits for the item after its last one
+                    node.shutdown()  # A worker runs its last item only when it gets another one or the shutdown.
 
     def check_schedule(self, node: Any, duration: float = 0) -> None:
-        """Hand out items to a worker that has few."""
+        """Send items to a worker that has few."""
         super().check_schedule(node, duration)
         self._fill(node, self._share)
 
@@ -71,10 +71,10 @@ class LoadScheduling(_Supplying, KnowsBegunOfQueue, scheduler.LoadScheduling):  
         return -(-len(self.pending) // max(1, len(self.node2pending)))
 
     def _fill(self, node: Any, share: int) -> None:
-        """Queue cases at a worker: half of its share of what is left, and at least its supply."""
+        """Queue cases for a worker: half of its share of the pending ones, but at least its supply."""
         supply = self._supply(node)
         queued, wanted = len(self.node2pending[node]), max(supply, share // 2)
-        if supply and queued < wanted * 3 // 4:  # several at a time, since each message takes a while
+        if supply and queued < wanted * 3 // 4:  # several at a time, because each message takes a while
             next_items = self.pending[: min(wanted - queued, share)]
             self._send_tests(node, sum(1 for _ in takewhile(self._is_case, next_items)))
 
@@ -84,11 +84,11 @@ class LoadScheduling(_Supplying, KnowsBegunOfQueue, scheduler.LoadScheduling):  
 
 
 class _ScopesSupplying(_Supplying, KnowsBegunOfScopes):
-    """Hands out whole files, classes or groups.
+    """Assigns whole files, classes or groups.
 
-    A worker starts an item when it has the next one, or when no more will come. After another worker died, xdist hands
-    out its scopes again, those that are done as well, and may leave a worker with one item for ever. A worker that
-    replaces a dead one may still collect its items while xdist hands out work; it gets its part when it has them.
+    A worker starts an item only when it has the next one, or when no more will come. After a worker died, xdist assigns
+    its finished scopes again, and may leave a worker with one item for ever. A worker that replaces a dead one may
+    still collect its items while xdist assigns work. It gets work when it has collected.
     """
 
     workqueue: dict[str, dict[str, bool]]
@@ -104,7 +104,7 @@ class _ScopesSupplying(_Supplying, KnowsBegunOfScopes):
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         self._collecting.discard(node)
-        if node in self.assigned_work:  # else there were fewer scopes than workers, and it was told to end
+        if node in self.assigned_work:  # without a scope for it, the worker was told to shut down
             super().add_node_collection(node, collection)  # type: ignore[misc]
 
     def _assign_work_unit(self, node: Any) -> None:
@@ -112,7 +112,7 @@ class _ScopesSupplying(_Supplying, KnowsBegunOfScopes):
             super()._assign_work_unit(node)  # type: ignore[misc]
 
     def _reschedule(self, node: Any) -> None:
-        """Hand out scopes to a worker that has few items."""
+        """Assign scopes to a worker that has few items."""
         if node in self._collecting and self.workqueue:
             return
         super()._reschedule(node)  # type: ignore[misc]
@@ -128,7 +128,7 @@ class _ScopesSupplying(_Supplying, KnowsBegunOfScopes):
             if not all(map(_may_be_eval, unit)):
                 return
             share -= len(unit)
-            queued += list(unit.values()).count(False)  # those of a worker that died may be done in part
+            queued += list(unit.values()).count(False)  # a scope of a dead worker may be finished in part
             self._assign_work_unit(node)
 
     def _queued(self, node: Any) -> int:
@@ -148,13 +148,13 @@ class LoadGroupScheduling(_ScopesSupplying, scheduler.LoadGroupScheduling):  # t
 
 
 class WorkStealingScheduling(KnowsBegunOfQueue, scheduler.WorkStealingScheduling):  # type: ignore[misc]
-    """The scheduling of `--dist worksteal`, as xdist has it.
+    """The scheduling of `--dist worksteal`, as in xdist.
 
-    If a worker dies while all collect, xdist finds the others idle and tells them that no items will come.
+    If a worker dies during collection, xdist would find the others idle and tell them that no items will come.
     """
 
     def check_schedule(self) -> None:
-        """Hand out items, once all workers have collected."""
+        """Send items once all workers have collected."""
         if self.collection is not None:
             super().check_schedule()
 
@@ -169,7 +169,7 @@ _OURS: Final[Mapping[type, Callable[[pytest.Config, Any], object]]] = {
 
 
 def fitting(chosen: object, config: pytest.Config, log: Any) -> object:
-    """Return the scheduling for a run, in place of one of xdist's own. One that somebody else chose stays."""
+    """Return our scheduling in place of one of xdist's own. A scheduling of another plugin stays."""
     create = _OURS.get(type(chosen))
     if create is None or config.getoption("maxschedchunk", None):
         return chosen
@@ -179,6 +179,6 @@ def fitting(chosen: object, config: pytest.Config, log: Any) -> object:
 
 
 def _may_be_eval(node_id: str) -> bool:
-    from pytest_agentv.session.names import may_be_eval  # noqa: PLC0415 - for runs with evals
+    from pytest_agentv.session.names import may_be_eval  # noqa: PLC0415 - only for runs with evals
 
     return may_be_eval(node_id)

@@ -1,4 +1,4 @@
-"""How many cases may be in flight in each process of a run."""
+"""Divides the cases in flight among the processes of a run."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 
 AHEAD: Final = 2
-"""How many cases are begun, or queued at a worker, per place in flight, so that a free place is filled at once."""
+"""Cases that are begun ahead, or queued at a worker, for each place in flight, so that no place stays free."""
 WORKER_NUMBER: Final = "agentv_worker"
 """Key of `workerinput`."""
 PLACES: Final = "agentv_places"
@@ -19,18 +19,21 @@ PLACES: Final = "agentv_places"
 
 @record
 class ProcessShare(Record):
-    """This process among those of the run: with `-n 4` there are four."""
+    """This process among those of the run: with `-n 4`, there are four."""
 
     index: int = 0
     count: int = 1
 
     def of(self, workers: int) -> int:
-        """Return this process's share of a number of workers. The shares add up to it, and each is at least 1."""
+        """Return this process's share of a number of workers.
+
+        The shares add up to that number, but each is at least 1.
+        """
         return max(1, workers // self.count + (self.index < workers % self.count))
 
 
 def process_share(config: pytest.Config) -> ProcessShare:
-    """Return the share of this process; a worker's number was sent to it, since its id may be any text."""
+    """Return the share of this process. The controller sent its number, because a worker's id may be any text."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if not worker:
         return ProcessShare()
@@ -39,7 +42,7 @@ def process_share(config: pytest.Config) -> ProcessShare:
 
 
 class WorkerNumbers:
-    """Numbers the workers of a run from 0. A worker that replaces a dead one gets its number, and so its share."""
+    """Numbers the workers of a run from 0. A replacement gets the number, and so the share, of the dead worker."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
@@ -52,10 +55,10 @@ class WorkerNumbers:
         return number
 
     def free(self, worker_id: str) -> None:
-        """Learn that a worker is gone."""
+        """Note that a worker is gone."""
         self._taken.pop(worker_id, None)
 
 
 def shared_folder(run_id: str) -> Path:
-    """Return the folder in which the processes of a run share findings. It may not exist yet."""
+    """Return the folder in which the processes of a run share findings. It may not exist."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"

@@ -1,4 +1,4 @@
-"""Starts the workers of an xdist run, in its controller, so that one which dies meanwhile is replaced."""
+"""Makes xdist's controller replace workers that die while they start."""
 
 import errno
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from typing import Any, Final
 import pytest
 
 RESTARTS: Final = 4
-"""How many workers may die while they are started, for each that was asked for; xdist has the same limit for `-n`."""
+"""How many workers may die at their start, for each requested worker. xdist has the same limit for `-n`."""
 _SIGNS_OF_DEATH: Final = {None, errno.EPIPE, errno.ECONNRESET}
-"""Codes of the errors of a connection whose other end is gone; execnet's own have none."""
+"""Error codes of a connection whose other end is gone. execnet's own errors have none."""
 
 
 def tolerate_deaths(config: pytest.Config) -> None:
-    """Have xdist replace workers that die while they are started, as it replaces those that die later.
+    """Make xdist replace workers that die while they start, like those that die later.
 
-    Without this the error of the broken connection ends the whole run, and with it the cases of other workers.
+    Otherwise the error of the broken connection would end the whole run, with the cases of other workers.
     """
     manager = getattr(config.pluginmanager.get_plugin("dsession"), "nodemanager", None)
     if manager is not None:
@@ -24,12 +24,12 @@ def tolerate_deaths(config: pytest.Config) -> None:
 
 
 def limits_restarts(config: pytest.Config) -> bool:
-    """Whether xdist ends the run when too many workers have died: with `-n` it does, with `--tx` alone not."""
+    """Whether xdist ends the run when too many workers have died. It does with `-n`, but not with `--tx` alone."""
     return bool(config.getoption("numprocesses", None) or config.getoption("maxworkerrestart", None))
 
 
 class _Starts:
-    """Starts workers in place of a node manager of xdist."""
+    """Starts workers in place of xdist's node manager."""
 
     def __init__(self, manager: Any, config: pytest.Config) -> None:
         self._manager = manager
@@ -38,7 +38,7 @@ class _Starts:
         self._deaths = 0
 
     def start(self, spec: Any, putevent: Callable[[tuple[str, dict[str, object]]], None]) -> Any:
-        """Return a new worker. Of one that died already, xdist is told so before it hears anything else of it."""
+        """Return a new worker. If it died already, report its death to xdist before any other event."""
         try:
             return self._start(spec, putevent)
         except (EOFError, OSError) as error:
@@ -52,12 +52,12 @@ class _Starts:
         return node
 
     def _dead_node(self, spec: Any) -> Any:
-        from xdist.workermanage import WorkerController  # noqa: PLC0415 - for workers that died
+        from xdist.workermanage import WorkerController  # noqa: PLC0415 - only for workers that died
 
         gateway = next((each for each in self._manager.group if each.id == spec.id), None)
         node = getattr(gateway, "node", None)
         if node is None:
             stand_in = gateway or SimpleNamespace(id=spec.id, spec=spec)
             node = WorkerController(self._manager, stand_in, self._config, None)
-        node._down = True  # nothing is sent to it any more
+        node._down = True  # keeps xdist from sending to it
         return node

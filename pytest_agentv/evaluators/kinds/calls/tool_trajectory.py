@@ -1,8 +1,8 @@
 """`tool_trajectory`: which tools were called, how often and in what order.
 
 Scores are those of the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were
-met; `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call. What the target does not
-report cannot be judged: that is an error, and says nothing about the answer.
+met; `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call. If the target does not
+report calls, they cannot be judged: that is an error, and says nothing about the answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,10 +82,10 @@ class ToolTrajectory(Evaluator):
 
 
 def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer. A limit that is not kept makes the score 0.
+    """Score the tool calls of an answer. A limit that is exceeded makes the score 0.
 
-    A target that tells nothing of its calls gives a score of 0 with `error`. Raises `EvaluatorError` when a call does
-    not report what an expected call is to be held against.
+    If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
+    report the values to compare.
     """
     counts, calls = call_counts(context), reported_calls(context)
     by_order = config.mode in ("in_order", "exact")
@@ -108,7 +108,7 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
 
 
 def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Return the limits that are kept, and those that are not."""
+    """Return the limits that are met, and those that are not."""
     kept: list[str] = []
     broken: list[str] = []
     for tool in config.forbidden or ():
@@ -147,7 +147,7 @@ def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> S
 
 
 def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    """Walk forward: a call of the right tool with other arguments is used up; a missing tool uses up nothing."""
+    """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
     hits: list[str] = []
     misses: list[str] = []
     used: set[int] = set()
@@ -167,7 +167,7 @@ def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], 
 
 
 def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
-    """Say that a tool is missing, and whether it was called too early."""
+    """Describe a missing tool, and whether it was called too early."""
     early = next((index for index, call in enumerate(calls) if call.tool == tool and index not in used), None)
     hint = "" if early is None else f"; it was called too early, at position {early}"
     return f"not found in remaining trace{hint}"
@@ -190,7 +190,7 @@ def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]
 
 
 def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
-    """Say what is wrong with the call at an expected one's position; None when nothing is."""
+    """Describe the fault of the call at an expected call's position; None if there is none."""
     if call is None:
         return f"expected {expected.tool}, got nothing"
     if call.tool != expected.tool:

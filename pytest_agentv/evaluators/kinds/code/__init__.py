@@ -1,1 +1,1 @@
-"""Code of the user's that judges in this process."""
+"""User code that judges in this process."""

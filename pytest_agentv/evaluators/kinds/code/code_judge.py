@@ -70,7 +70,7 @@ def _proxy(value: Json) -> Json:
 
 
 def _words(value: Json) -> Json:
-    """Return a shell command as it is, and a list of words as a tuple."""
+    """Return a shell command unchanged, and a list of words as a tuple."""
     if isinstance(value, str) and value.strip():
         return value
     words = value if isinstance(value, list | tuple) else ()
@@ -80,7 +80,7 @@ def _words(value: Json) -> Json:
 
 
 def _folder(value: str | None, info: ValidationInfo) -> str | None:
-    """Return the absolute folder of a script; without one, or where it is missing, the eval file's."""
+    """Return the absolute folder of a script. Without a folder, or if it is missing, return the eval file's folder."""
     scope = scope_of(info)
     return value if scope is None else str(find_cwd(value, scope))
 
@@ -147,10 +147,10 @@ class CodeJudge(Evaluator):
         return self
 
     def doubts(self, case: EvalCase) -> Iterator[str]:
-        """Yield that the script is not there. That is no fault yet: the target may be about to write it."""
+        """Yield a warning that the script is missing. It is no error, because the target may write the script."""
         words = self.script if isinstance(self.script, tuple) else ()
         path = Path(self.cwd or Path(case.path).parent, *words[1:2])
-        runs_it = words and INTERPRETER.fullmatch(Path(words[0]).name)  # for others it may be the file to judge
+        runs_it = words and INTERPRETER.fullmatch(Path(words[0]).name)  # other commands may name the file to judge
         if runs_it and path.suffix in SCRIPT_SUFFIXES and not path.exists():
             hint = near_file(path, (path.suffix,))
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
@@ -170,7 +170,7 @@ class CodeJudge(Evaluator):
         return score.replace(request={**request, "target_proxy": calls})
 
     def _own_keys(self) -> JsonObject:
-        """Return the keys for the script: its own, and those of all kinds that older scripts expect."""
+        """Return the keys for the script: its own, and the shared keys that older scripts expect."""
         given = [key for key in KEYS if key in self.model_fields_set]
         shared: dict[str, Json] = {key: getattr(self, key) for key in given}
         return {**(self.model_extra or {}), **shared}

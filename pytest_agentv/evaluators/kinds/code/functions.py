@@ -10,7 +10,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.loading.problems import did_you_mean
 
 FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"']+\.py:[A-Za-z_]\w*")
-"""`file.py:function`; nothing that could be an expression."""
+"""`file.py:function`, but nothing that could be an expression."""
 
 
 def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
@@ -50,7 +50,7 @@ def _names(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -> str | None:
-    if node.decorator_list:  # it may be called in another way
+    if node.decorator_list:  # it may be called differently
         return None
     given = node.args
     positional = [*given.posonlyargs, *given.args]
@@ -64,7 +64,7 @@ def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -
 
 
 def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return what to write instead of a name that code is not given."""
-    from pytest_agentv.loading.foreign_keys import NAMES  # noqa: PLC0415 - for mistakes only
+    """Return the replacement for a name that code does not get."""
+    from pytest_agentv.loading.foreign_keys import NAMES  # noqa: PLC0415 - only for mistakes
 
     return NAMES.get(name) or did_you_mean(name, known) or otherwise

@@ -52,7 +52,7 @@ class PythonCheck(Evaluator):
     @field_validator("value")
     @classmethod
     def _check(cls, value: str, info: ValidationInfo) -> str:
-        """Return an expression as it is, and a function with the absolute path of its file."""
+        """Return an expression unchanged, and a function with the absolute path of its file."""
         scope = scope_of(info)
         if FUNCTION.fullmatch(value.strip()):
             if scope is None:
@@ -119,7 +119,7 @@ def _compiled(expression: str) -> types.CodeType:
 
 def _require_known(code: types.CodeType) -> None:
     """Raise `ValueError` for an unknown name, before an answer is paid for."""
-    import dis  # noqa: PLC0415 - only who has expressions loads it
+    import dis  # noqa: PLC0415 - only for expressions
 
     found = [each for part in _codes(code) for each in dis.get_instructions(part)]
     own = {each.argval for each in found if each.opname in ("STORE_NAME", "STORE_GLOBAL")}
@@ -145,7 +145,7 @@ def _names_of(code: types.CodeType) -> frozenset[str]:
 def _values(context: Context, wanted: Collection[str] = NAMES) -> dict[str, Any]:
     """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
 
-    Data is the code's own: what it changes there changes nothing for other checks and cases.
+    The data is a copy, so that changes by the code affect no other check or case.
     """
     values: dict[str, Any] = {
         "answer": context.candidate_answer,
@@ -192,7 +192,7 @@ async def _awaited(value: Any) -> Any:
 
 
 def read_result(value: Any, what: str) -> Score:
-    """Turn the value that code returned into a score. Raises `EvaluatorError` for a value that is no judgement."""
+    """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score):
         return value
     if isinstance(value, bool):

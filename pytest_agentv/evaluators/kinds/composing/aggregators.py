@@ -37,7 +37,10 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
 
 
 _OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
-"""Keys of results that say nothing of the answer, and differ in each run: with them, no reply would be in the cache."""
+"""Keys of results that differ in each run, and say nothing about the answer.
+
+With them, no reply would be in the cache.
+"""
 
 
 class Aggregator(Kind):
@@ -52,7 +55,7 @@ class Aggregator(Kind):
         return ()
 
     async def combine(self, results: Results, context: Context) -> Score:
-        """Raises `EvaluatorError` when it cannot judge."""
+        """Combine the results. Raises `EvaluatorError` if that fails."""
         raise NotImplementedError
 
 
@@ -63,7 +66,7 @@ class WeightedAverage(Aggregator):
 
     weights: dict[str, Amount] = Field(default={}, description="by member; a member that is not named weighs 1")
 
-    async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it asks nobody
+    async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it calls nobody
         return weighted_average(self.weights, results)
 
 
@@ -190,7 +193,7 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
 
 
 def read_aggregate(stdout: str) -> Score:
-    """Turn the output of an aggregator into a score, as for a code judge. Keeps its verdict."""
+    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict."""
     score = parse_judgement(stdout)
     verdict = (json_object(stdout.strip()) or {}).get("verdict")
     return score.replace(verdict=verdict) if verdict in get_args(Verdict) and score.raw_output is None else score

@@ -104,12 +104,12 @@ class Composite(Evaluator):
         return self.model_copy(update={"evaluators": tuple(member.prepare(services) for member in self.evaluators)})
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when a member or the aggregator could not judge."""
+        """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
         try:
             _require_judgements(results)
             score = await self.aggregator.combine(results, context)
-        except EvaluatorError as error:  # what members found was paid for
+        except EvaluatorError as error:  # the findings of the other members were paid for
             error.results = tuple(result.replace(weight=None) for result in results)
             raise
         except Exception:

@@ -34,10 +34,10 @@ class ContainsJson(JsonCheck):
 
 
 def _json_within(answer: str) -> Iterator[Json]:
-    """Yield the lists and objects of an answer: all of it, those in fences, those amid prose."""
+    """Yield the lists and objects of an answer: the whole answer, and those in fences and in text."""
     for text in (answer, *_FENCED.findall(answer)):
         value = parse_json(text)
         if value is not ABSENT and isinstance(value, dict | list):
             yield value
-    for read in (json_values, json_objects):  # the objects in a list are values by themselves, too
+    for read in (json_values, json_objects):  # the objects in a list also count by themselves
         yield from (found.value for found in read(answer))

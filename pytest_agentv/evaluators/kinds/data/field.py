@@ -60,7 +60,7 @@ class AnswerField(Evaluator):
 
     @model_validator(mode="after")
     def _be_required(self, info: ValidationInfo) -> Self:
-        """Take over the requirement of the check, which is not asked when the part is missing."""
+        """Take over `required` from the check, which is not called if the part is missing."""
         if scope_of(info) is None or self.check is None or shared_key(self.check, "required") is not True:
             return self
         return self.model_copy(update={"required": True, "check": self.check.model_copy(update={"required": False})})

@@ -25,7 +25,7 @@ _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
 _NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is optional and missing"
 
 SHOWN_FINDINGS: Final = 4
-"""Hits, and misses, that are listed; the reasoning counts them all."""
+"""The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 _LEADING_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
@@ -79,7 +79,7 @@ class FieldAccuracy(Evaluator):
         return score.replace(warnings=tuple(self.doubts(context.case)))
 
     def doubts(self, case: EvalCase) -> Iterator[str]:
-        """Yield the fields that the expected data lacks, but optional ones. They count as met, as in AgentV."""
+        """Yield the required fields that the expected data lacks. They count as met, as in AgentV."""
         expected = expected_data(case.expected_messages)
         for check in self.fields if expected is not ABSENT else ():
             if check.required and read_path(expected, check.path) is ABSENT:
@@ -192,7 +192,7 @@ def _type_name(value: Json) -> str:
 
 
 def _number(value: Json) -> float | None:
-    """A number, or the one a text begins with ("10.9 USD"); None for everything else."""
+    """Return a number, or the one that a text begins with ("10.9 USD"); None for any other value."""
     if isinstance(value, str):
         found = _LEADING_NUMBER.match(value.strip())
         return float(found[0]) if found else None

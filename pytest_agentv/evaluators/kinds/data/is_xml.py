@@ -34,7 +34,7 @@ def _score(text: str) -> Score:
 
 
 def _fault(text: str) -> str | None:
-    """Return why a text is no XML. Without a DOCTYPE there are no entities that could grow, and no files to load."""
+    """Return why a text is not XML. Without a DOCTYPE, no entities can grow, and no files can be loaded."""
     parser = expat.ParserCreate()
     depth = 0
 

@@ -23,7 +23,7 @@ class IsYaml(Evaluator):
 
 
 def _score(text: str) -> Score:
-    import yaml  # noqa: PLC0415 - who checks no YAML does not load it here
+    import yaml  # noqa: PLC0415 - only for this check
 
     try:
         fault = _fault(yaml, text)
@@ -35,7 +35,7 @@ def _score(text: str) -> Score:
 
 
 def _fault(yaml: Any, text: str) -> str | None:
-    """Return why a text is no YAML. Only its syntax is read: no object is made, and no alias is followed."""
+    """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth, anchors, has_data = 0, set(), False
     for event in yaml.parse(text, Loader=loader):

@@ -1,4 +1,4 @@
-"""What `is-json` and `contains-json` share: the schema, and what the package `jsonschema` finds."""
+"""The shared part of `is-json` and `contains-json`: the schema, and the faults that the package `jsonschema` finds."""
 
 import json
 import warnings
@@ -23,7 +23,7 @@ _SHOWN: Final = 200
 
 
 def _schema(value: Json, info: ValidationInfo) -> Json:
-    """Return a schema, read from its file where a text names one. Raises `ValueError` for what is none."""
+    """Return a schema. Reads it from a file if a text names one. Raises `ValueError` for an invalid one."""
     scope = scope_of(info)
     if isinstance(value, str):
         value = value if scope is None else _read_schema(value, scope)
@@ -72,7 +72,7 @@ class JsonCheck(Evaluator):
         return {} if value is None or value is True else {"value": value}
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` for a schema that cannot be used."""
+        """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
         if isinstance(self.value, str):
             raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
         return await off_loop(len(context.candidate_answer), self.check, context)
@@ -105,8 +105,8 @@ def _fault(error: Any) -> str:
 
 
 def schema_fault(schema: Json) -> str | None:
-    """Return why a value is no JSON Schema that can be used; None when it is one."""
-    import jsonschema  # noqa: PLC0415 - 60 ms that only who names a schema pays
+    """Return why a value cannot be used as a JSON Schema; None if it can."""
+    import jsonschema  # noqa: PLC0415 - 60 ms, only for checks with a schema
 
     try:
         with warnings.catch_warnings():
@@ -117,7 +117,7 @@ def schema_fault(schema: Json) -> str | None:
     except jsonschema.SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".")
         return f"is no JSON Schema: {where + ': ' if where else ''}{masked(error.message)[:_SHOWN]}"
-    except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON does not have
+    except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON lacks
         return f"is no JSON Schema: {error}"
     except RecursionError:
         return "is no JSON Schema: it is nested too deeply"
@@ -125,7 +125,7 @@ def schema_fault(schema: Json) -> str | None:
 
 
 def _dangling(schema: Json) -> Iterator[str]:
-    """Yield references to other documents, and those within a schema without ids of its own that lead nowhere."""
+    """Yield references to other documents, and broken references in a schema without ids of its own."""
     from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
     from referencing import Resource  # noqa: PLC0415 - as above
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as above

@@ -63,7 +63,7 @@ class LlmJudge(ModelJudge):
 
     @model_validator(mode="after")
     def _read_prompt(self, info: ValidationInfo) -> Self:
-        """Put the text of the prompt's file in its place."""
+        """Replace a prompt's file by its text."""
         scope = scope_of(info)
         if scope is None or (self.prompt is None and self.prompt_path is None):
             return self
@@ -80,7 +80,7 @@ class LlmJudge(ModelJudge):
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when the judge cannot be reached."""
+        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         if self.rubrics:
             return await judge_rubrics(judge, self.rubrics, context, include_trace=self.include_trace)
@@ -103,7 +103,7 @@ def default_judge() -> LlmJudge:
 
 
 def build_question(config: LlmJudge, context: Context) -> JudgeQuestion:
-    """Render the configured template, or the default one; the trace follows it where that is asked for."""
+    """Render the configured template, or the default one, followed by the trace if it is requested."""
     variables = build_variables(context)
     trace = trace_texts(context) if config.include_trace else {}
     said = ("candidate_answer", "output_messages", "retrieved_context")
@@ -139,7 +139,7 @@ def build_variables(context: Context) -> Mapping[str, str]:
 
 
 def _input_segments(messages: Iterable[InputMessage]) -> list[Json]:
-    """The content of all messages in one list, without the guidelines."""
+    """Return the content of all messages in one list, without the guidelines."""
     parts = [part for message in messages for part in message.parts]
     return [_segment(part) for part in parts if not is_guideline(part)]
 

@@ -1,4 +1,4 @@
-"""What evaluators that ask a model share."""
+"""The base of evaluators that ask a model."""
 
 from pytest_agentv.evaluators.base import Evaluator, Judge, Services
 from pytest_agentv.evaluators.judging.grading import require_judge

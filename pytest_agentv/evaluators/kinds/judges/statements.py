@@ -28,7 +28,7 @@ class Statements(ModelJudge):
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when the judge cannot be reached."""
+        """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)
         rubrics = [
             Rubric(id=f"statement-{number}", description=text, required=False)

@@ -17,18 +17,18 @@ class Bleu(Likeness):
         },
     )
 
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it asks nobody
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
         require_package(self.kind, "sacrebleu", "sacrebleu")
         return self
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` where sacrebleu is not installed."""
+        """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
         require_package(self.kind, "sacrebleu", "sacrebleu")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _bleu(self.value, answer), "agentv-bleu"))
 
 
 def _bleu(reference: str, answer: str) -> float:
-    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an extra that takes long to import
+    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
     return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)

@@ -24,6 +24,6 @@ class Levenshtein(Likeness):
 
 
 def _similarity(left: str, right: str) -> float:
-    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only who compares texts loads it
+    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
 
     return float(Distance.normalized_similarity(left, right))

@@ -40,18 +40,18 @@ class Rouge(Likeness):
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return value
 
-    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it asks nobody
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
         require_package(self.kind, "rouge_score", "rouge-score")
         return self
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` where rouge-score is not installed."""
+        """Score the answer. Raises `EvaluatorError` if rouge-score is not installed."""
         require_package(self.kind, "rouge_score", "rouge-score")
         answer = context.candidate_answer
         return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
 
 
 def _f1(variant: str, reference: str, answer: str) -> float:
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an extra that takes long to import
+    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
 
     return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)

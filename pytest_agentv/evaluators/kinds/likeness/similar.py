@@ -45,8 +45,8 @@ class Similar(Likeness):
         return self.target
 
     async def evaluate(self, context: Context) -> Score:
-        """Raises `EvaluatorError` when the target cannot be asked."""
-        if context.dry_run:  # nobody is asked
+        """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
+        if context.dry_run:  # the mock of a dry run has no embeddings
             return self.score(0.0)
         embedder = context.services.embedders.get(self.target)
         if embedder is None:
@@ -57,7 +57,7 @@ class Similar(Likeness):
         found = await embedder.embed([answer, trim(self.value)])
         costs = [each.cost_usd for each in found if each.cost_usd is not None]
         tokens, cost = sum(each.tokens or 0 for each in found), math.fsum(costs) if costs else None
-        if tokens or costs:  # else another case had asked for both, or they were kept
+        if tokens or costs:  # otherwise another case has paid for both, or they were cached
             current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, cost)
         more: dict[str, Json] = {"tokens": round(tokens)} if tokens else {}
         more |= {} if cost is None else {"cost_usd": cost}

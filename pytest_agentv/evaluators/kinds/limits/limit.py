@@ -25,17 +25,17 @@ class LimitCheck:
 
 
 class Limit(Evaluator):
-    """A limit of what the target reports of an answer."""
+    """A limit on a figure that the target reports."""
 
     is_graded = False
     reads_answer = False
 
     async def evaluate(self, context: Context) -> Score:
-        # Nothing known is empty metrics.
+        # Empty metrics mean that nothing is known.
         return self.check(context.metrics or context.trace_summary or ExecutionMetrics())
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
-        """Judge what is reported."""
+        """Judge the reported metrics."""
         raise NotImplementedError
 
     def unknown(self, miss: str, reasoning: str) -> Score:

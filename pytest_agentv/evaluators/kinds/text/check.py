@@ -27,7 +27,7 @@ def _not_blank(value: str) -> str:
 
 
 Edge: TypeAlias = Annotated[Text, AfterValidator(_not_blank)]
-"""The begin or the end of an answer. Blanks and byte order marks around it do not count."""
+"""The beginning or the end of an answer, without blanks and byte order marks around it."""
 
 
 class TextCheck(Evaluator):
@@ -44,7 +44,7 @@ class TextCheck(Evaluator):
 
 
 def shown(text: str) -> str:
-    """Return a text in quotes, its end cut off where it is long."""
+    """Return a text in quotes, cut if it is long."""
     text = text if len(text) <= _SHOWN else f"{masked(text)[:_SHOWN]}…"
     return f'"{text}"'
 
@@ -55,7 +55,7 @@ def verdict(is_met: bool, hit: str, miss: str) -> Score:
 
 
 Found: TypeAlias = Callable[[str, str], bool]
-"""Whether a text is in another one, as a check has it."""
+"""Whether a text is in another one, by the rule of a check."""
 
 
 def is_in(word: str, answer: str) -> bool:
@@ -69,7 +69,7 @@ def is_in_folded(word: str, folded: str) -> bool:
 
 
 def presence(word: str, answer: str, found: Found) -> Score:
-    """Score 1 where a text is in the answer."""
+    """Score 1 if a text is in the answer."""
     return any_of([word], answer, found)
 
 
@@ -84,9 +84,9 @@ def _lacks(word: str, answer: str, found: Found) -> str:
 
 
 def other_form(wanted: str, answer: str, found: Found) -> str:
-    """Return what to say where a check misses only because a letter or a blank is written in another Unicode form.
+    """Return a note if a check misses only because a letter or a blank has another Unicode form.
 
-    Code points count for all checks. People see no difference between "é" of one and of two code points.
+    All checks compare code points. People see no difference between "é" as one and as two code points.
     """
     if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
         return ""
@@ -99,12 +99,15 @@ def other_form(wanted: str, answer: str, found: Found) -> str:
 
 @lru_cache(maxsize=4)
 def _normalized(form: _Form, answer: str) -> str:
-    """Return an answer in a Unicode form. It may be long, and many checks of a case may miss in it."""
+    """Return an answer in a Unicode form.
+
+    Cached, because the answer may be long, and many checks of a case may miss.
+    """
     return normalize(form, answer)
 
 
 def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
-    """Score 1 where one of some texts is in the answer."""
+    """Score 1 if one of some texts is in the answer."""
     wanted = tuple(words)
     hits = tuple(_contained(word) for word in wanted if found(word, answer))
     return Score(1.0, hits=hits) if hits else Score(0.0, misses=_lacking(wanted, answer, found))

@@ -80,7 +80,7 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
 
 
 def _missing(keywords: Iterable[str], answer: str) -> Iterator[str]:
-    from pytest_agentv.evaluators.kinds.text.check import is_in_folded, other_form  # noqa: PLC0415 - for misses only
+    from pytest_agentv.evaluators.kinds.text.check import is_in_folded, other_form  # noqa: PLC0415 - only for misses
 
     folded = answer.casefold()
     for keyword in keywords:

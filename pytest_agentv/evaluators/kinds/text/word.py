@@ -12,7 +12,7 @@ from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
-"""Marks that say how a sign is drawn."""
+"""Variation selectors, which choose how a character is drawn."""
 _NUMBER: Final = re.compile(
     r"(?<!\w)(?<![0-9][.,])(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?!\w|[.,][0-9])"
 )
@@ -44,7 +44,7 @@ def _places_within_numbers(text: str) -> frozenset[int]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Whether a letter with marks goes on beside a word: `re` takes a vowel sign or an accent for its end."""
+    """Whether a word continues with combining marks, which `re` takes for its end."""
     before = start
     while before > 0 and _is_mark(text[before - 1]):
         before -= 1

@@ -1,1 +1,1 @@
-"""Agents and results of other packages, a file for each: told by their shape, and nothing of theirs is imported."""
+"""Agents and results of other packages, one file each. They are recognized by shape, so no package is imported."""

@@ -1,4 +1,4 @@
-"""What is read from another package's result, and what its tokens cost."""
+"""The facts in another package's result, and the price of its tokens."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -22,38 +22,38 @@ class Spent(Record):
     model: str | None = None
     """The model, as its API names it."""
     provider: str | None = None
-    """Whose price table is looked into; None: the price is not known."""
+    """The provider in the price tables; None: the price is unknown."""
     cost_usd: float | None = None
-    """US dollars, where the reply tells them."""
+    """US dollars, if the reply reports them."""
     billing: Billing = field(default_factory=Billing)
-    """What else the price depends on."""
+    """Other facts that affect the price."""
 
 
 @record
 class NativeAnswer(Record):
-    """What another package's result tells."""
+    """The facts in another package's result."""
 
     messages: tuple[Message, ...]
-    """Those of this answer, in order."""
+    """The messages of this answer, in order."""
     spent: tuple[Spent, ...] = ()
     """The tokens of the replies."""
     usage: TokenUsage | None = None
-    """The tokens of the whole run, where they are more than those of the replies."""
+    """The tokens of the whole run, if there were more than those of the replies."""
     cost_usd: float | None = None
-    """US dollars of the whole run, where it tells them."""
+    """US dollars of the whole run, if it reports them."""
     finish_reason: str | None = None
     retrieved_context: tuple[str, ...] | None = None
     refusal: str | None = None
-    """The words of a refusal that stands in place of an answer."""
+    """The words of a refusal in place of an answer."""
     error: str | None = None
     """Why there is no answer."""
     is_single_reply: bool = False
-    """It is one reply of a model: tools may have been called before it."""
+    """Whether it is one reply of a model. Tools may have been called before it."""
 
 
 @record
 class AgentOutput:
-    """What an agent that the plugin ran returned."""
+    """The return value of an agent that the plugin ran."""
 
     value: Any
     read: Callable[[Any], NativeAnswer | None]
@@ -61,7 +61,7 @@ class AgentOutput:
 
 
 def build_response(answer: NativeAnswer) -> ProviderResponse:
-    """Return the response. Looks up prices, which may import a table: call it in a thread."""
+    """Return the response. Looking up prices may import a table: call it in a thread."""
     usage = answer.usage or total([spent.usage for spent in answer.spent])
     price = _price_of(answer)
     has_calls = any(message.tool_calls for message in answer.messages)
@@ -96,7 +96,7 @@ def total(usages: Sequence[TokenUsage]) -> TokenUsage | None:
 
 
 def tokens(total_in: object, total_out: object, cached: object = 0, reasoning: object = 0) -> TokenUsage | None:
-    """Return tokens; `total_in` counts the cached ones in, the record does not. None: none are reported."""
+    """Return tokens; None if none are reported. `total_in` includes the cached ones, the record does not."""
     read, written = count(total_in), count(total_out)
     if not read and not written:
         return None
@@ -104,12 +104,12 @@ def tokens(total_in: object, total_out: object, cached: object = 0, reasoning: o
 
 
 def count(value: object) -> int:
-    """Return a number of tokens; 0 for anything that is none."""
+    """Return a number of tokens; 0 for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def part_count(value: object, *path: str) -> int:
-    """Return a number of tokens that stands in a part of a part; 0 where there is none."""
+    """Return a number of tokens in a nested part; 0 if there is none."""
     for name in path:
         value = get(value, name)
     return count(value)
@@ -119,11 +119,11 @@ def part_count(value: object, *path: str) -> int:
 class _Price:
     usd: float
     source: str | None
-    """The price table, or several; None: the framework reported it."""
+    """The price tables; None: the framework reported the cost."""
 
 
 def _price_of(answer: NativeAnswer) -> _Price | None:
-    """Return the US dollars; None where the price of any reply is not known, or some replies are not."""
+    """Return the US dollars; None if the price of a reply is unknown, or some replies are."""
     if answer.cost_usd is not None:
         return _Price(answer.cost_usd, None)
     if not answer.spent or answer.usage not in (None, total([spent.usage for spent in answer.spent])):

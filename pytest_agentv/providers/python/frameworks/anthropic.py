@@ -1,4 +1,4 @@
-"""Anthropic's messages: replies, and lists of messages whose tools stand in blocks."""
+"""Reads Anthropic's messages: replies, and lists of messages whose blocks hold the tools."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -12,17 +12,17 @@ from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, 
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 _HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
-"""What the package's own streams yield between the events of the API."""
+"""Events of the package's own streams that are not events of the API."""
 
 
 def is_reply(value: object) -> bool:
-    """Whether a value is a reply; the messages of OpenAI's responses have no `usage`."""
+    """Whether a value is a reply. Messages of OpenAI's responses have no `usage`."""
     is_message = get(value, "type") == "message" and get(value, "role") == "assistant"
     return is_message and get(value, "usage") is not None and isinstance(get(value, "content"), list | tuple)
 
 
 def has_tools(message: object) -> bool:
-    """Whether a message has tools in its blocks, as no other API has them."""
+    """Whether a message has tools in its blocks, as in no other API."""
     return any(_is_call(block) or _is_result(block) for block in items(get(message, "content")))
 
 
@@ -35,7 +35,7 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation: the answer is what follows the last message of the user that brings no results of tools."""
+    """Read a conversation. The answer follows the last user message without results of tools."""
     transcript = Transcript()
     context: list[str] = []
     for message in messages:
@@ -74,7 +74,7 @@ def _output(content: object) -> Json:
 
 
 def _quoted(block: object) -> Iterator[str]:
-    """Yield what the answer cites, and the search results that tools gave."""
+    """Yield the citations of the answer, and the search results of tools."""
     for citation in items(get(block, "citations")):
         if isinstance(words := get(citation, "cited_text"), str):
             yield words
@@ -84,7 +84,7 @@ def _quoted(block: object) -> Iterator[str]:
 
 
 def _spent(reply: object) -> Spent | None:
-    """Return the tokens; what is read from a cache is counted apart, what is written to it is input."""
+    """Return the tokens. Tokens read from a cache are counted apart, tokens written to it are input."""
     usage = get(reply, "usage")
     read = count(get(usage, "input_tokens")) + count(get(usage, "cache_creation_input_tokens"))
     written, cached = count(get(usage, "output_tokens")), count(get(usage, "cache_read_input_tokens"))

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, those of servers and packages that speak the language, and lists of its messages."""
+"""Reads OpenAI's chat completions, also from other servers and packages, and lists of such messages."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def is_reply(value: object) -> bool:
 
 
 def is_message(value: object) -> bool:
-    """Whether a value is a message, of the chat completions or of an API that is like them in this."""
+    """Whether a value is a message of chat completions, or of an API of the same shape."""
     return isinstance(get(value, "role"), str) and not items(get(value, "parts"))
 
 
@@ -40,7 +40,7 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation: the answer is what follows the last message of the user."""
+    """Read a conversation. The answer follows the last message of the user."""
     transcript = Transcript()
     refusal = None
     for message in messages:
@@ -61,7 +61,7 @@ def _say(transcript: Transcript, message: object) -> None:
 
 
 def _calls(message: object) -> Iterator[ToolCall]:
-    """Yield the calls; those of a `custom` tool have a text for input."""
+    """Yield the calls. The input of a `custom` tool is a text."""
     for call in items(get(message, "tool_calls")):
         function = get(call, "function", "custom")
         arguments = get(function, "arguments", "input")
@@ -75,7 +75,7 @@ def _output(content: object) -> Any:
 
 
 def _spent(reply: object) -> Spent | None:
-    """Return the tokens; litellm and OpenRouter tell the cost beside them."""
+    """Return the tokens. litellm and OpenRouter report the cost with them."""
     usage = get(reply, "usage")
     cached = part_count(usage, "prompt_tokens_details", "cached_tokens")
     reasoning = part_count(usage, "completion_tokens_details", "reasoning_tokens")

@@ -1,4 +1,4 @@
-"""Puts an answer together that came in chunks: texts, or the parts that the APIs of models stream."""
+"""Joins the chunks of an answer: texts, or the parts that the APIs of models stream."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from pytest_agentv.providers.python.streams import Chunks
 
 
 def join(chunks: Chunks) -> Any:
-    """Return what the chunks make together: a text, an answer, or another value that is to be read."""
+    """Return the value of the joined chunks: a text, an answer, or another value that must be read."""
     if not chunks.parts:
         raise ValueError("it yields nothing")
     others = [part for part in chunks.parts if not isinstance(part, str)]
@@ -22,7 +22,7 @@ def join(chunks: Chunks) -> Any:
     for is_part, join_parts in _JOINS:
         if all(map(is_part, others)):
             return join_parts(others)
-    if len(others) == 1 and others[0] is chunks.parts[-1]:  # the whole result, after its texts
+    if len(others) == 1 and others[0] is chunks.parts[-1]:  # the whole result comes after its texts
         return others[0]
     raise ValueError(f"it yields values of type {type(others[0]).__name__}, of which no answer can be made")
 
@@ -33,7 +33,7 @@ def _whole_text(chunks: Sequence[Any]) -> NativeAnswer:
 
 
 def _messages(chunks: Sequence[Any]) -> Iterator[Any]:
-    """Yield messages, the chunks of each joined; those of one message have the same id."""
+    """Yield messages, with their chunks joined. The chunks of a message have the same id."""
     for _, group in groupby(chunks, key=lambda chunk: (get(chunk, "type"), get(chunk, "id"))):
         members = list(group)
         is_partial = str(get(members[0], "type")).endswith("Chunk")

@@ -1,4 +1,4 @@
-"""Google's google-genai: replies, and lists of contents."""
+"""Reads google-genai of Google: replies, and lists of contents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ _HISTORY: Final = "automatic_function_calling_history"
 
 
 def is_reply(value: object) -> bool:
-    """Whether a value is a reply; one whose prompt was blocked has no candidates."""
+    """Whether a value is a reply. If its prompt was blocked, it has no candidates."""
     has_candidates = bool(items(get(value, "candidates")))
     return has_candidates or text(get(get(value, *_FEEDBACK), "block_reason", "blockReason")) is not None
 
@@ -26,7 +26,7 @@ def is_content(value: object) -> bool:
 
 
 def read_reply(reply: object) -> NativeAnswer:
-    """Read a reply, with the calls that the package made for it."""
+    """Read a reply, with the calls that the package made meanwhile."""
     candidates = items(get(reply, "candidates"))
     first = candidates[0] if candidates else None
     history = items(get(reply, _HISTORY))
@@ -35,7 +35,7 @@ def read_reply(reply: object) -> NativeAnswer:
     blocked = text(get(get(reply, *_FEEDBACK), "block_reason", "blockReason"))
     spent = _spent(reply)
     return answer.replace(
-        spent=(spent,) if spent and not history else (),  # those of the calls before are not told
+        spent=(spent,) if spent and not history else (),  # the tokens of earlier calls are not reported
         finish_reason=text(get(first, "finish_reason", "finishReason")) or blocked,
         retrieved_context=tuple(_grounds(first)) or None,
         is_single_reply=not history,
@@ -44,7 +44,7 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_contents(contents: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation: the answer is what follows the last content of the user that brings no results of tools."""
+    """Read a conversation. The answer follows the last user content without results of tools."""
     transcript = Transcript()
     for content in contents:
         parts = items(get(content, "parts"))
@@ -64,7 +64,7 @@ def _text(parts: Sequence[Any]) -> Json:
 
 
 def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
-    """Yield the calls of functions, and the code that Google ran, whose result is the part that follows."""
+    """Yield the calls of functions, and the code that Google ran. The next part holds its result."""
     for part, following in zip(parts, [*parts[1:], None], strict=True):
         call, code = get(part, "function_call", "functionCall"), get(part, "executable_code", "executableCode")
         if call is not None:
@@ -76,7 +76,7 @@ def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
 
 
 def _grounds(candidate: object) -> Iterator[str]:
-    """Yield the texts that the answer rests on."""
+    """Yield the texts that support the answer."""
     metadata = get(candidate, "grounding_metadata", "groundingMetadata")
     for chunk in items(get(metadata, "grounding_chunks", "groundingChunks")):
         source = get(chunk, "retrieved_context", "retrievedContext")
@@ -85,7 +85,7 @@ def _grounds(candidate: object) -> Iterator[str]:
 
 
 def _spent(reply: object) -> Spent | None:
-    """Return the tokens; thoughts are paid for as output."""
+    """Return the tokens. Thoughts are paid for as output."""
     usage = get(reply, *_USAGE)
     thoughts = count(get(usage, "thoughts_token_count", "thoughtsTokenCount"))
     read = count(get(usage, "prompt_token_count", "promptTokenCount"))
@@ -99,7 +99,7 @@ def _spent(reply: object) -> Spent | None:
 
 
 def is_chunk(value: object) -> bool:
-    """Whether a value is a part of a streamed reply; the last may have the tokens only."""
+    """Whether a value is a part of a streamed reply. The last part may have only the tokens."""
     return is_reply(value) or get(value, *_USAGE) is not None
 
 

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: messages, states of graphs, what chains return, and everything that can be invoked."""
+"""Reads LangChain and LangGraph: messages, states of graphs, return values of chains. Invokes Runnables."""
 
 import sys
 import uuid
@@ -16,15 +16,15 @@ from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Tran
 from pytest_agentv.providers.python.question import Question
 
 _ANSWERS: Final = ("structured_response", "answer", "output", "result", "response", "generation")
-"""Keys under which chains and graphs without messages have their answer."""
+"""Keys with the answer of chains and graphs without messages."""
 
 _QUESTIONS: Final = ("question", "input", "query", "prompt", "user_input", "task")
-"""Keys under which chains and graphs take the question, where they take more."""
+"""Keys for the question, if chains and graphs take several."""
 
 _CONTEXTS: Final = ("context", "source_documents", "documents", "docs")
 
 _CALLBACKS: Final = "langchain_core.callbacks"
-"""Loaded wherever LangChain is; we import no framework."""
+"""Loaded whenever LangChain is. We import no framework ourselves."""
 
 _PROVIDERS: Final = {"google_genai": "google", "google_vertexai": "google", "azure_openai": "azure"}
 
@@ -37,7 +37,7 @@ def is_message(value: object) -> bool:
 
 
 def is_state(value: object) -> bool:
-    """Whether a value is the state of a graph, or what a chain that retrieves documents returns."""
+    """Whether a value is the state of a graph, or the result of a retrieval chain."""
     if any(map(is_message, items(get(value, "messages")))):
         return True
     return isinstance(value, Mapping) and any(True for _ in _documents(value)) and _said(value) is not ABSENT
@@ -53,9 +53,9 @@ def read(value: object) -> NativeAnswer | None:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation: the answer is what follows the last message of the user.
+    """Read a conversation. The answer follows the last message of the user.
 
-    A human's message with a name is what one agent tells another, as supervisors of graphs have it.
+    A human message with a name is from one agent to another, as in supervisor graphs.
     """
     transcript = Transcript()
     replies: list[Any] = []
@@ -83,7 +83,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def read_output(value: object) -> NativeAnswer | None:
-    """Read what a Runnable returned: also a text, a mapping or an object, which are answers as they are."""
+    """Read the return value of a Runnable. It may be a text, a mapping or an object, each of which is an answer."""
     found = read(value)
     if found is not None:
         return found
@@ -94,7 +94,7 @@ def read_output(value: object) -> NativeAnswer | None:
 
 
 def read_state(value: Any) -> NativeAnswer | None:
-    """Read what a graph returned: its whole state, which is no answer as it is."""
+    """Read the return value of a graph. This is its whole state, which is no answer itself."""
     if not isinstance(value, Mapping):
         return read_output(value)
     if items(get(value, "messages")) or "__interrupt__" in value or _said(value) is not ABSENT:
@@ -104,23 +104,23 @@ def read_state(value: Any) -> NativeAnswer | None:
 
 
 async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutput:
-    """Invoke a graph, a chain or a model. Each call is a thread of its own for what graphs remember."""
+    """Invoke a graph, a chain or a model. Each call has its own thread id for the memory of graphs."""
     config = dict(arguments.pop("config", None) or {})
     config["configurable"] = {"thread_id": uuid.uuid4().hex, **(config.get("configurable") or {})}
     read_it, times = read_state if hasattr(runnable, "get_state") else read_output, ToolTimes()
     callbacks = config.get("callbacks", [])
-    if _CALLBACKS in sys.modules and isinstance(callbacks, list):  # a manager of the user's own is left as it is
+    if _CALLBACKS in sys.modules and isinstance(callbacks, list):  # a user's own callback manager stays unchanged
         config["callbacks"] = [*callbacks, _clock(times)]
     result = await runnable.ainvoke(_input(runnable, question), config=config, **arguments)
     return AgentOutput(result, times.around(read_it))
 
 
 def _clock(times: ToolTimes) -> Any:
-    """Return what LangChain calls when a tool begins and when it ends."""
+    """Return a callback handler that measures the times of tools."""
     base: Any = sys.modules[_CALLBACKS].BaseCallbackHandler
 
     class Clock(base):  # type: ignore[misc]
-        run_inline = True  # a thread would be late
+        run_inline = True  # a thread would call it too late
 
         def on_tool_start(self, *_: object, run_id: object, **__: object) -> None:
             times.begin(run_id)
@@ -132,7 +132,7 @@ def _clock(times: ToolTimes) -> Any:
 
 
 def _input(runnable: Any, question: Question) -> Any:
-    """Return the input in the form that the Runnable asks for: messages, a mapping with one key, or a text."""
+    """Return the input in the form of the Runnable: messages, a mapping with one key, or a text."""
     turns = [dict(turn) for turn in question.turns]
     keys = _input_keys(runnable)
     if keys is None:
@@ -152,14 +152,14 @@ def _input(runnable: Any, question: Question) -> Any:
 
 
 def _input_keys(runnable: Any) -> Sequence[str] | None:
-    """Return the keys of the input; None where it is no mapping, or nobody knows."""
+    """Return the keys of the input; None if it is not a mapping, or unknown."""
     state = get(getattr(runnable, "builder", None), "input_schema", "input", "schema")
-    keys = list(getattr(state, "__annotations__", ()))  # of a graph; its schema needs more than some types have
+    keys = list(getattr(state, "__annotations__", ()))  # of a graph, whose schema fails for some types
     if keys:
         return keys
     try:
         schema: Any = runnable.get_input_jsonschema()
-    except Exception:  # noqa: BLE001 - other people's code: types that have no schema, older versions
+    except Exception:  # noqa: BLE001 - code of others: types without a schema, older versions
         return None
     target = str(schema.get("$ref", "")).rpartition("/")[2]
     schema = schema.get("$defs", {}).get(target, schema)
@@ -186,7 +186,7 @@ def _interrupts(waits: object) -> str:
 
 
 def _said(state: Mapping[str, Any]) -> Any:
-    """Return the answer of a state without messages; `ABSENT` where no key says that it is one."""
+    """Return the answer of a state without messages; `ABSENT` if no key holds one."""
     found = get(state, *_ANSWERS)
     if found is None:
         return ABSENT
@@ -213,7 +213,7 @@ def _name(message: object) -> str | None:
 
 
 def _calls(message: object) -> list[ToolCall]:
-    """Return the calls, those whose arguments were no JSON too."""
+    """Return the calls, including those whose arguments are invalid JSON."""
     found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
     return [
         ToolCall(text(get(call, "name")) or "?", parsed(get(call, "args") or {}), id=text(get(call, "id")))

@@ -1,4 +1,4 @@
-"""openai-agents: results of runs, streamed ones too, and agents."""
+"""Reads results of openai-agents, including streamed runs. Runs its agents."""
 
 import sys
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ async def run(agent: Any, question: Question, **arguments: Any) -> Any:
 
 
 def _clock(times: ToolTimes) -> Any:
-    """Return what the SDK calls when a tool begins and when it ends."""
+    """Return hooks that measure the times of tools."""
     base: Any = sys.modules["agents"].RunHooks
 
     class Clock(base):  # type: ignore[misc]
@@ -61,7 +61,7 @@ def _clock(times: ToolTimes) -> Any:
 
 
 def _shown(content: Any) -> Any:
-    """Return the content of a turn as the API of responses has it."""
+    """Return the content of a turn in the form of the responses API."""
     return content if isinstance(content, str) else [_part(part) for part in parts_of(content)]
 
 
@@ -83,7 +83,7 @@ async def finish(result: Any) -> Any:
 
 
 def _spent(value: object) -> Iterator[Spent]:
-    """Yield the tokens of each reply; which model gave it is not told."""
+    """Yield the tokens of each reply. Results do not name the model."""
     for reply in get(value, "raw_responses"):
         spent = responses.read_usage(get(reply, "usage"), None)
         if spent is not None:
@@ -91,7 +91,7 @@ def _spent(value: object) -> Iterator[Spent]:
 
 
 def _with_model(value: object) -> NativeAnswer | None:
-    """Read a run whose settings override no model: where all its agents name the same, the replies are of that."""
+    """Read a run without a model override. If all its agents have the same model, that model gave the replies."""
     answer = read(value)
     models = {_model(get(item, "agent")) for item in items(get(value, "new_items"))}
     if answer is None or len(models) != 1:

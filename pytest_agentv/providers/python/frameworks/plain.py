@@ -1,4 +1,4 @@
-"""Reads parts of objects and mappings alike, and turns what tools and agents return into plain JSON data."""
+"""Reads parts of objects and mappings alike, and converts values of tools and agents to plain JSON data."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import ABSENT, Json
 
 SIZE_LIMIT: Final = 64 * 2**20
-"""The most characters of what a function returns."""
+"""The most characters of a return value."""
 
 TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
 
@@ -20,14 +20,14 @@ _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
 
 
 class TooLargeError(ValueError):
-    """What a function returned is larger than `SIZE_LIMIT`."""
+    """A return value is larger than `SIZE_LIMIT`."""
 
     def __init__(self) -> None:
         super().__init__(TOO_LARGE)
 
 
 def get(value: object, *names: str) -> Any:
-    """Return the first of some attributes, or keys of a mapping, that is there and not None; else None."""
+    """Return the first of some attributes, or keys of a mapping, that is not None; None if there is none."""
     for name in names:
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if found is not None:
@@ -36,18 +36,18 @@ def get(value: object, *names: str) -> Any:
 
 
 def items(value: object) -> Sequence[Any]:
-    """Return a list or a tuple as it is, nothing for anything else."""
+    """Return a list or a tuple unchanged; empty for any other value."""
     return value if isinstance(value, list | tuple) else ()
 
 
 def text(value: object) -> str | None:
-    """Return a text as it is, the text of an enum's member, None for anything else."""
+    """Return a text unchanged, the text of an enum member, and None for any other value."""
     value = value.value if isinstance(value, Enum) else value
     return value if isinstance(value, str) else None
 
 
 def text_content(content: object) -> Json:
-    """Return the text of a message's content, which may come in parts; `ABSENT` where it has none."""
+    """Return the text of a message's content, which may have parts; `ABSENT` if it has no text."""
     if isinstance(content, str):
         return str(content)
     texts = list(_texts(content))
@@ -63,7 +63,7 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def parsed(value: object) -> Json:
-    """Return plain data; a text that is JSON, as most APIs send the arguments of tools, is read."""
+    """Return plain data. Parses a text that is JSON, because most APIs send the arguments of tools as text."""
     if isinstance(value, str):
         try:
             return json.loads(value)
@@ -123,7 +123,7 @@ class _Plain:
             return self.of(dump(mode="json"), depth) if callable(dump) and not isinstance(value, type) else str(value)
         except TooLargeError:
             raise
-        except Exception:  # noqa: BLE001 - other people's code; the type is all that can be said
+        except Exception:  # noqa: BLE001 - code of others failed: only the type is known
             return f"<{type(value).__name__}>"
 
     def _pay(self, amount: int) -> None:

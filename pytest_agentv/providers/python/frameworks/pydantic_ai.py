@@ -1,4 +1,4 @@
-"""pydantic-ai: results of runs, streamed ones too, lists of messages, and agents."""
+"""Reads results of pydantic-ai, including streamed runs, and lists of its messages. Runs its agents."""
 
 import inspect
 import sys
@@ -42,7 +42,7 @@ def read(value: object) -> NativeAnswer | None:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a history: the answer is what follows the last question."""
+    """Read a history. The answer follows the last question."""
     start = max((index for index, message in enumerate(messages) if _is_question(message)), default=0)
     transcript = Transcript()
     for message in messages[start:]:
@@ -51,7 +51,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 
 
 async def run(agent: Any, question: Question, **arguments: Any) -> Any:
-    """Run an agent. A conversation becomes its history, but the last question."""
+    """Run an agent. The messages before the last question become its history."""
     *history, last = question.turns
     if last["role"] != USER:
         if question.has_files:
@@ -64,7 +64,7 @@ async def run(agent: Any, question: Question, **arguments: Any) -> Any:
 
 
 def _shown(content: Sequence[JsonObject]) -> list[Any]:
-    """Return texts, pictures and PDFs as an agent takes them."""
+    """Return texts, pictures and PDFs in the form of an agent's input."""
     binary = sys.modules["pydantic_ai.messages"].BinaryContent
     return [
         part if isinstance(part, str) else binary(data=part.content, media_type=part.media_type)
@@ -80,7 +80,7 @@ async def finish(result: Any) -> Any:
 
 
 class _Streamed:
-    """A streamed run that has ended, in the form of others."""
+    """A streamed run that has ended, in the shape of other results."""
 
     def __init__(self, result: Any, output: object, said: Sequence[Any] | None) -> None:
         self.output = output
@@ -90,7 +90,7 @@ class _Streamed:
 
 
 def _history(agent: Any, turns: Sequence[Turn]) -> Any:
-    """Return messages of pydantic-ai. A run with a history does not say the agent's own system prompts again."""
+    """Return messages of pydantic-ai. Adds the agent's system prompts, which a run with a history leaves out."""
     own = [{"role": "system", "content": prompt} for prompt in items(getattr(agent, "_system_prompts", ()))]
     messages: list[Json] = []
     for turn in [*own, *turns]:
@@ -160,7 +160,7 @@ def _spent(response: object) -> Spent | None:
 
 
 def _tokens(usage: object) -> TokenUsage | None:
-    """Return the tokens; None as well where some replies did not tell theirs, for then the sum is too low."""
+    """Return the tokens; None if some replies did not report theirs, because the sum would be too low."""
     if count(get(usage, "unmeasured_requests")):
         return None
     details = get(usage, "details")
@@ -170,7 +170,7 @@ def _tokens(usage: object) -> TokenUsage | None:
 
 
 def _run_usage(usage: object) -> dict[str, Any]:
-    if inspect.ismethod(usage):  # of versions before 2
+    if inspect.ismethod(usage):  # before version 2
         usage = usage()
     if count(get(usage, "unmeasured_requests")):
         return {"spent": ()}

@@ -1,4 +1,4 @@
-"""Reads what a function returned: the result of another package's agent, a reply of a model, a list of messages."""
+"""Reads the return value of a function: a result of an agent, a reply of a model, or a list of messages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -10,7 +10,7 @@ from pytest_agentv.providers.python.frameworks.table import file_of
 
 
 def read_native(value: object) -> NativeAnswer | None:
-    """Read a result of a package, or of an API of models; None where it has no shape that is known."""
+    """Read a result of a package, or of a model's API; None for an unknown shape."""
     framework = file_of(value)
     own: NativeAnswer | None = None if framework is None else framework.read(value)
     if own is not None:
@@ -31,7 +31,7 @@ def read_native(value: object) -> NativeAnswer | None:
 
 
 def _read_list(values: Sequence[Any]) -> NativeAnswer | None:
-    """Read a list of messages, or of replies; the shape that few APIs have is looked for first."""
+    """Read a list of messages or of replies. The rarest shapes are tried first."""
     for is_it, read in _LISTS:
         if any(map(is_it, values)):
             return read(values)
@@ -39,7 +39,7 @@ def _read_list(values: Sequence[Any]) -> NativeAnswer | None:
 
 
 def _read_replies(replies: Sequence[Any]) -> NativeAnswer | None:
-    """Read all replies of one answer, whose tokens add up; the last tells how it ended."""
+    """Read all replies of one answer, and add up their tokens. The last reply tells how the answer ended."""
     answers = [answer for reply in replies if (answer := read_native(reply)) is not None]
     contexts = [found for answer in answers for found in answer.retrieved_context or ()]
     return answers[-1].replace(

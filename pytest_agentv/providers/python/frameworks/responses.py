@@ -1,4 +1,4 @@
-"""OpenAI's responses, and lists of their items."""
+"""Reads OpenAI's responses, and lists of their items."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, 
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 _INPUTS: Final = ("arguments", "input", "action", "queries", "code", "operation")
-"""Where the calls of the kinds of tools have what they were given, the likeliest first."""
+"""Keys with the input of calls, by kind of tool, the likeliest first."""
 
 _OUTPUTS: Final = ("output", "results", "outputs")
 
@@ -25,7 +25,7 @@ def is_reply(value: object) -> bool:
 
 
 def is_item(value: object) -> bool:
-    """Whether a value is an item that no other API has."""
+    """Whether a value is an item of this API, and of no other."""
     kind = get(value, "type")
     return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_call_output")))
 
@@ -47,7 +47,7 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_items(found: Sequence[Any]) -> NativeAnswer:
-    """Read the items of a conversation: the answer is what follows the last message of the user."""
+    """Read the items of a conversation. The answer follows the last message of the user."""
     transcript = Transcript()
     context: list[str] = []
     refusal = None
@@ -64,7 +64,7 @@ def read_items(found: Sequence[Any]) -> NativeAnswer:
 
 
 def read_item(transcript: Transcript, item: object, name: str | None = None) -> None:
-    """Add what an item says; `name` is that of the agent who said it."""
+    """Add the contents of an item; `name` is the name of its agent."""
     kind = text(get(item, "type")) or "message"
     if kind.endswith("_output"):
         transcript.result(output_of(get(item, "output")), text(get(item, "call_id", "id")))
@@ -76,13 +76,13 @@ def read_item(transcript: Transcript, item: object, name: str | None = None) -> 
 
 
 def output_of(value: object) -> Json:
-    """Return the output of a tool, which may come in parts."""
+    """Return the output of a tool, which may have parts."""
     found = text_content(value)
     return plain(value) if found is ABSENT else parsed(found)
 
 
 def retrieved(item: object) -> Iterator[str]:
-    """Yield the texts that a search of files found."""
+    """Yield the texts that a file search found."""
     if get(item, "type") == "file_search_call":
         yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
 
@@ -96,7 +96,7 @@ def read_usage(usage: object, model: str | None) -> Spent | None:
 
 
 def _call(item: object, kind: str) -> ToolCall:
-    """Return a call: that of a function has a name, the API's own tools have that of their kind."""
+    """Return a call. A function's call has a name, calls of the API's own tools are named after their kind."""
     given = get(item, *_INPUTS)
     output = get(item, *_OUTPUTS)
     return ToolCall(
@@ -119,5 +119,5 @@ def is_event(value: object) -> bool:
 
 
 def join(events: Sequence[Any]) -> Any:
-    """Return the response that was streamed: the last event has it whole."""
+    """Return the streamed response. The last event holds all of it."""
     return next((found for event in reversed(events) if (found := get(event, "response")) is not None), None)

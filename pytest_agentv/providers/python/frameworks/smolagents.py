@@ -1,4 +1,4 @@
-"""smolagents: results of runs, and agents."""
+"""Reads results of smolagents, and runs its agents."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from pytest_agentv.providers.python.frameworks.transcript import Transcript
 from pytest_agentv.providers.python.question import Question, SentFile, parts_of
 
 _FINAL: Final = "final_answer"
-"""The tool by which an agent hands over its answer."""
+"""The tool that an agent calls with its answer."""
 
 _LOCKS: Final["WeakKeyDictionary[Any, Lock]"] = WeakKeyDictionary()
 
@@ -47,7 +47,7 @@ def read(value: object) -> NativeAnswer | None:
 
 
 def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
-    """Run an agent. An agent keeps the steps of its run, so its runs follow one another. Blocks."""
+    """Run an agent. Its runs must follow one another, because it keeps the steps of its run. Blocks."""
     if images := list(_images(question)):
         arguments = {"images": images, **arguments}
     with _LOCKS.setdefault(agent, Lock()):
@@ -60,7 +60,7 @@ def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
 
 
 def _images(question: Question) -> Iterator[Any]:
-    """Yield the pictures of a question, as agents take them: in the form of Pillow, which smolagents needs."""
+    """Yield the pictures of a question as Pillow images, which smolagents needs."""
     for part in (part for turn in question.turns for part in parts_of(turn["content"])):
         if isinstance(part, SentFile):
             if part.name is not None:
@@ -75,12 +75,12 @@ def _add(transcript: Transcript, step: object) -> None:
         transcript.say(text(get(step, "model_output")) or ABSENT, steps, timestamp=_began(step))
     error = get(get(step, "error"), "message")
     observed = get(step, "observations") if error is None else error
-    if len(calls) == 1 and observed is not None:  # those of several calls are one text
+    if len(calls) == 1 and observed is not None:  # the outputs of several calls are one text
         transcript.result(plain(observed), calls[0].id)
 
 
 def _calls(step: object) -> Iterator[ToolCall]:
-    """Yield the calls of a step; its code is what an agent of code gives to `python_interpreter`."""
+    """Yield the calls of a step. The code of a code agent is the input of `python_interpreter`."""
     for call in items(get(step, "tool_calls")):
         function = get(call, "function") or call
         given = get(function, "arguments")
@@ -93,7 +93,7 @@ def _began(step: object) -> str | None:
 
 
 def _spent(steps: Sequence[Any]) -> Iterator[Spent]:
-    """Yield the tokens of the replies of OpenAI's kind, which steps keep as they came."""
+    """Yield the tokens of replies in OpenAI's shape, which steps keep unchanged."""
     for step in steps:
         raw = get(get(step, "model_output_message"), "raw")
         if chat.is_reply(raw):
@@ -101,7 +101,7 @@ def _spent(steps: Sequence[Any]) -> Iterator[Spent]:
 
 
 def _usage(steps: Sequence[Any]) -> TokenUsage | None:
-    """Return the tokens of the steps; None where one of them does not tell its own."""
+    """Return the tokens of the steps; None if one of them does not report its own."""
     asked = [step for step in steps if get(step, "model_output", "tool_calls", "plan") is not None]
     found = [_tokens(get(step, "token_usage")) for step in asked]
     known = [usage for usage in found if usage is not None]
@@ -113,9 +113,9 @@ def _tokens(usage: object) -> TokenUsage | None:
 
 
 def _monitored(agent: Any) -> Any:
-    """Return the tokens of the last run, as versions before 1.18 count them."""
+    """Return the tokens of the last run, in the form of versions before 1.18."""
     counts = getattr(getattr(agent, "monitor", None), "get_total_token_counts", None)
     try:
         return counts() if callable(counts) else None
-    except AttributeError:  # a model that does not count
+    except AttributeError:  # the model does not count tokens
         return None

@@ -1,4 +1,4 @@
-"""Tells which package an agent or a streamed run is of. A package's file is imported when it is needed."""
+"""Finds the package of an agent or a streamed run. The reader of a package is imported when it is needed."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -25,24 +25,24 @@ _OF_AGENTS: Final = {
     "langchain": "ainvoke",
     "smolagents": "memory",
 }
-"""What an agent has, and other objects of its package have not, by file."""
+"""An attribute that only the agents of a package have, by file."""
 
 _OF_STREAMS: Final = {"pydantic_ai": "get_output", "openai_agents": "stream_events"}
-"""What a streamed run has, by file."""
+"""An attribute of a streamed run, by file."""
 
 
 @record
 class AgentRunner(Record):
-    """How an agent of another package is run."""
+    """Describes how to run an agent of another package."""
 
     run: Callable[..., Any]
     """Takes the agent, a `Question`, and the target's `arguments`."""
     is_serial: bool = False
-    """The agent keeps the steps of its run, so its runs follow one another."""
+    """Whether runs must follow one another, because the agent keeps the steps of its run."""
 
 
 def runner_of(value: object) -> AgentRunner | None:
-    """Return how an agent is run; None for anything else."""
+    """Return how to run an agent; None for any other value."""
     name = _file_name(value)
     if name is None or isinstance(value, type) or not hasattr(value, _OF_AGENTS[name]):
         return None
@@ -50,20 +50,20 @@ def runner_of(value: object) -> AgentRunner | None:
 
 
 def finisher_of(value: object) -> Callable[[Any], Any] | None:
-    """Return what reads a streamed run to its end; None for anything that is no such run."""
+    """Return a function that reads a streamed run to its end; None for any other value."""
     name = _file_name(value)
     is_stream = name in _OF_STREAMS and hasattr(value, _OF_STREAMS[name])
     return _file(name).finish if name is not None and is_stream else None
 
 
 def file_of(value: object) -> ModuleType | None:
-    """Return the file that reads the results of a value's package; None for all other packages."""
+    """Return the file that reads the results of a value's package; None for unknown packages."""
     name = _file_name(value)
     return None if name is None else _file(name)
 
 
 def _file_name(value: object) -> str | None:
-    """Return the file of the package that a value's class, or one that it is derived from, is of."""
+    """Return the file of the package of a value's class or of one of its base classes."""
     packages = (base.__module__.partition(".")[0] for base in type(value).__mro__)
     return next((_PACKAGES[package] for package in packages if package in _PACKAGES), None)
 

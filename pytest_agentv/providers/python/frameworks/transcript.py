@@ -1,4 +1,4 @@
-"""Collects the messages of an answer, and joins the results and the times of tools with their calls."""
+"""Collects the messages of an answer, and adds the results and times of tools to their calls."""
 
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -12,27 +12,27 @@ from pytest_agentv.providers.python.frameworks.plain import parsed, plain, time_
 
 
 class Transcript:
-    """Messages in the order in which they were said."""
+    """Messages in order."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._open: list[tuple[int, int]] = []
-        """The calls without a result: positions of the message, and within it."""
+        """The calls without a result, as positions of the message and of the call in it."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
         return tuple(self._messages)
 
     def restart(self) -> None:
-        """Forget all: a user asks, so what was said before is no part of this answer."""
+        """Forget all messages: the user asks again, so they are no part of this answer."""
         self._messages.clear()
         self._open.clear()
 
     def say(
         self, content: Json, calls: Sequence[ToolCall] = (), *, name: str | None = None, timestamp: str | None = None
     ) -> None:
-        """Add a message of the assistant; one without content and calls is left out."""
-        if content == "" and calls:  # some APIs have an empty text beside their calls
+        """Add a message of the assistant, unless it has neither content nor calls."""
+        if content == "" and calls:  # some APIs send an empty text with calls
             content = ABSENT
         if content is ABSENT and not calls:
             return
@@ -41,7 +41,7 @@ class Transcript:
         self._open += [(position, index) for index, call in enumerate(calls) if call.output is ABSENT]
 
     def result(self, output: Json, call_id: str | None, tool: str | None = None, ended: object = None) -> None:
-        """Give a call its result: the one with this id, else the first of this tool that waits for one."""
+        """Add the result of a call: the one with this id, else the first unfinished call of this tool."""
         place = self._place(call_id, tool)
         if place is None:
             return
@@ -53,7 +53,7 @@ class Transcript:
         self._messages[place[0]] = message.replace(tool_calls=calls)
 
     def drop(self, tool: str | None) -> None:
-        """Take the calls of a tool out, by which a framework ends a run: they are the answer, and no step to it."""
+        """Remove the calls of a tool that returns the answer: they are not steps."""
         if tool is None:
             return
         kept = [
@@ -64,7 +64,7 @@ class Transcript:
         self._open.clear()
 
     def end(self, output: object) -> None:
-        """Let the output of a run be its answer, unless the last message says the same, perhaps as JSON."""
+        """Add the output of a run as its answer, unless the last message says the same, perhaps as JSON."""
         if output is None:
             return
         said = plain(output)
@@ -81,9 +81,9 @@ class Transcript:
 
 
 class ToolTimes:
-    """When the tools of one run began, and how long they took: for packages whose results do not tell.
+    """The start times and durations of tool calls in one run, for packages whose results lack them.
 
-    Callbacks of the run tell it, from any thread.
+    Callbacks of the run report them, from any thread.
     """
 
     def __init__(self) -> None:
@@ -91,17 +91,17 @@ class ToolTimes:
         self._found: dict[str, tuple[str | None, float]] = {}
 
     def begin(self, key: Hashable) -> None:
-        """Note that a call begins."""
+        """Note that a call started."""
         self._begun[key] = time_text(datetime.now(UTC)), time.perf_counter()
 
     def end(self, key: Hashable, call_id: object) -> None:
-        """Note that a call has ended; `call_id` is the model's."""
+        """Note that a call ended; `call_id` is the id from the model."""
         begun = self._begun.pop(key, None)
         if begun is not None and isinstance(call_id, str):
             self._found[call_id] = begun[0], round((time.perf_counter() - begun[1]) * 1000)
 
     def around(self, read: Callable[[Any], NativeAnswer | None]) -> Callable[[Any], NativeAnswer | None]:
-        """Return what reads the result of the run, with the times."""
+        """Return a reader of the run's result that adds the times."""
 
         def read_with_times(value: Any) -> NativeAnswer | None:
             answer = read(value)
@@ -118,7 +118,7 @@ class ToolTimes:
 
 
 def _milliseconds(started: str | None, ended: object) -> float | None:
-    """Return the time between two moments; None where one is not known, or is rounded to seconds by its API."""
+    """Return the time between two moments; None if one is unknown, or rounded to seconds by its API."""
     if started is None or not isinstance(ended, datetime) or ended.tzinfo is None:
         return None
     begin = datetime.fromisoformat(started)

@@ -1,1 +1,1 @@
-"""A case that is opened: its texts, images and times."""
+"""The details of an opened case: its texts, images and times."""

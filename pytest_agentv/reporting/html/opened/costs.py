@@ -1,4 +1,4 @@
-"""What an opened case says of its time, its cost and its tokens."""
+"""The line with time, cost and tokens of an opened case."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from pytest_agentv.reporting.html.values import (
 
 
 def cost_line(case: Case) -> str:
-    """Return what a case took. A figure of some answers or calls only says of how many."""
+    """Return the figures of a case. A figure that covers only some answers or calls says how many."""
     return " · ".join(_parts(case))
 
 
@@ -47,8 +47,8 @@ def _judges(value: JsonObject) -> str:
         cost += _known(*judge_calls_of(value), "calls")
     if tokens:
         tokens += _known(*judge_tokens_known_of(value), "calls")
-    told = ", ".join(filter(None, (cost, tokens)))
-    return f"judges: {told}" if told else ""
+    figures = ", ".join(filter(None, (cost, tokens)))
+    return f"judges: {figures}" if figures else ""
 
 
 def _known(known: float, asked: float, noun: str) -> str:

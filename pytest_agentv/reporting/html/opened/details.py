@@ -1,4 +1,4 @@
-"""What the report shows of a case that is opened."""
+"""Collects the details of an opened case."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _REQUESTS: Final = ("lm_provider_request", "agent_provider_request")
 
 
 def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObject:
-    """Return the plain data of a case, with long texts cut and images in the place of their bytes."""
+    """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     value = case.result.value
     text, images = gallery.take_out_of_text(_answer_text(value))
     answers = _answers(case, gallery)
@@ -56,7 +56,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObje
 
 
 def _question(value: JsonObject) -> str:
-    """Return the last message of the user, else the whole prompt."""
+    """Return the last message of the user, else the question of the request."""
     for key in _REQUESTS:
         request = mapping_of(value, key)
         asked = [m for m in mappings_of(request, "chat_prompt") if m.get("role") == "user"]
@@ -86,7 +86,7 @@ def _answer_text(value: JsonObject) -> str:
 
 
 def _answers(case: Case, gallery: Gallery) -> list[JsonObject]:
-    """Return all answers that the record holds; of cases whose answers all pass the first is enough."""
+    """Return all answers in the record. If all of them pass, the first one is enough."""
     if case.status == "pass" and not case.is_flaky:
         return []
     return [_answer(answer, gallery) for answer in mappings_of(case.result.value, "answers")]
@@ -190,7 +190,7 @@ def _raw(case: Case) -> JsonObject:
 
 
 def _text(content: Json) -> str:
-    """Return what a message says; images are named."""
+    """Return the text of a message, with the names of its images."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -207,7 +207,7 @@ def _part_text(part: JsonObject) -> Json:
 
 
 def _unseen(_: Image) -> None:
-    """Let an image go by: it is shown elsewhere."""
+    """Ignore an image that is shown elsewhere."""
 
 
 def _bounded(value: Json) -> Json:

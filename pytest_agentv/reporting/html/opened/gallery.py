@@ -1,4 +1,4 @@
-"""Thumbnails: images whose bytes the results hold, as far as there is room for them and a browser draws them safely."""
+"""Thumbnails: the images in results, up to a limit of bytes, and only types that are safe in a browser."""
 
 import base64
 import binascii
@@ -9,9 +9,9 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.reporting.conversations.images import Image, named_in, without_images
 
 MOST_BYTES: Final = 100_000
-"""Of one image."""
+"""The limit of one image."""
 MOST_IN_ALL: Final = 3_000_000
-"""Of all images of a report. Later ones are named only."""
+"""The limit of all images of a report. Later ones are shown by name only."""
 MOST_PIXELS: Final = 16_000_000
 """A small file can hold an image that fills the memory of a browser."""
 
@@ -25,17 +25,17 @@ class Gallery:
         """Whether any image is shown."""
 
     def take_out(self, value: Json) -> tuple[Json, list[JsonObject]]:
-        """Return a text, or other JSON, with names in the place of images, and these images."""
+        """Return a text, or other JSON, with names in place of images; and these images."""
         found: list[JsonObject] = []
         return without_images(value, lambda image: found.append(self._shown(image))), found
 
     def take_out_of_text(self, text: str) -> tuple[str, list[JsonObject]]:
-        """Return a text with names in the place of images, and these images."""
+        """Return a text with names in place of images; and these images."""
         found: list[JsonObject] = []
         return named_in(text, lambda image: found.append(self._shown(image))), found
 
     def _shown(self, image: Image) -> JsonObject:
-        """Return what the page shows of an image: what it is, and its bytes where there is room."""
+        """Return an image's name, type and size, and its bytes if they fit into the limit."""
         size = image.size or 0
         kind = _drawable(image.data) if 0 < size <= min(MOST_BYTES, self._left) else None
         if kind is None:
@@ -46,7 +46,7 @@ class Gallery:
 
 
 def _drawable(data: str) -> str | None:
-    """Return the type of an image by its bytes; None: a browser is not to draw it."""
+    """Return the type of an image by its bytes; None: not safe to draw."""
     try:
         found = base64.b64decode(data, validate=True)
         for mark, kind, measure in _KINDS:
@@ -82,4 +82,4 @@ _KINDS: Final[tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...]]
     (b"GIF8", "image/gif", _gif),
     (b"\xff\xd8\xff", "image/jpeg", _jpeg),
 )
-"""Others, such as SVG, are named only."""
+"""Other types, such as SVG, are shown by name only."""

@@ -1,4 +1,4 @@
-"""How long a case took: its parts, and of repeated cases each answer on a common axis."""
+"""Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,17 +14,17 @@ PARTS: Final = ("target", "tools", "waiting", "judges", "other")
 failed. The page draws them by their place in this tuple."""
 
 _LEAST_OTHER: Final = 0.05
-"""Share of the whole from which what is not told is worth a part of its own."""
+"""The least share of the whole time for which unexplained time becomes a part of its own."""
 
 _Part = list[Json]
-"""A number of `PARTS`, and milliseconds."""
+"""An index of `PARTS`, and milliseconds."""
 
 
 def parts_of(case: Case) -> list[_Part]:
-    """Return the parts of a case's time; of a repeated case the sums over its answers."""
+    """Return the parts of a case's time. For a repeated case, return sums over its answers."""
     answers = mappings_of(case.result.value, "answers")
     if not answers:
-        # The judges of one answer say nothing of the others', so these are a part of the rest.
+        # The judgements are of one answer. The time for the other answers counts as rest.
         is_repeated = len(case.marks) > 1
         return _parts(case.result.value, () if is_repeated else case.judgements)
     sums = [0.0] * len(PARTS)
@@ -35,10 +35,9 @@ def parts_of(case: Case) -> list[_Part]:
 
 
 def lanes_of(case: Case) -> list[JsonObject]:
-    """Return a lane for each answer: its outcome, its parts, and when it began, in milliseconds after the first.
+    """Return a lane for each answer: its outcome, its parts, and its start in milliseconds after the first.
 
-    Empty where there is one answer, or the results hold the answers in no detail. Beginnings are left out where one is
-    not known.
+    Empty for a single answer, or if the results do not hold the answers. Starts are left out if one is unknown.
     """
     answers = mappings_of(case.result.value, "answers")
     if len(answers) < 2:
@@ -57,7 +56,7 @@ def _lane(answer: JsonObject, start: datetime | None, first: datetime | None) ->
 
 
 def _start(answer: JsonObject) -> datetime | None:
-    """Return when an answer began: its timestamp says when it was there."""
+    """Return when an answer started. Its timestamp says when it ended."""
     duration = number_of(answer, "duration_ms")
     if duration is None:
         return None
@@ -81,6 +80,6 @@ def _parts(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
         judges = min(judges, max(0.0, whole - target - tools - waited))  # several may judge at once
     other = max(0.0, whole - target - tools - waited - judges)
     if measured is None:
-        target, other = other, 0.0  # nobody said how long the target took: the most of the rest
+        target, other = other, 0.0  # the target's time was not measured: assume the rest
     parts = (target, tools, waited, judges, other if other > _LEAST_OTHER * whole else 0.0)
     return [[part, round(milliseconds, 1)] for part, milliseconds in enumerate(parts) if milliseconds > 0]

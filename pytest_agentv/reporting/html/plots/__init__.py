@@ -1,1 +1,1 @@
-"""What the plots show. Labels are HTML, so that they stay readable on a narrow screen; only marks are SVG."""
+"""The data of the plots. Labels are HTML, so that they are readable on a narrow screen. Only marks are SVG."""

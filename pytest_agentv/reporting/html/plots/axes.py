@@ -1,4 +1,4 @@
-"""The axes of plots: from values to places, and their ticks."""
+"""The axes of plots: map values to positions, and choose ticks."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pytest_agentv.models.records import record
 
 @record
 class Axis:
-    """From a share to percent of the width."""
+    """Maps a share to percent of the width."""
 
     low: float
     ticks: tuple[tuple[float, str], ...]
@@ -27,7 +27,7 @@ class Axis:
 
 
 def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tuple[float, str], ...]:
-    """Return at most four ticks of a logarithmic axis; its ends where no round number lies between."""
+    """Return at most four ticks of a logarithmic axis, or its ends if no round number is between them."""
     values = [m * 10.0**e for e in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
     inside = [value for value in values if low <= math.log10(value) <= high] or [10**low, 10**high]
     inside = inside[:: max(1, math.ceil(len(inside) / 4))]

@@ -24,7 +24,7 @@ class Histogram(Record):
     kind: str
     link: str
     heights: tuple[float, ...]
-    """By square root, 0 to 1, or a bin at 1 hides all others."""
+    """Square roots, 0 to 1. Otherwise a bin at 1 would hide all others."""
     counts: tuple[int, ...]
     threshold: float | None
     text: str

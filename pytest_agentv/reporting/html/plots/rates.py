@@ -1,4 +1,4 @@
-"""Pass rates over each other: by tag, or by file."""
+"""Compares pass rates by tag or by file."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ MOST_ROWS: Final = 12
 
 @record
 class RateRow(Record):
-    """A pass rate with its interval; numbers are percent of the axis."""
+    """A pass rate with its interval, in percent of the axis."""
 
     name: str
     link: str
@@ -25,18 +25,18 @@ class RateRow(Record):
     low: float | None
     high: float | None
     before: float | None
-    """Of the baseline."""
+    """The rate of the baseline."""
     text: str
     count: str
     interval: str
-    """In percent; empty where nothing is known."""
+    """In percent; empty if unknown."""
     was: str
-    """The pass rate of the baseline; empty where there is none."""
+    """The pass rate of the baseline; empty without one."""
 
 
 @record
 class RatePlot(Record):
-    """Pass rates over each other, on an axis of percent."""
+    """Pass rates in rows, on an axis of percent."""
 
     rows: tuple[RateRow, ...]
     ticks: tuple[tuple[float, str], ...]
@@ -45,7 +45,7 @@ class RatePlot(Record):
 
 
 def tag_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
-    """Return the pass rates by tag, the lowest first; None where no case has a tag."""
+    """Return the pass rates by tag, lowest first; None if no case has a tag."""
     members: dict[str, list[Case]] = {}
     for case in cases:
         for tag in dict.fromkeys(case.judged.tags) if case.judged.scores else ():
@@ -54,7 +54,7 @@ def tag_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
 
 
 def file_plot(cases: Sequence[Case], compared: Compared) -> RatePlot | None:
-    """Return the pass rates by file, the lowest first; None where there is one file."""
+    """Return the pass rates by file, lowest first; None if there is only one file."""
     members: dict[str, list[Case]] = {}
     for case in cases:
         if case.judged.scores:

@@ -1,4 +1,4 @@
-"""Several runs in the order of time."""
+"""Plots several runs in the order of time."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from pytest_agentv.reporting.html.texts import bounds, dollars, percent
 
 @record
 class HistoryPoint(Record):
-    """A run in the row of runs; numbers are percent of the axes."""
+    """A run in the plot, in percent of the axes."""
 
     x: float
     y: float
     low: float | None
     high: float | None
     bar: float
-    """Height of its cost."""
+    """The height of its cost."""
     when: str
     name: str
     rate: str
@@ -35,7 +35,7 @@ class HistoryPlot(Record):
 
 
 def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
-    """Return the runs in their order; None where there is only one."""
+    """Return the runs in order; None if there is only one."""
     if len(runs) < 2:
         return None
     lows = [run.rate.mean if run.rate.low is None else run.rate.low for run in runs]
@@ -63,7 +63,7 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
 
 
 def _cost(run: PastRun) -> str:
-    """Return what a run cost, and for how many cases that is known if not for all."""
+    """Return the cost of a run. If it is not known for all cases, add for how many it is."""
     if run.cost is None:
         return "cost not known" if run.cases else "from the cache"
     part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""

@@ -1,4 +1,4 @@
-"""Score against what a case takes: cost, or time."""
+"""Plots the score against the cost or the time of a case."""
 
 import math
 from collections import Counter
@@ -17,12 +17,12 @@ from pytest_agentv.statistics.intervals import mean_interval
 WIDTH: Final = 240
 HEIGHT: Final = 150
 _CELLS: Final = 24
-"""Cells of the grid that pale dots are counted in, along each side."""
+"""The number of cells along each side of the grid in which pale dots are counted."""
 
 
 @record
 class Dot(Record):
-    """A mark at a place of a plot, of a target by its number."""
+    """A mark in a plot, with the number of its target."""
 
     x: float
     y: float
@@ -56,7 +56,7 @@ class TradePlot(Record):
 
 
 def trade_plots(cases: Sequence[Case]) -> tuple[TradePlot, ...]:
-    """Return score against cost, and score against time, as far as these are known."""
+    """Return score against cost, and score against time, if these are known."""
     axes: tuple[tuple[str, Callable[[Case], float | None], Callable[[float], str]], ...] = (
         ("cost of a case", lambda case: case.cost, dollars),
         ("time of a case", lambda case: case.duration_ms, duration),
@@ -102,7 +102,7 @@ def _trade_plot(
 
 
 def _grid(cases: Sequence[tuple[Case, float]], series: int) -> list[Dot]:
-    """Return one dot for each cell that holds cases, so that any number of cases makes some hundred dots."""
+    """Return one dot for each cell with cases, so that many cases need only some hundred dots."""
     cells = Counter((round(x * _CELLS), round(case.score * _CELLS)) for case, x in cases)
     most = max(cells.values())
     return [

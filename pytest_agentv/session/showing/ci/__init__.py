@@ -1,1 +1,1 @@
-"""What a CI service shows of a run beside its log."""
+"""Shows a run in a CI service, beside its log."""

@@ -1,4 +1,4 @@
-"""Annotations of failing cases, in the process that owns the terminal: none is printed twice."""
+"""Annotates failing cases, in the process that owns the terminal, so that each annotation is printed once."""
 
 import os
 from collections.abc import Sequence

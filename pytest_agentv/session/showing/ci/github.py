@@ -1,4 +1,4 @@
-"""What GitHub shows of a run: a summary page, and annotations at the lines of cases."""
+"""Shows a run on GitHub: a summary page, and annotations at the lines of cases."""
 
 import os
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from pytest_agentv.session.showing.ending.ended_run import EndedRun
 
 
 def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
-    """Write the summary page, and return what went wrong there, and the lines of the log that become annotations."""
+    """Write the summary page. Return its faults, and the lines of the log that become annotations."""
     remarks: list[str] = []
     lines: Sequence[str] = ()
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        from pytest_agentv.session.showing.ci.step_summary import append_step_summary  # noqa: PLC0415 - where it is wanted
+        from pytest_agentv.session.showing.ci.step_summary import append_step_summary  # noqa: PLC0415 - only if GitHub asks for it
 
         remarks = append_step_summary(ended.verdict())
     if os.environ.get("GITHUB_ACTIONS"):
-        from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - where they are wanted
+        from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - only if GitHub asks for them
 
         lines = annotations(ended)
     return remarks, lines

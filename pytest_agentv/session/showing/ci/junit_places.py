@@ -1,4 +1,4 @@
-"""Gives the cases of a JUnit file the place where they are written, in both of pytest's families."""
+"""Gives the cases of a JUnit file the file and line where they are written, in both of pytest's families."""
 
 from collections.abc import Generator
 from typing import Any
@@ -11,7 +11,7 @@ _ATTRIBUTES = {"agentv_file": "file", "agentv_line": "line"}
 
 
 class JunitPlaces:
-    """Adds `file` and `line`, counted from 1: pytest leaves them out of the family `xunit2`, its default."""
+    """Adds `file` and `line`, counted from 1. pytest leaves them out of its default family `xunit2`."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -22,6 +22,6 @@ class JunitPlaces:
         case = junit_case(self._config, report) if places and report.when == "teardown" else None
         yield
         if case is not None:
-            element = case.to_xml()  # finished by now, and the same one each time
+            element = case.to_xml()  # finished already, and the same object each time
             for name, value in places.items():
                 element.set(_ATTRIBUTES[name], str(value))

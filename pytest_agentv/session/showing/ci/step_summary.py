@@ -1,4 +1,4 @@
-"""The verdict of a run on the summary page of a GitHub step: appended to the file that `GITHUB_STEP_SUMMARY` names."""
+"""Writes the verdict of a run to the summary page of a GitHub step: to the file that `GITHUB_STEP_SUMMARY` names."""
 
 import os
 from pathlib import Path
@@ -11,11 +11,11 @@ from pytest_agentv.reporting.escaping import visible
 VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 
 _FILE_LIMIT: Final = 1_048_576
-"""Bytes; of a longer file GitHub shows nothing, whoever wrote it."""
+"""In bytes. GitHub shows nothing of a longer file."""
 
 
 def append_step_summary(verdict: RunVerdict) -> list[str]:
-    """Append the verdict if the environment asks for it. Returns the reason if that failed."""
+    """Append the verdict if the environment asks for it. Return the reason if that failed."""
     fault = _append(verdict, os.environ.get(VARIABLE, ""))
     return [fault] if fault else []
 

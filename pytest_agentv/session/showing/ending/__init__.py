@@ -1,1 +1,1 @@
-"""What is said of a run at its end: the summary, the section on statistics, the HTML report."""
+"""Shows the end of a run: the summary, the section on statistics, the HTML report."""

@@ -1,4 +1,4 @@
-"""A run that has ended, as people and CI services are told of it."""
+"""A run that has ended, in the form that summaries and CI services need."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,13 +10,13 @@ from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text, uncollected_text
 
-if TYPE_CHECKING:  # for CI services
+if TYPE_CHECKING:  # only for CI services
     from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
 
 
 @record
 class EndedRun(Record):
-    """What is known of a run at its end, in the process that owns the terminal."""
+    """The facts about a run at its end, in the process that owns the terminal."""
 
     identity: RunIdentity
     options: RunOptions
@@ -34,14 +34,14 @@ class EndedRun(Record):
 
     @property
     def expected_words(self) -> str:
-        """What is said of cases whose low scores do not fail the run by themselves."""
+        """Return the words for cases whose low scores do not fail the run by themselves."""
         shown = self.outcomes.expected_failures
         left = any(each.status == "fail" and each.xfail is None and each.node_id in shown for each in self.run.results)
         return "judged with the run" if left and self.options.gate in ("run", "strict") else "failed as expected"
 
     def verdict(self) -> "RunVerdict":
-        """Return what the summary page of a step is told."""
-        from pytest_agentv.reporting.ci.markdown import RunVerdict  # noqa: PLC0415 - for CI services
+        """Return the verdict for the summary page of a step."""
+        from pytest_agentv.reporting.ci.markdown import RunVerdict  # noqa: PLC0415 - only for CI services
 
         return RunVerdict(
             self.run.results,
@@ -57,8 +57,8 @@ class EndedRun(Record):
         )
 
     def troubles(self) -> "Iterator[Trouble]":
-        """Yield the lines about the run that are not in its results."""
-        from pytest_agentv.reporting.ci.markdown import Trouble  # noqa: PLC0415 - for CI services
+        """Yield problems of the run that are not in its results."""
+        from pytest_agentv.reporting.ci.markdown import Trouble  # noqa: PLC0415 - only for CI services
 
         if self.is_broken_off:
             yield Trouble("The run broke off before its end")

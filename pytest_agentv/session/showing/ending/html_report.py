@@ -1,4 +1,4 @@
-"""The HTML report of a run (`--agentv-html`), written from its lines in the results file."""
+"""Writes the HTML report of a run (`--agentv-html`) from the lines in its results file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str |
 
 
 def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:
-    """Return the baseline that the run was compared with, if it was."""
+    """Return the baseline that the run was compared with, if any."""
     if options.baseline is None or options.update_baseline is not None:
         return None
     return None if verdict is None or verdict.get("verdict") == NO_VERDICT else read_run(options.baseline)
@@ -56,7 +56,7 @@ def _ending(ended: EndedRun, verdict: JsonObject | None) -> Ending:
 
 
 def _troubles(ended: EndedRun) -> Iterator[str]:
-    """Yield what went wrong beside the evaluations, but for the gates, which have sentences of their own."""
+    """Yield problems beside the evaluations. The gates are left out, because the report describes them elsewhere."""
     if ended.is_broken_off:
         yield "the run broke off before its end"
     if files := ended.outcomes.uncollected:

@@ -1,4 +1,4 @@
-"""Prints the end of a run: the summary, the section on statistics, and what went wrong beside the cases."""
+"""Prints the end of a run: the summary, the section on statistics, and problems beside the cases."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
 
 @record
 class RunEnd(Record):
-    """What the terminal is to say of a run."""
+    """The texts for the terminal at the end of a run."""
 
     ended: EndedRun
     cpu_ms: float
@@ -40,11 +40,11 @@ class RunEnd(Record):
     """The HTML report, once it is written."""
     remarks: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
-    """Commands to GitHub, as they are to stand in the log."""
+    """Commands to GitHub, as they must appear in the log."""
 
 
 def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
-    """Print what is to be said of a run, below what pytest says of its items."""
+    """Print the end of a run, below pytest's own output."""
     ended = end.ended
     lines = summary_lines(
         ended.run.results,
@@ -57,7 +57,7 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
             frozenset(ended.outcomes.unexpected_passes),
             ended.expected_words,
         ),
-        told=ended.outcomes.told if terminal.config.getoption("tbstyle", "auto") != "no" else (),
+        shown_errors=ended.outcomes.explained if terminal.config.getoption("tbstyle", "auto") != "no" else (),
     )
     for line in itertools.chain(lines, _source_lines(ended.identity), end.section):
         _write(terminal, line)
@@ -75,7 +75,7 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
 
 
 def _source_lines(identity: RunIdentity) -> Iterator[SummaryLine]:
-    """Yield what file a run went on from if that is not the one that it writes: nobody may have named it."""
+    """Yield the file that a run resumed, unless it writes to the same file. The user may not have named it."""
     if identity.resumed is not None and identity.resumed.path != identity.results_path:
         yield SummaryLine(f"Resumed from:       {locate(identity.resumed.path, None)}")
 
@@ -92,7 +92,7 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
 
 
 def _waiting_hint(end: RunEnd) -> str | None:
-    """Return what a run could gain whose cases waited one after another; None: it has its own limit, or workers."""
+    """Return a hint for a run whose cases waited one after another; None: it has a limit of its own, or workers."""
     options = end.ended.options
     if options.workers is not None or end.has_workers or options.dry_run:
         return None

@@ -1,4 +1,4 @@
-"""The section EVALUATION STATISTICS. Imported where a run has repeats, or is judged as a whole."""
+"""The section EVALUATION STATISTICS. Imported only if a run has repeats or is judged as a whole."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -52,11 +52,11 @@ class VerdictSection:
         self._gate.note_deselected(getattr(node, "workeroutput", {}).get("agentv_deselected", 0))
 
     def suspects(self) -> Mapping[int, Sequence[EvalResult]]:
-        """Return the cases that look broken, by how many fresh answers they are to get."""
+        """Return the cases that look broken, by the number of fresh answers that they get."""
         return {} if self._trouble() is not None else self._gate.suspects(self._results())
 
     def judge(self, session: pytest.Session) -> None:
-        """Judge a run that came to its end."""
+        """Judge a finished run."""
         self._is_judged = True
         self._gate.judge(session, self._results(), self._trouble())
         fault = self._gate.amend(self._identity)
@@ -71,7 +71,7 @@ class VerdictSection:
         elif results:
             self._gate.complete(results)
         elif self._is_judged:
-            self._faults.append(_NOTHING)  # all were skipped: a gate that was asked for must not be silent
+            self._faults.append(_NOTHING)  # all were skipped: say so, because a gate was asked for
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
 
@@ -80,7 +80,7 @@ class VerdictSection:
         return self._gate.lines(verbose=self._options.verbose)
 
     def red_texts(self) -> Sequence[str]:
-        """Return what the gates that failed say."""
+        """Return the headlines of the gates that failed."""
         return self._gate.red_texts()
 
     def contract(self) -> JsonObject | None:
@@ -88,7 +88,7 @@ class VerdictSection:
         return self._gate.contract()
 
     def _trouble(self) -> str | None:
-        """Return why the run is not to be judged."""
+        """Return a reason against any verdict on the run."""
         if self._options.dry_run:
             return "a dry run: its scores mean nothing"
         if self.has_crashes():

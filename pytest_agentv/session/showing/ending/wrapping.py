@@ -1,4 +1,4 @@
-"""Breaks the texts of failures between words, for people who look at a terminal. All others get lines as they are."""
+"""Breaks the texts of failures between words, on terminals only."""
 
 import textwrap
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
 
 _WHOLE: Final = ("Rerun:", "Case:", "Log:")
-"""Beginnings of lines that are copied from the terminal."""
+"""The beginnings of lines that people copy from the terminal."""
 _NARROWEST: Final = 40
 
 
 def wrap_accounts(terminal: TerminalReporter) -> None:
-    """Wrap our texts in the failed reports that are about to be printed.
+    """Wrap our texts in the failed reports that pytest is about to print.
 
-    Other plugins have read the reports by now, so that their texts stay as they are.
+    Other plugins have read the reports already, with the original texts.
     """
     width = terminal.config.get_terminal_writer().fullwidth
     if width < _NARROWEST or not is_watched(terminal):
@@ -28,7 +28,7 @@ def wrap_accounts(terminal: TerminalReporter) -> None:
 
 
 def _texts(shown: Any) -> Iterator[Any]:
-    """Yield the parts of a representation that are texts of ours, not tracebacks."""
+    """Yield those parts of a representation that are our texts, not tracebacks."""
     traceback = getattr(shown, "reprtraceback", None)
     for entry in getattr(traceback, "reprentries", ()):
         if getattr(entry, "style", None) == "value":
@@ -36,7 +36,7 @@ def _texts(shown: Any) -> Iterator[Any]:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line as lines of at most `width` columns, indented as it is. Rows of tables stay whole."""
+    """Return a line as lines of at most `width` columns with the same indentation. Rows of tables stay whole."""
     text = line.lstrip(" ")
     if len(line) <= width or line.startswith(_WHOLE) or "  " in text or columns(line) != len(line):
         return [line]

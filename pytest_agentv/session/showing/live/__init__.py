@@ -1,1 +1,1 @@
-"""What is shown while cases run."""
+"""Shows the progress while cases run."""

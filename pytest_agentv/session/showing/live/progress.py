@@ -1,4 +1,4 @@
-"""A live line behind pytest's own progress, or below, while an item waits for its case; in CI a line for each tenth."""
+"""The live line: behind pytest's progress or below it while an item waits; in CI, a log line for each tenth."""
 
 import os
 import textwrap
@@ -16,30 +16,30 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 _LEAST_TARGETS = 2
 _LEAST_LOGGED = 10
-"""The least number of answers of a run that logs its progress."""
+"""The least number of answers for which progress is logged."""
 _LOG_SECONDS = 5
-"""Seconds between two lines of a log, so that a short run logs none."""
+"""The least number of seconds between two log lines, so that a short run logs none."""
 _REDRAW_SECONDS = 0.1
-"""The least time between two drawings as one item follows another: a table takes a millisecond."""
+"""The least number of seconds between two drawings when one item follows another: a table takes a millisecond."""
 _MOST_LINES = 2
-"""Of a line that has no room behind pytest's progress."""
+"""The most lines that a live line takes if it does not fit behind pytest's progress."""
 _MARGIN = 12
 """Columns at the right end for pytest's percentage."""
 
 
 class Progress:
-    """Counts the answers of this process and shows them: on a terminal as a line, in CI once for each tenth."""
+    """Counts the answers of this process and shows them: as a line on a terminal, and once for each tenth in CI."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.total = 0
-        """Answers this process has to get: one of each case, or as many as a case is judged by."""
+        """How many answers this process will get: one per case, or all answers of a repeated case."""
         self._answers: dict[str | None, tuple[int, float]] = {}
-        """Answers, and what they cost, of repeated cases that are not done, by node id."""
+        """The counted answers of unfinished repeated cases, and their cost, by node id."""
         self._tally = Tally()
         self._targets: dict[str, Tally] = {}
         self._started = time.monotonic()
         self._config = config
-        has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # -p no:terminal
+        has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # missing with `-p no:terminal`
         self._writer = config.get_terminal_writer() if has_terminal else None
         self._file = _terminal(config) if has_terminal else None
         self._log = config.pluginmanager.get_plugin("terminalreporter") if _is_logged(config) else None
@@ -48,10 +48,10 @@ class Progress:
         self._is_shown = False
         self._lines_below = 0
         self._drawn: float | None = None
-        """When the line was drawn last; None: no item has waited long enough for it."""
+        """When the line was drawn last; None: no item has waited long enough."""
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
-        """Count a case that is done as all of its planned answers."""
+        """Count a finished case, as all of its planned answers."""
         counted, cost = self._answers.pop(result.node_id, (0, 0.0))
         for tally in self._tallies(result):
             tally.done += max(1 if planned == 1 else 0, planned - counted)
@@ -67,48 +67,49 @@ class Progress:
             tally.cost += paid(result)
 
     def show(self, in_flight: int) -> None:
-        """Draw the line anew, without moving the cursor."""
+        """Redraw the line without moving the cursor."""
         self._write_log()
         if self._file is None or self._writer is None:
             return
         self._drawn = time.monotonic()
         text = self.text(in_flight, self._drawn - self._started)
-        room = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
-        fits = len(text) + 2 <= room
+        width = self._writer.fullwidth - self._writer.width_of_current_line - _MARGIN
+        fits = len(text) + 2 <= width
         behind, below = (f"  {text}", []) if fits else ("", textwrap.wrap(text, self._writer.fullwidth)[:_MOST_LINES])
         below += self._table()
         self._draw(f"{_SAVE}{behind}{_CLEAR}{_RESTORE}{self._below(below)}")
         self._is_shown, self._lines_below = True, len(below)
 
     def show_again(self, in_flight: int) -> None:
-        """Draw the line that the item before has taken away, if the run is one that shows it."""
+        """Draw the line again that the end of the previous item has cleared, if this run shows it."""
         if self._drawn is not None and time.monotonic() - self._drawn >= _REDRAW_SECONDS:
             self.show(in_flight)
 
     def clear(self) -> None:
-        """Take the line away, so that pytest writes on an empty one."""
+        """Clear the line, so that pytest writes on an empty one."""
         self._write_log()
         if self._is_shown:
             self._draw(_CLEAR_BELOW if self._lines_below else _CLEAR)
             self._is_shown = False
 
     def text(self, in_flight: int, elapsed_seconds: float) -> str:
-        """Return the line for the counts of now."""
+        """Return the line for the current counts."""
         return line_text(self._tally, self.total, in_flight, elapsed_seconds)
 
     def _tallies(self, result: EvalResult) -> tuple[Tally, Tally]:
         return self._tally, self._targets.setdefault(result.target, Tally())
 
     def _below(self, lines: Sequence[str]) -> str:
-        """Return what draws lines below that of the cursor, and takes it back."""
+        """Return the control sequence that draws lines below the cursor and moves the cursor back."""
         if not lines or self._writer is None:
             return ""
         column = self._writer.width_of_current_line + 1
-        drawn = "".join(f"\r\n{line}{_CLEAR}" for line in lines)  # newlines scroll a full screen, so no saved position
+        # Newlines may scroll the screen, so a saved cursor position would be wrong.
+        drawn = "".join(f"\r\n{line}{_CLEAR}" for line in lines)
         return f"{drawn}{_CLEAR_BELOW}\x1b[{len(lines)}A\x1b[{column}G"
 
     def _table(self) -> list[str]:
-        """Return the table below the line; nothing for one target, of which the line says it all."""
+        """Return the table below the line; empty for one target, for which the line is enough."""
         if self._writer is None or len(self._targets) < _LEAST_TARGETS:
             return []
         from pytest_agentv.session.showing.live.table import has_rich, table_lines  # noqa: PLC0415 - optional
@@ -116,7 +117,7 @@ class Progress:
         return table_lines(dict(self._targets), self._writer.fullwidth) if has_rich() else []
 
     def _write_log(self) -> None:
-        """Write a line into the log of a CI service when the next tenth of the answers is there."""
+        """Write a line to the log of a CI service whenever another tenth of the answers is there."""
         if self._log is None or self.total < _LEAST_LOGGED:
             return
         tenths, now = 10 * self._tally.done // self.total, time.monotonic()
@@ -129,17 +130,17 @@ class Progress:
     def _draw(self, text: str) -> None:
         if self._file is not None:
             with uncaptured(self._config):
-                self._file.write(text)  # past the writer, which would count it to the width of its line
+                self._file.write(text)  # not through the writer, which would count it as part of its line
                 self._file.flush()
 
 
 def _is_logged(config: pytest.Config) -> bool:
-    """Whether a CI service keeps what is written; the workers of xdist have no log."""
+    """Whether output goes to the log of a CI service. xdist's workers have no log."""
     return bool(os.environ.get("CI")) and config.get_verbosity() >= 0 and not hasattr(config, "workerinput")
 
 
 def _terminal(config: pytest.Config) -> TextIO | None:
-    """Return the terminal's file, if there is a terminal and a live line is wanted on it."""
+    """Return the terminal's file, if there is a terminal and the line may be shown on it."""
     is_quiet = config.get_verbosity() < 0 or hasattr(config, "workerinput")
     if is_quiet or os.environ.get("CI") or os.environ.get("TERM", "dumb") == "dumb":
         return None

@@ -1,4 +1,4 @@
-"""Counts the answers of a run while it goes on, and words the counts."""
+"""Counts the answers of a run while it goes on, and formats the counts."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Tally:
     errors: int = 0
     cost: float = 0.0
     busy_ms: float = 0.0
-    """The time that the counted cases took, each by itself."""
+    """The summed durations of the counted cases."""
     cases: int = 0
 
     def judge(self, result: EvalResult) -> None:
@@ -31,7 +31,7 @@ class Tally:
 
 
 def paid(result: EvalResult) -> float:
-    """Return what a result cost, with its judges; answers and replies from the cache cost nothing."""
+    """Return the cost of a result including its judges. Cached answers and replies cost nothing."""
     judges = 0.0 if result.judge_metrics is None else result.judge_metrics.cost_usd or 0.0
     return judges + (paid_cost_of(result) or 0.0)
 
