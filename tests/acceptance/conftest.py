@@ -26,7 +26,9 @@ targets:
     response: hello world
 """
 
-OTHER_PLUGINS = tuple(f"-pno:{name}" for name in ("hypothesispytest", "anyio", "pastebin", "faulthandler", "legacypath"))
+OTHER_PLUGINS = tuple(
+    f"-pno:{name}" for name in ("hypothesispytest", "anyio", "pastebin", "faulthandler", "legacypath")
+)
 """Plugins of this checkout's environment, and those of pytest that no run here needs.
 
 hypothesis imports itself at the end of each run, which takes a second.

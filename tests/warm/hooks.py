@@ -41,7 +41,7 @@ def is_constant(key: ModuleType | type) -> bool:
 
 def _registered_once(register: Callable[..., str | None]) -> Callable[..., str | None]:
     """Make the hooks of a plugin once, and add them to each manager that it is registered with."""
-    known: WeakKeyDictionary[ModuleType, dict[tuple[str, int], list[tuple[str, Any]]]] = WeakKeyDictionary()
+    known: WeakKeyDictionary[ModuleType, dict[tuple[str, int], list[Any]]] = WeakKeyDictionary()
 
     @wraps(register)
     def register_once(self: Any, plugin: Any, name: str | None = None) -> str | None:
@@ -49,15 +49,14 @@ def _registered_once(register: Callable[..., str | None]) -> Callable[..., str |
             return register(self, plugin, name)
         plugins, own_name = self._name2plugin, name or plugin.__name__
         found, case = known.setdefault(plugin, {}), (own_name, len(vars(plugin)))
-        if case not in found:
+        hooks = found.get(case, [])
+        if not hooks or not _are_of(plugin, hooks) or own_name in plugins or plugin in plugins.values():
             registered = register(self, plugin, name)
             if registered is not None:
                 found[case] = _hooks_of(self, plugin)
             return registered
-        if own_name in plugins or plugin in plugins.values():
-            return register(self, plugin, name)  # it is blocked, or says what is wrong
         plugins[own_name] = plugin
-        for hook_name, implementation in found[case]:
+        for hook_name, implementation in hooks:
             if not hasattr(self.hook, hook_name):
                 setattr(self.hook, hook_name, pluggy.HookCaller(hook_name, self._hookexec))
             caller = getattr(self.hook, hook_name)
@@ -68,9 +67,15 @@ def _registered_once(register: Callable[..., str | None]) -> Callable[..., str |
     return register_once
 
 
-def _hooks_of(manager: Any, plugin: ModuleType) -> list[tuple[str, Any]]:
+def _hooks_of(manager: Any, plugin: ModuleType) -> list[Any]:
     callers = manager.get_hookcallers(plugin) or []
-    return [(caller.name, each) for caller in callers for each in caller.get_hookimpls() if each.plugin is plugin]
+    found = [(caller.name, each) for caller in callers for each in caller.get_hookimpls() if each.plugin is plugin]
+    return found if _are_of(plugin, found) else []
+
+
+def _are_of(plugin: ModuleType, hooks: list[Any]) -> bool:
+    """Whether the hooks are the functions that a plugin has under these names now: tests replace some."""
+    return all(vars(plugin).get(name) is implementation.function for name, implementation in hooks)
 
 
 def _names_of_hooks() -> Callable[[Any], Iterable[str]]:
