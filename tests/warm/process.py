@@ -104,6 +104,15 @@ def run(
     return finished
 
 
+def environment_of_a_user() -> dict[str, str]:
+    """Return the variables of a process that no test started.
+
+    It keeps its temporary folders where the tests have theirs: elsewhere it deletes those of earlier runs of all tests.
+    """
+    kept = "PYTEST_DEBUG_TEMPROOT"
+    return {name: value for name, value in os.environ.items() if name == kept or not name.startswith("PYTEST")}
+
+
 class _PopenWithServer(Popen):
     forks_others = True
 
