@@ -16,10 +16,6 @@ from thorough import tries
 settings.register_profile("agentv", deadline=None, max_examples=tries(50, 200))
 settings.load_profile("agentv")
 
-# Tests start hundreds of programs, and each would compile the package anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-
 # The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.
 for variable in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION"):
     os.environ.pop(variable, None)

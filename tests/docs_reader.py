@@ -81,10 +81,10 @@ SHELL = re.compile(r"[<>|&;$*`]")
 
 def environment() -> dict[str, str]:
     """A person's, without what this run, or the machine's CI, has set."""
-    foreign = re.compile(r"AGENTV|PYTEST|GITHUB|(AZURE|OPENAI|ANTHROPIC|GOOGLE|GEMINI)_|CI$")
+    foreign = re.compile(r"AGENTV|GITHUB|(AZURE|OPENAI|ANTHROPIC|GOOGLE|GEMINI)_|CI$")
     scripts = os.pathsep.join((sysconfig.get_path("scripts"), str(Path(sys.executable).parent)))
     return {
-        **{name: value for name, value in os.environ.items() if not foreign.match(name)},
+        **{name: value for name, value in warm.environment_of_a_user().items() if not foreign.match(name)},
         "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}",
         "COLUMNS": "80",
         "PY_COLORS": "0",

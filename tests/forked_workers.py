@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import warm
+
+from pytest_agentv.executors import processes
 
 _MOVE_SOCKET = """
 import os, sys
@@ -15,16 +18,24 @@ os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 del sys.path[0]
 """
 """A forked process gets no other files than its streams, so the worker's socket comes as its input."""
+FOR_A_RUN: Final = ("-p", "forked_workers", "-o", f"pythonpath={Path(__file__).parent}")
 
 
 def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs in this process fork their workers; runs in other processes start fresh ones."""
-    chosen = {**vars(subprocess), "Popen": _start}
-    monkeypatch.setattr("pytest_agentv.executors.processes.subprocess", SimpleNamespace(**chosen))
+    monkeypatch.setattr("pytest_agentv.executors.processes.subprocess", _SUBPROCESS)
+
+
+def pytest_configure() -> None:
+    """Do so in a run of another process, for which this module is a plugin: `FOR_A_RUN` are its flags."""
+    processes.subprocess = _SUBPROCESS  # type: ignore[assignment]
 
 
 def _start(command: list[str], *, pass_fds: list[int], **options: Any) -> warm.Popen:
     python, _, _, program, _, *arguments = command
     assert (python, options.pop("stdin")) == (sys.executable, subprocess.DEVNULL)
     (socket,) = pass_fds
-    return warm.Popen([python, "-c", _MOVE_SOCKET + program, *arguments], stdin=socket, **options)
+    return warm.Popen([python, "-u", "-c", _MOVE_SOCKET + program, *arguments], stdin=socket, **options)
+
+
+_SUBPROCESS: Final = SimpleNamespace(**{**vars(subprocess), "Popen": _start})

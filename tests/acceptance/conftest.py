@@ -26,8 +26,13 @@ targets:
     response: hello world
 """
 
-OTHER_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
-"""Plugins of this checkout's environment; hypothesis imports itself at the end of each run, which takes a second."""
+OTHER_PLUGINS = tuple(
+    f"-pno:{name}" for name in ("hypothesispytest", "anyio", "pastebin", "faulthandler", "legacypath")
+)
+"""Plugins of this checkout's environment, and those of pytest that no run here needs.
+
+hypothesis imports itself at the end of each run, which takes a second.
+"""
 
 
 @dataclass

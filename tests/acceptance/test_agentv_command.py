@@ -1,7 +1,6 @@
 """The `agentv` command as users call it: from a first project to the comparison of two runs."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Collection
@@ -30,8 +29,7 @@ def run(tmp_path):
     """Run a command line in the project, and return its exit code with what it printed."""
 
     def call(*command: str, cwd: Path = tmp_path, fresh: bool = False) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-        environment["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
+        environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio"}
         start = subprocess.run if fresh else warm.run
         return start(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 

@@ -82,7 +82,7 @@ def explore(project):
             finished = warm.run(
                 [sys.executable, "-m", "pytest", "-p", "ide_client", *arguments],
                 cwd=folder,
-                env={**clean_environment(), "IDE_CLIENT_PIPE": str(pipe), "PYTHONPATH": str(TESTS)},
+                env={**warm.environment_of_a_user(), "IDE_CLIENT_PIPE": str(pipe), "PYTHONPATH": str(TESTS)},
                 capture_output=True,
                 text=True,
                 timeout=120,
@@ -104,10 +104,6 @@ END = b"\x00end\x00"
 def drain(pipe: int, received: list[bytes]) -> None:
     while not b"".join(received[-2:]).endswith(END):
         received.append(os.read(pipe, 65536))
-
-
-def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
 
 def case(eval_id, keyword="hello"):
@@ -260,7 +256,7 @@ def teamcity(examples):
         finished = warm.run(
             [sys.executable, "-m", "pytest", "--teamcity", f"--agentv-out={out}", *arguments],
             cwd=examples,
-            env=clean_environment(),
+            env=warm.environment_of_a_user(),
             capture_output=True,
             text=True,
             timeout=120,

@@ -1,6 +1,7 @@
 """What a run loads: nearly nothing without eval files, no network and no model library to list cases."""
 
 import functools
+import os
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -192,7 +193,8 @@ def test_evals_run_where_xdist_is_not_installed(project, suite):
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     project.write("without_xdist.py", "import sys\nsys.modules['xdist'] = None\n")
     command = [sys.executable, "-m", "pytest", "-p", "without_xdist", "-p", "pytest_agentv.plugin", "-rA"]
-    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin"}
+    root = os.environ["PYTEST_DEBUG_TEMPROOT"]  # elsewhere it deletes the folders of earlier runs of all tests
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin", "PYTEST_DEBUG_TEMPROOT": root}
     finished = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=False)
     assert "PASSED qa.eval.yaml::a" in finished.stdout
     assert "FAILED qa.eval.yaml::b - words: missing" in finished.stdout

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from fake_llm import FakeLlm, Reply
+from forked_workers import FOR_A_RUN
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(60))
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj" + b"x" * 60
@@ -98,7 +99,7 @@ def test_each_kind_of_target_gets_them_or_says_why_not(project_in_all_modes):
 def test_cases_in_other_processes_read_them_there(project):
     with FakeLlm() as llm:
         prepare(project, llm)
-        run = project.run("--agentv-executor=processes:1", "-k", "parts or gemini or text", subprocess=True)
+        run = project.run("--agentv-executor=processes:1", *FOR_A_RUN, "-k", "parts or gemini or text", subprocess=True)
         (asked,) = [request for request in llm.requests if request.is_question]
 
     assert PNG64 in json.dumps(asked.body)

@@ -1,7 +1,6 @@
 """Eval cases beside other people's tests and settings: nobody is disturbed."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from warm import environment_of_a_user
 
 TARGETS = """
 targets:
@@ -87,16 +87,12 @@ def test_ini_keys_are_known_under_strict_config(project):
     assert project.run("--strict-config").outcomes == {"passed": 3}
 
 
-def environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-
-
 def test_the_process_is_left_as_it_was(project):
     project.write(".env", "FROM_DOTENV=1\nHOME=/elsewhere\n")
-    before = (environment(), Path.cwd())
+    before = (environment_of_a_user(), Path.cwd())
     others = set(threading.enumerate())  # a blocked function of another test may keep its thread for a while
     assert project.run("--agentv-workers=2").outcomes == {"passed": 2, "failed": 1}
-    assert (environment(), Path.cwd()) == before
+    assert (environment_of_a_user(), Path.cwd()) == before
     assert [thread.name for thread in threading.enumerate() if thread not in others and "agentv" in thread.name] == []
 
 
@@ -196,7 +192,7 @@ def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_
         finished = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugin, *flags, "test_python.py"],
             cwd=project.path,
-            env=environment() | {"STATE": str(state), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment_of_a_user() | {"STATE": str(state)},
             capture_output=True,
             text=True,
             timeout=120,

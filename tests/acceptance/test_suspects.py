@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from forked_workers import fork_workers
 
 AGENT = """
     import os
@@ -183,7 +184,8 @@ def test_a_suspect_that_is_not_asked_again_is_named_and_judged_by_its_answers(pr
     assert json.loads(verdict.read_text())["unconfirmed"] == ["test_p.py::test_it[p0]"]
 
 
-def test_what_a_case_said_stays_in_its_line_when_it_is_asked_again(project, suspects):
+def test_what_a_case_said_stays_in_its_line_when_it_is_asked_again(project, suspects, monkeypatch):
+    fork_workers(monkeypatch)
     project.write("a.eval.yaml", SUITE + "".join(map(CASE.format, range(2))))
     run = suspects("--agentv-include-answers", "--agentv-executor=processes:2", broken="c0")
     [line] = [line for line in run.results if line["eval_id"] == "c0"]

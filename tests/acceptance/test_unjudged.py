@@ -11,6 +11,7 @@ import pytest
 import warm
 from code_stand_in import until
 from fake_llm import FakeLlm, Reply
+from forked_workers import FOR_A_RUN, fork_workers
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
@@ -33,6 +34,11 @@ def model():
         server.script("judge", OUTAGE)
         server.script("model", Reply("hello"))
         yield server
+
+
+@pytest.fixture(autouse=True)
+def workers_start_quickly(monkeypatch):
+    fork_workers(monkeypatch)
 
 
 @pytest.fixture
@@ -127,10 +133,10 @@ def break_off(project, model, number, *flags):
         first.wait(60)
 
 
-def begin(project, *flags):
-    """Start a run of two workers, to be killed."""
+def begin(project, *flags, forks_workers=True):
+    """Start a run of two workers, to be killed. If it is to fork processes, these are not its only children."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
-    return warm.Popen([*command, *flags], cwd=project.path, stdout=DEVNULL)
+    return warm.Popen([*command, *(FOR_A_RUN if forks_workers else ()), *flags], cwd=project.path, stdout=DEVNULL)
 
 
 @pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
@@ -188,7 +194,7 @@ def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(pr
 
 def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(project, model):
     model.script("judge", Reply(fault="hang"), Reply(fault="hang"), Reply(VERDICT))
-    first = begin(project, "--agentv-executor=processes:2", "--agentv-lost-retries=1")
+    first = begin(project, "--agentv-executor=processes:2", "--agentv-lost-retries=1", forks_workers=False)
     try:
         model.wait_for("judge", 30, 2)
         for pid in children(first.pid):

@@ -7,6 +7,6 @@ of the interpreter and the imports are not repeated: tests of those use `subproc
 
 from warm.installed import read_once
 from warm.preload import load_all, load_prices
-from warm.process import Popen, run, start_workers_warm
+from warm.process import Popen, environment_of_a_user, run, start_workers_warm
 
-__all__ = ["Popen", "load_all", "load_prices", "read_once", "run", "start_workers_warm"]
+__all__ = ["Popen", "environment_of_a_user", "load_all", "load_prices", "read_once", "run", "start_workers_warm"]

@@ -22,6 +22,7 @@ _HOLDERS_OF_VARNAMES: Final = ("pluggy._hooks", "pluggy._decorators", "pluggy._i
 def search_for_hooks_once(patch: pytest.MonkeyPatch) -> None:
     """Search a module that does not change for hooks and their specifications once, and all others anew."""
     manager: Any = pluggy._manager
+    patch.setattr(pluggy.PluginManager, "register", _registered_once(pluggy.PluginManager.register))
     patch.setattr(manager, "dir", _names_of_hooks(), raising=False)
     for parser in _PARSERS:
         patch.setattr(pytest.PytestPluginManager, parser, _parsed_once(getattr(pytest.PytestPluginManager, parser)))
@@ -36,6 +37,45 @@ def is_constant(key: ModuleType | type) -> bool:
     """Whether a module, or that of a class, does not change: those of this environment, and those under test."""
     module = key if isinstance(key, ModuleType) else sys.modules.get(key.__module__)
     return str(getattr(module, "__file__", None)).startswith(CONSTANT)
+
+
+def _registered_once(register: Callable[..., str | None]) -> Callable[..., str | None]:
+    """Make the hooks of a plugin once, and add them to each manager that it is registered with."""
+    known: WeakKeyDictionary[ModuleType, dict[tuple[str, int], list[Any]]] = WeakKeyDictionary()
+
+    @wraps(register)
+    def register_once(self: Any, plugin: Any, name: str | None = None) -> str | None:
+        if not isinstance(plugin, ModuleType) or not is_constant(plugin):
+            return register(self, plugin, name)
+        plugins, own_name = self._name2plugin, name or plugin.__name__
+        found, case = known.setdefault(plugin, {}), (own_name, len(vars(plugin)))
+        hooks = found.get(case, [])
+        if not hooks or not _are_of(plugin, hooks) or own_name in plugins or plugin in plugins.values():
+            registered = register(self, plugin, name)
+            if registered is not None:
+                found[case] = _hooks_of(self, plugin)
+            return registered
+        plugins[own_name] = plugin
+        for hook_name, implementation in hooks:
+            if not hasattr(self.hook, hook_name):
+                setattr(self.hook, hook_name, pluggy.HookCaller(hook_name, self._hookexec))
+            caller = getattr(self.hook, hook_name)
+            caller._maybe_apply_history(implementation)
+            caller._add_hookimpl(implementation)
+        return own_name
+
+    return register_once
+
+
+def _hooks_of(manager: Any, plugin: ModuleType) -> list[Any]:
+    callers = manager.get_hookcallers(plugin) or []
+    found = [(caller.name, each) for caller in callers for each in caller.get_hookimpls() if each.plugin is plugin]
+    return found if _are_of(plugin, found) else []
+
+
+def _are_of(plugin: ModuleType, hooks: list[Any]) -> bool:
+    """Whether the hooks are the functions that a plugin has under these names now: tests replace some."""
+    return all(vars(plugin).get(name) is implementation.function for name, implementation in hooks)
 
 
 def _names_of_hooks() -> Callable[[Any], Iterable[str]]:

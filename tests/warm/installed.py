@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
 from _pytest._code import code  # noqa: TID251 - what is remembered is what it parses
+from _pytest.config import argparsing  # noqa: TID251 - what is remembered is what it compares
 
 from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
 
@@ -32,6 +33,7 @@ def read_once() -> Iterator[None]:
         search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
         _parse_sources_once(patch)
+        _compare_options_once(patch)
         yield
 
 
@@ -91,6 +93,22 @@ def _parse_sources_once(patch: pytest.MonkeyPatch) -> None:
         return found[place]
 
     patch.setattr(code.TracebackEntry, "getsource", getsource)
+
+
+def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
+    """Compare an option with all others once: each run adds the same hundred and fifty. `argparse` compares names."""
+    add = argparsing.OptionGroup.addoption
+    known: set[tuple[str, tuple[str, ...]]] = set()
+
+    def addoption(self: argparsing.OptionGroup, *names: str, **attributes: Any) -> None:
+        if (self.name, names) in known:
+            self._addoption_inner(names, attributes, allow_reserved=False)
+        else:
+            add(self, *names, **attributes)
+            known.add((self.name, names))
+
+    if hasattr(argparsing.OptionGroup, "_addoption_inner"):
+        patch.setattr(argparsing.OptionGroup, "addoption", addoption)
 
 
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:

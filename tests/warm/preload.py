@@ -1,13 +1,16 @@
 """Load what pytest runs load."""
 
 import contextlib
+import functools
 import importlib
+import inspect
 import io
 import pkgutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
@@ -42,7 +45,18 @@ def preload() -> None:
         config._ensure_unconfigure()
         with contextlib.chdir(folder):
             _rehearse(Path(folder))
+        _prepare_workers()
     _read_constants()
+
+
+def _prepare_workers() -> None:
+    """Compile what xdist sends to each worker, and build what only workers validate with."""
+    base: Any = importlib.import_module("execnet.gateway_base")
+    base.compile = functools.cache(compile)
+    remote = importlib.import_module("xdist.remote")
+    base.compile(inspect.getsource(remote) + "\n", inspect.getsourcefile(remote), "exec")
+    identity = importlib.import_module("pytest_agentv.session.recording.identity")
+    importlib.import_module("pytest_agentv.models.base")._adapter(identity.RunIdentity)
 
 
 def _read_constants() -> None:

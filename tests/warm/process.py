@@ -22,6 +22,7 @@ _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "she
 """The values of arguments that a forked process cannot honour otherwise."""
 _MODULE: Final = "import runpy; runpy.run_module('pytest', run_name='__main__')"
 _SCRIPT: Final = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
+_STARTING_WORKERS: Final = ("-n", "--numprocesses", "--tx", "--agentv-executor=processes")
 _SCRIPTS: Final = ("pytest", "agentv")
 _PLACE: Final = Path(sysconfig.get_path("scripts"))
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -63,7 +64,7 @@ def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
             case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
                 main = str(Path(pytest.__file__).with_name("__main__.py"))
                 return {"code": _MODULE, "argv": [main, *rest], "place": cwd, "is_short": True}
-            case ["-u", "-c", code, *rest]:  # a worker of xdist
+            case ["-u", "-c", code, *rest]:  # a worker
                 return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": True}
             case ["-c", code, *rest]:
                 return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": False}
@@ -77,7 +78,7 @@ def _is_ordinary(start: Mapping[str, Any]) -> bool:
 
 
 def _starts_workers(arguments: list[str]) -> bool:
-    return any(word.startswith(("-n", "--numprocesses", "--tx")) for word in arguments)
+    return any(word.startswith(_STARTING_WORKERS) for word in arguments)
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -101,6 +102,15 @@ def run(
     if check:
         finished.check_returncode()
     return finished
+
+
+def environment_of_a_user() -> dict[str, str]:
+    """Return the variables of a process that no test started.
+
+    It keeps its temporary folders where the tests have theirs: elsewhere it deletes those of earlier runs of all tests.
+    """
+    kept = "PYTEST_DEBUG_TEMPROOT"
+    return {name: value for name, value in os.environ.items() if name == kept or not name.startswith("PYTEST")}
 
 
 class _PopenWithServer(Popen):
