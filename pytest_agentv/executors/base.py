@@ -118,7 +118,10 @@ class CaseExecutor(Protocol):
 
     @property
     def processes(self) -> int:
-        """How many processes run cases. By default, each runs one case at a time, and at most 50."""
+        """How many processes run cases: as many cases at a time, unless the run or a target sets a limit.
+
+        A process runs 50 cases at a time at most.
+        """
 
     async def ask(self, ticket: str, parcel: bytes) -> Reply:
         """Send a packed `Parcel` to a worker. A cancelled call returns when the job has ended.

@@ -113,7 +113,7 @@ def mark_fault(name: str) -> str | None:
 def _has_pytest_timeout() -> bool:
     """Whether the mark `timeout` is that of pytest-timeout, which crashes without arguments.
 
-    It may be one of the project.
+    Without pytest-timeout, it may be a mark of the project.
     """
     return importlib.util.find_spec("pytest_timeout") is not None
 

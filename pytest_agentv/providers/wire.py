@@ -223,7 +223,7 @@ def _unknown_in(data: JsonObject | None, wire: type[_Wire], where: str, *known: 
             names = wire.model_fields
             hint = did_you_mean(key, names) or f"known keys: {', '.join(names)}"
             shown = masked(f"{where}{key}")[:_LONGEST_KEY]
-            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr` shows escape sequences
+            yield f"the answer has a key that is not read: {shown!r} ({hint})"  # `repr`, against escape sequences
 
 
 @cache

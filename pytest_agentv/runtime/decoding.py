@@ -16,7 +16,7 @@ _PIECE: Final = 2**20
 
 
 class Decoder:
-    """Decodes one body piece by piece. For an unknown encoding, such as `identity`, the body stays unchanged."""
+    """Decodes one body piece by piece. A name that means no encoding, such as `identity`, leaves the body unchanged."""
 
     def __init__(self, encoding: str) -> None:
         """Take the name of an encoding. Raises `ValueError` for one that was not requested."""

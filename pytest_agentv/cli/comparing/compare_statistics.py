@@ -29,8 +29,8 @@ CANNOT_TELL, NOT_COMPARED = 2, 3
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
     """Compare the results of one run, in one or more files, with a baseline or results file; return the exit code.
 
-    Without `gate` it is 0 for every verdict, and a `FileError` is raised. With `gate`, a `FileError` gives exit code 3:
-    the usual exit code 2 would mean "cannot tell".
+    Without `gate` it is 0 for every verdict, and an unreadable file raises `FileError`. With `gate`, such a file gives
+    exit code 3, because the usual exit code 2 would mean "cannot tell".
     """
     try:
         statistics = _compare(base, _read_runs(runs), margin=margin)

@@ -34,7 +34,7 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
 
     Args:
         result: The result of the case.
-        threshold: The current one. It must be that of the result, which shows its first failing answer.
+        threshold: The current one. If the result had another one, it would now show another answer: then empty.
         in_full: Whether the texts of all answers are wanted.
     """
     figures = result.repeat

@@ -79,8 +79,8 @@ async def judge_rubrics(
 async def judge_statements(judge: Judge, rubrics: Sequence[Rubric], context: Context) -> Score:
     """Ask the judge about statements at once. The score has a result for each of them.
 
-    A statement that the reply leaves out is not judged. Then the judge is asked again, and at last the score has
-    `error`. Raises `EvaluatorError` if the judge cannot be reached.
+    A statement that the reply leaves out is not judged. Then the judge is asked again. If that does not help, the score
+    has `error`. Raises `EvaluatorError` if the judge cannot be reached.
     """
     question = build_question(rubrics, context)
     return await ask_judge(judge, question, context, partial(read_statements, rubrics=rubrics))

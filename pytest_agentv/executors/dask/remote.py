@@ -30,7 +30,7 @@ _KEPT: Final = "agentv-kept"
 _KEPT_SECONDS: Final = 30 * 24 * 3600
 _LOOK_SECONDS: Final = 0.25
 _GATHER_SECONDS: Final = 0.004
-"""How long replies wait for others at the same time. Each message costs more processor time than this."""
+"""How long replies wait for others, to share a message with them. A message costs more processor time than this."""
 _APPEAR_SECONDS: Final = 10.0
 _ALIVE: Final = frozenset({"waiting", "ready", "constrained", "executing", "long-running"})
 """States of a task that its client still needs."""

@@ -51,7 +51,7 @@ class Roots(Record):
 def roots_of(folders: Iterable[Path]) -> Roots:
     """Return roots for some folders.
 
-    The first one, or its parent, is the project. Folders inside of others need no root.
+    The project is the first one, or the one of them that contains it. Folders inside of others need no root.
     """
     texts = [str(folder) for folder in dict.fromkeys(folders)]
     first = texts[0]

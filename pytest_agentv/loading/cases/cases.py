@@ -130,7 +130,7 @@ def _filled(
 
 def _note_addresses(suite: SuiteSource, entry: CaseEntry, own: JsonObject, place: Place) -> None:
     """Note each variable that is only `file://…`, because no file is read for it."""
-    from pytest_agentv.loading.file_words import note_in_variables, warn_of_columns  # noqa: PLC0415 - few variables are
+    from pytest_agentv.loading.file_words import note_in_variables, warn_of_columns  # noqa: PLC0415 - few are
 
     inherited = {name: value for name, value in suite.variables.items() if name not in own}
     note_in_variables(inherited, suite.header_place(place.problems).at("vars"))

@@ -115,7 +115,7 @@ def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
 
 
 def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
-    """Return the judge of bare texts. Its weight is the sum of one weight per text."""
+    """Return the judge of bare texts. It weighs as much as one evaluator per text."""
     keys = {"value": list(statements), "weight": float(len(statements))}
     found: Any = read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
     return found  # type: ignore[no-any-return]

@@ -54,7 +54,7 @@ _PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
 _REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": NO_REASON}})
 _RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
 _TOOL_CALL: Final = MAPPING
-"""AgentV passes tool calls on as written, in any shape of a model's API."""
+"""AgentV passes tool calls on as written, in the shape of any model's API."""
 _CONTENT_ITEM: Final = any_of(
     TEXT,
     {

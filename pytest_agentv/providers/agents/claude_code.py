@@ -129,7 +129,7 @@ def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
 
 
 def _origin(event: JsonObject) -> JsonObject | None:
-    """Return the tool call that started the agent of a message."""
+    """Return the id of the tool call that started the agent of a message; None: it is the main agent."""
     parent = as_text(event.get("parent_tool_use_id"))
     return None if parent is None else {"parent_tool_use_id": parent}
 

@@ -35,7 +35,7 @@ _LONGEST_HEADER: Final = 2**16
 _OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
 """A Python object in a message of aiohttp, or None if the system gave no reason."""
 _STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
-"""The words with which aiohttp begins its own error about an unreadable reply. No server sent this status 400."""
+"""What aiohttp puts around its own words about an unreadable reply. No server sent this status 400."""
 _DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
 """The end of a stream of events. Servers may leave the connection open after it."""
 _EVENT: Final = re.compile(rb"\s*(data|event|id|retry)?:")

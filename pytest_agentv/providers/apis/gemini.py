@@ -110,7 +110,7 @@ class GeminiApi:
         )
 
     def _billing(self, usage: JsonObject, grounding: JsonObject) -> Billing:
-        """Return the other paid services. Some searches are free, but unknown ones."""
+        """Return the other paid services. Some searches are free, but it is unknown which."""
         traffic = text_of(usage.get("trafficType")).upper()
         details = [*entries(usage.get("promptTokensDetails")), *entries(usage.get("candidatesTokensDetails"))]
         drawn = entries(usage.get("candidatesTokensDetails"))

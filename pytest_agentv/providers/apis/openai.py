@@ -141,7 +141,7 @@ def chat_body(
 
 
 def read_chat(reply: JsonObject) -> ModelReply | None:
-    """Read a chat completion. Gateways add the error that interrupted an answer to its beginning."""
+    """Read a chat completion. If an error interrupts an answer, gateways send both in one reply."""
     choices = entries(reply.get("choices"))
     if not choices:
         return None

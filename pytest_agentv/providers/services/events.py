@@ -19,7 +19,7 @@ class StreamError(Exception):
 def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
     """Return the data of all events, in order: JSON if possible, else the text.
 
-    Raises `StreamError`. Raises `ValueError` for cut JSON, with `needs_json` or if the first event is JSON.
+    Raises `StreamError`. With `needs_json`, or if the first event is a JSON object, raises `ValueError` for cut JSON.
     """
     found: list[Json] = []
     left: str | None = None  # an error without any event after it

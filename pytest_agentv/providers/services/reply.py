@@ -173,8 +173,8 @@ def _usage(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> 
     if isinstance(tokens, JsonPath):
         found = [value for value in _found(parts, tokens) if value is not None]
         return _read_usage(mapping(found[-1])) if found else None
-    changes = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
-    return _read_usage(changes)
+    counts = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
+    return _read_usage(counts)
 
 
 def _read_usage(usage: JsonObject) -> TokenUsage | None:

@@ -1,1 +1,1 @@
-"""Judges a run: reads cases from results, compares them with baselines, applies gates, and prints the verdict."""
+"""Judges a run: reads cases from results, compares them with baselines, applies gates, and words the verdict."""

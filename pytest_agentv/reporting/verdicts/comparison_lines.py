@@ -1,4 +1,4 @@
-"""Prints the comparison of a run with its baseline."""
+"""The lines on the comparison of a run with its baseline."""
 
 from collections.abc import Iterator
 

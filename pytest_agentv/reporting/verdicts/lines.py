@@ -14,7 +14,7 @@ from pytest_agentv.statistics.repeats import is_flaky
 
 TITLE: Final = "EVALUATION STATISTICS"
 _HINTS: Final = 3
-"""Flaky cases with a tool hint. More of them often show the same tool."""
+"""The most flaky cases that show a tool hint. Further hints often name the same tool."""
 
 
 def statistics_lines(

@@ -171,7 +171,7 @@ def unconfirmed(pairing: Pairing) -> tuple[Pair, ...]:
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:
     """Compare each case with the baseline. With `is_confirming`, suspects get fresh answers, and only they can break.
 
-    A suspect that could not be asked again is judged by the answers of the run. Otherwise it would pass for that.
+    A suspect that could not be asked again is judged by the answers of the run. It must not pass just for that.
     """
     p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
     q_values = benjamini_hochberg(p_values)

@@ -165,7 +165,7 @@ class Away:
 
     @staticmethod
     def _config_error(job: CaseJob, message: str) -> EvalResult:
-        """Return the result of a case that no worker can start. This process might lack the memory for it as well."""
+        """Return the result of a case that no worker can start. It does not run here: this machine may be too small."""
         identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
         return error_result(identity, "setup", "config", message, dry_run=job.options.dry_run)
 

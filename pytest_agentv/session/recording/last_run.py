@@ -54,7 +54,7 @@ class ResumedFile(Record):
         if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if not known or known & {os.path.normpath(root / name) for name in collected}:  # no name: only single answers
+        if not known or known & {os.path.normpath(root / name) for name in collected}:  # only answers have no names
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "

@@ -1,1 +1,1 @@
-"""The processes of an xdist run: their numbers, their items, their crashes."""
+"""The processes of an xdist run: their shares, their items, their ends, their crashes."""

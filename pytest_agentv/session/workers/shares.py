@@ -60,5 +60,5 @@ class WorkerNumbers:
 
 
 def shared_folder(run_id: str) -> Path:
-    """Return the folder in which the processes of a run share findings. It may not exist."""
+    """Return the folder in which the processes of a run share findings. It may not exist yet."""
     return Path(tempfile.gettempdir()) / f"agentv-{run_id}"

@@ -82,7 +82,7 @@ class ToolTrajectory(Evaluator):
 
 
 def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer. A limit that is exceeded makes the score 0.
+    """Score the tool calls of an answer. A limit that is not met makes the score 0.
 
     If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
     report the values to compare.

@@ -1,1 +1,1 @@
-"""User code that judges in this process."""
+"""User code that judges: scripts, and Python code in this process."""
