@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 
@@ -73,10 +74,21 @@ def is_in_one_of_several(answer: Json, path: str) -> bool:
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
 
 
+def is_one_of_several(answer: str, value: Json) -> bool:
+    """Return whether one of the JSON objects and lists amid the text of an answer is a value."""
+    lists = (each.value for each in json_values(answer))
+    return any(json_equal(each, value) for each in itertools.chain(lists, _objects(answer)))
+
+
+def holds_objects(answer: str) -> bool:
+    """Return whether there is a JSON object in an answer."""
+    return bool(_objects(answer, 1))
+
+
 def lacking_data(answer: str, path: str) -> str | None:
     """Return what an answer lacks, so that nobody can look for a path in it; None if it holds such data."""
     if data_of(answer) is ABSENT:
-        return None if _objects(answer, 1) else "JSON"
+        return None if holds_objects(answer) else "JSON"
     # The only list amid text may be a mark such as [1], and has no names.
     is_in_list = re.match(r"\[?\d", path) is not None
     return None if is_in_list or parse_answer(answer) is not ABSENT else "JSON object"
