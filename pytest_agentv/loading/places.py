@@ -41,9 +41,13 @@ class Place:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
         self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
 
+    def warn_of_row(self, message: str) -> None:
+        """Note a warning of a case, which names its row if a table has it: in other rows all may be well."""
+        self.problems.append(Problem(self.path, self._line(), self.key, message, None, "warning", self.source.row))
+
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
-        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint))
+        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint, row=self.source.row))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
