@@ -148,7 +148,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     noted = len(place.problems)
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
-    if not any(each.level == "error" for each in place.problems[noted:]):
+    if suite.is_asked and not any(each.level == "error" for each in place.problems[noted:]):
         warn_of_blank_input(asked, messages, place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]))
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)

@@ -43,6 +43,8 @@ class SuiteSource:
     """The `vars` of the file."""
     has_template: bool = False
     """Whether the rows of a table fill a template, `case`. Else they are cases as they are."""
+    is_asked: bool = True
+    """Whether targets are asked. False: Python code has the answer of its case."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Values of wrong types are told when it is loaded."""
