@@ -145,10 +145,9 @@ def _note_addresses(suite: SuiteSource, entry: CaseEntry, own: JsonObject, place
 
 def _case(written: WrittenCase, line: int) -> EvalCase:
     suite, value, place, references = written.suite, written.value, written.place, written.references
-    noted = len(place.problems)
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
-    if suite.is_asked and not any(each.level == "error" for each in place.problems[noted:]):
+    if suite.is_asked and not any(each.level == "error" for each in place.problems):
         warn_of_blank_input(asked, messages, place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]))
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
