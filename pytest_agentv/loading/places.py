@@ -4,6 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -55,7 +56,7 @@ class Place:
     def quotes(self, number: str) -> str:
         """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
         source, keys = self.source.origin(self.keys)
-        line = next(islice(source.text.split("\n"), source.line_of(keys) - 1, None), "")
+        line = next(islice(_lines_of(source.text), source.line_of(keys) - 1, None), "")
         is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
         return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
@@ -68,6 +69,12 @@ class Place:
         source, keys = self.source.origin(self.keys)
         keys = keys[1:] if source.tells_case_by_line else keys
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+@lru_cache(maxsize=2)
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a file, which may have many faults."""
+    return text.split("\n")
 
 
 @record

@@ -69,7 +69,7 @@ def read_path(data: Json, path: str) -> Json | Absent:
 
 def is_in_one_of_several(answer: Json, path: str) -> bool:
     """Return whether there is something at a path of one of the JSON objects of an answer, if it is none of them."""
-    if not isinstance(answer, str) or data_of(answer) is not ABSENT:
+    if not isinstance(answer, str) or parse_answer(answer) is not ABSENT:
         return False
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
 
@@ -89,9 +89,9 @@ def lacking_data(answer: str, path: str) -> str | None:
     """Return what an answer lacks, so that nobody can look for a path in it; None if it holds such data."""
     if data_of(answer) is ABSENT:
         return None if holds_objects(answer) else "JSON"
-    # The only list amid text may be a mark such as [1], and has no names.
+    # The only list amid text may be a mark such as [1], and has no names. One that holds objects is no mark.
     is_in_list = re.match(r"\[?\d", path) is not None
-    return None if is_in_list or parse_answer(answer) is not ABSENT else "JSON object"
+    return None if is_in_list or parse_answer(answer) is not ABSENT or holds_objects(answer) else "JSON object"
 
 
 def _objects(answer: str, most: int | None = None) -> list[Json]:

@@ -108,6 +108,8 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),
+        ({"not-field": "b"}, 'Two: [{"a": 1}, {"a": 2}].', ()),
+        ({"not-field": "a"}, 'Two: [{"a": 1}, {"a": 2}].', ("a is there, in one of several JSON objects",)),
         ({"not-field": "[2]"}, "The list: [1, 2]", ()),
         ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),
