@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.shared import narrowed, negated, shared_key, with_requirement
+from pytest_agentv.evaluators.shared import narrowed, negated, score_fault, shared_key, with_requirement
 from pytest_agentv.models.base import ABSENT, ATOMS, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -86,6 +86,8 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         if evaluator.own_code is not None and shown.part is not ABSENT:
             shown = shown.replace(part=unshared(shown.part))
         score = await _judge(evaluator, shown)
+        if evaluator.own_code is not None and (fault := score_fault(score)):
+            raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
             score = negated(score)
     else:

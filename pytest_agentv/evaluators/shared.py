@@ -1,21 +1,23 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import Score, clamp_score, is_score
+from pytest_agentv.models.scores import Score, Verdict, clamp_score, is_score
 from pytest_agentv.models.text import compact_json
 
 KEYS: Final = ("required", "negate", "path")
 SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
+_TEXTS: Final = ("reasoning", "raw_output", "error", "unknown", "unchecked")
+_LISTS: Final = ("hits", "misses", "warnings", "unmet_required")
 _NEGATED: Final = "negated: hits and misses are swapped"
 _NOT_NEGATED: Final = "negated, but the check could not be made"
 
@@ -51,6 +53,26 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 def text_of_part(part: Json) -> str:
     """Return a text unchanged, and other data as JSON."""
     return part if isinstance(part, str) else compact_json(part)
+
+
+def score_fault(score: object) -> str | None:
+    """Return which value of a score from user code cannot be recorded; None if all can."""
+    if not isinstance(score, Score):
+        return None  # `build_result` reports that
+    for name in _TEXTS:
+        value = getattr(score, name)
+        if not isinstance(value, str | None):
+            return f"its `{name}` is of type {type(value).__name__}: expected a text or None"
+    for name in _LISTS:
+        value = getattr(score, name)
+        odd = [item for item in value if not isinstance(item, str)] if isinstance(value, list | tuple) else []
+        if odd or (name == "unmet_required" and not isinstance(value, list | tuple | None)):
+            return f"its `{name}` has a value of type {type(odd[0] if odd else value).__name__}: expected texts"
+    if score.verdict not in (*get_args(Verdict), None):
+        return f"its `verdict` is none of {', '.join(get_args(Verdict))}"
+    if not isinstance(score.request, Mapping | None):
+        return f"its `request` is of type {type(score.request).__name__}: expected a mapping"
+    return None
 
 
 def negated(score: Score) -> Score:

@@ -4,6 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -41,9 +42,13 @@ class Place:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
         self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
 
+    def warn_of_row(self, message: str) -> None:
+        """Note a warning about one case. It names the row of a table, because other rows may be fine."""
+        self.problems.append(Problem(self.path, self._line(), self.key, message, None, "warning", self.source.row))
+
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
-        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint))
+        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint, row=self.source.row))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
@@ -51,7 +56,7 @@ class Place:
     def quotes(self, number: str) -> str:
         """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
         source, keys = self.source.origin(self.keys)
-        line = next(islice(source.text.split("\n"), source.line_of(keys) - 1, None), "")
+        line = next(islice(_lines_of(source.text), source.line_of(keys) - 1, None), "")
         is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
         return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
@@ -64,6 +69,12 @@ class Place:
         source, keys = self.source.origin(self.keys)
         keys = keys[1:] if source.tells_case_by_line else keys
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+@lru_cache(maxsize=2)
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a file, which may have many faults."""
+    return text.split("\n")
 
 
 @record

@@ -382,6 +382,7 @@ def test_nonsense(agentv):
     run = project.run()
     assert run.outcomes == {"passed": 4}
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
+    assert "is blank" not in run.text  # no target is asked
     assert run.by_id["test_data"]["candidate_answer"] == '{"a":1}'
     assert run.by_id["test_response"]["execution_metrics"] == {"cost_usd": 1}
 

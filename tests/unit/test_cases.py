@@ -119,6 +119,12 @@ def test_every_known_key_of_a_case_is_silent() -> None:
             "(did you mean 'not-contains'?)",
         ),
         (
+            "{id: a, input: hi, assert: [equals: .inf, not-equals: {a: [.nan]}]}",
+            "[0].assert[0].equals: JSON has neither infinity nor NaN, so no answer equals this\n"
+            "evals/qa.yaml:2: evalcases[0].assert[1].not-equals: JSON has neither infinity nor NaN, so no answer "
+            "equals this",
+        ),
+        (
             "{id: a, input: hi, metrics: [relevancy]}",
             "[0].metrics: unknown key (write the checks as a list under `assert`)\n"
             "evals/qa.yaml:2: evalcases[0].expected_outcome: is missing: expected a non-empty text",

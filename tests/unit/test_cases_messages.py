@@ -188,6 +188,26 @@ def test_an_item_that_prompts_do_not_show_is_a_warning(item: str, warning: str) 
 
 
 @pytest.mark.parametrize(
+    ("written", "is_told"),
+    [
+        ("' '", True),
+        ("[]", True),
+        ("[{role: system, content: ''}, {role: user, content: [' ', {type: text, value: ''}]}]", True),
+        ("{file: empty.md}", True),
+        ("[{role: user, content: [{type: file, value: empty.md}]}]", True),
+        ("[{role: system, content: Be brief.}, {role: user, content: ''}]", False),
+        ("[{role: user, content: ['', {type: file, value: full.md}]}]", False),
+        ("[{role: user, content: {}}]", False),
+    ],
+)
+def test_input_of_which_nothing_is_sent_is_a_warning(written: str, is_told: bool) -> None:
+    Path("evals/empty.md").write_text("\n")
+    Path("evals/full.md").write_text("hello")
+    told = [str(problem) for problem in load(f"input: {written}").warnings]
+    assert told == ["evals/qa.yaml:2: evalcases[0].input: is blank: the target is asked nothing"] * is_told
+
+
+@pytest.mark.parametrize(
     ("expected", "reference"),
     [
         ("expected_messages: []", ""),

@@ -309,6 +309,20 @@ def test_a_fault_of_a_check_without_variables_is_told_for_each_row():
     assert all(f"[rows.csv:{line}]" in error for line, error in zip((2, 3), cases_of(table), strict=True))
 
 
+def test_an_unknown_key_and_a_blank_question_are_told_with_their_row(agentv):
+    write("rows.csv", "id,q\na,hi\nb,\n")
+    write(
+        "q.eval.yaml", 'evalcases: {from: rows.csv}\ncase: {id: "{{ id }}", input: "{{ q }}", assert: [{words: [a]}]}\n'
+    )
+    assert "q.eval.yaml:2: warning: case.input: is blank: the target is asked nothing [rows.csv:3]" in (
+        agentv("validate", "q.eval.yaml").out
+    )
+    table = 'evalcases: {from: rows.csv}\ncase: {id: "{{ id }}", input: "{{ q }}", assert: [{words: [a], x: 1}]}\n'
+    assert [
+        error.endswith(f"unknown key [rows.csv:{line}]") for line, error in zip((2, 3), cases_of(table), strict=True)
+    ] == [True, True]
+
+
 def test_the_targets_of_a_matrix_have_the_same_case_and_other_variables_another_one():
     loaded = cases_of("""\
 matrix: {target: [gpt, claude], tone: [a, b]}

@@ -287,7 +287,7 @@ def check_cases(block: Block, data: Mapping[str, Any], folder: Path) -> None:
     """Load a fragment: cases, evaluators, or keys of one case. Prompts of judges and attachments stand in."""
     path, text = folder / "fragment.eval.yaml", block.text
     if "evalcases" not in data:
-        case = "id: a\nexpected_outcome: b\ninput_messages: []\n"
+        case = "id: a\nexpected_outcome: b\ninput_messages: c\n"
         text = "evalcases:\n  -\n" + _indent(
             text + "".join(f"{line}\n" for line in case.splitlines() if line.partition(":")[0] not in data)
         )

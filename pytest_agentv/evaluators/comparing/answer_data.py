@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 
@@ -67,19 +68,30 @@ def read_path(data: Json, path: str) -> Json | Absent:
 
 
 def is_in_one_of_several(answer: Json, path: str) -> bool:
-    """Return whether an answer with several JSON objects has this path in one of them."""
-    if not isinstance(answer, str) or data_of(answer) is not ABSENT:
+    """Return whether an answer that is not one JSON value has this path in one of its JSON objects."""
+    if not isinstance(answer, str) or parse_answer(answer) is not ABSENT:
         return False
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
+
+
+def is_one_of_several(answer: str, value: Json) -> bool:
+    """Return whether one of the JSON objects and lists amid the text of an answer is a value."""
+    lists = (each.value for each in json_values(answer))
+    return any(json_equal(each, value) for each in itertools.chain(lists, _objects(answer)))
+
+
+def holds_objects(answer: str) -> bool:
+    """Return whether there is a JSON object in an answer."""
+    return bool(_objects(answer, 1))
 
 
 def lacking_data(answer: str, path: str) -> str | None:
     """Return what an answer lacks, so that nobody can look for a path in it; None if it holds such data."""
     if data_of(answer) is ABSENT:
-        return None if _objects(answer, 1) else "JSON"
-    # The only list amid text may be a mark such as [1], and has no names.
+        return None if holds_objects(answer) else "JSON"
+    # The only list amid text may be a mark such as [1], and has no names. One that holds objects is no mark.
     is_in_list = re.match(r"\[?\d", path) is not None
-    return None if is_in_list or parse_answer(answer) is not ABSENT else "JSON object"
+    return None if is_in_list or parse_answer(answer) is not ABSENT or holds_objects(answer) else "JSON object"
 
 
 def _objects(answer: str, most: int | None = None) -> list[Json]:

@@ -9,6 +9,7 @@ from pytest_agentv.loading.cases.messages import (
     load_input_message,
     raw_question,
     reference_answer,
+    warn_of_blank_input,
 )
 from pytest_agentv.loading.cases.references import LoadShared, References
 from pytest_agentv.loading.cases.written import LoadContext, WrittenCase, check_keys
@@ -72,7 +73,8 @@ def _load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Lo
     except RecursionError:
         raise CaseError(f"{locate(suite.path, entry.line)}: the values of the case are nested too deeply") from None
     if context.unknown_keys == "warn":
-        problems = [each.replace(level="warning") if isinstance(each, UnreadKey) else each for each in problems]
+        softer = {"level": "warning", "row": None}  # it is shown once, not for each row
+        problems = [each.replace(**softer) if isinstance(each, UnreadKey) else each for each in problems]
     faults = [problem for problem in problems if context.strict or problem.level == "error"]
     if case is None or faults:
         raise with_problems(CaseError(join_problems(faults)), problems)
@@ -145,6 +147,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     suite, value, place, references = written.suite, written.value, written.place, written.references
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
+    if suite.is_asked and not any(each.level == "error" for each in place.problems):
+        warn_of_blank_input(asked, messages, place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]))
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
     guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)

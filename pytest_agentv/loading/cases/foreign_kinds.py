@@ -6,6 +6,7 @@ from typing import Final
 
 from pytest_agentv.loading.file_words import note_statement
 from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.kind_table import NEGATION, KindTable
 
 _SENTENCE: Final = "write the sentence by itself: `- Is polite`; a model checks it"
@@ -65,19 +66,32 @@ _WRITTEN: Final = re.compile(r"((?:not-)?([a-z]+(?:-[a-z]+)*))(?:\([^()]*\))?:\s
 """The start of a check in one text, as in cells of promptfoo: `not-contains: sorry`, `similar(0.8): yes`."""
 _NO_LABELS: Final = frozenset({"contains", "icontains", "equals", "regex", "levenshtein", "similar", "javascript"})
 """Names of checks without a hyphen that start no sentence. `cost:` may start one."""
+_NOT: Final = re.compile(r"^!\s*")
+_LABELS: Final = frozenset(
+    {
+        *("argument-correctness", "conversation-completeness", "goal-accuracy", "json-correctness"),
+        *("knowledge-retention", "non-advice", "pii-leakage", "plan-quality", "prompt-alignment", "role-adherence"),
+        *("role-violation", "step-efficiency", "task-completion", "tool-correctness", "tool-use"),
+    }
+)
+"""Names of metrics of deepeval, which has no checks in texts. A sentence may start with `tool-use:`."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def instead_of(word: str, table: KindTable) -> str | None:
     """Return the replacement for a kind of another tool; None for any other text."""
-    call = _CALL.fullmatch(word.strip())
+    written = _NOT.sub(NEGATION, word.strip())
+    call = _CALL.fullmatch(written)
     if call is None:
         return None
-    plain = _HUMP.sub("-", call[1]).replace("_", "-").lower().removesuffix("-metric")
+    plain = _HUMP.sub("-", call[1]).replace("_", "-").lower().removesuffix("-metric").removeprefix(2 * NEGATION)
     for each in (plain, plain.removeprefix(NEGATION)):
         if each in INSTEAD:
             return INSTEAD[each]
-    return f"did you mean {plain!r}?" if plain != word.replace("_", "-") and table.find(plain) else None
+    if plain != word.replace("_", "-") and table.find(plain):
+        return f"did you mean {plain!r}?"
+    # A slip in a negated kind must not lead to the kind that says the opposite.
+    return None if written == word.strip() else did_you_mean(plain, [f"{NEGATION}{each}" for each in table])
 
 
 def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
@@ -98,7 +112,7 @@ def _note_written(written: re.Match[str], place: Place, table: KindTable) -> boo
     """Whether a text is a check and its value. Notes that as an error: a model would judge in place of the check."""
     name, kind = written[1], written[2]
     known = table.find(name) is not None
-    if not (known or kind in INSTEAD) or ("-" not in name and kind not in _NO_LABELS):
+    if not (known or kind in INSTEAD) or kind in _LABELS or ("-" not in name and kind not in _NO_LABELS):
         return False
     hint = f"write a mapping: {{{name}: …}}" if known else instead_of(name, table)
     place.error(f"'{name}: …' is a check in a text, and no sentence that a model could check", hint)

@@ -167,6 +167,23 @@ def _expected_calls(message: WrittenMessage) -> Json:
     return calls or ABSENT
 
 
+def warn_of_blank_input(asked: Sequence[WrittenMessage], messages: Sequence[InputMessage], place: Place) -> None:
+    """Warn at a place if only blanks are sent to the target, because such a call is paid for as well."""
+    has_calls = any(message.value.get("tool_calls") for message in asked)
+    if not has_calls and all(_is_blank(part) for message in messages for part in message.parts):
+        place.warn_of_row("is blank: the target is asked nothing")
+
+
+def _is_blank(part: ContentPart) -> bool:
+    match part:
+        case TextPart(value):
+            return not value.strip()
+        case FilePart():
+            return part.media is None and not part.text.strip()
+        case _:
+            return False  # an item that is not sent has a warning of its own
+
+
 def raw_question(messages: Iterable[InputMessage]) -> str:
     """Return the texts of the input without roles and files, as code judges get them (agentv-formats 1.9)."""
     texts = (_question_text(part).strip() for message in messages for part in message.parts)

@@ -43,6 +43,8 @@ class SuiteSource:
     """The `vars` of the file."""
     has_template: bool = False
     """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
+    is_asked: bool = True
+    """Whether a target is asked. False if Python code already has the answer of its case."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""

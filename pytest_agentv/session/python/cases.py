@@ -78,8 +78,8 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     return case
 
 
-def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteSource:
-    """Return an eval file that holds one case, written at a line of a test file."""
+def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file. `is_asked`: no answer is there yet."""
     source = PythonSource(path, [case], line)
     return SuiteSource(
         path=path,
@@ -92,6 +92,7 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str) -> SuiteS
         target=target,
         threshold=None,
         problems=(),
+        is_asked=is_asked,
     )
 
 

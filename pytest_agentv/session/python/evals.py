@@ -152,7 +152,7 @@ class Agentv:
     def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
         line = (item.location[1] or 0) + 1
-        suite = python_suite(item.path, line, case, self._target)
+        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None)
         hooks = session.user_hooks
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)

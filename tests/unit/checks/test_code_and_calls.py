@@ -481,6 +481,9 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
             "llm-rubric: is polite",
             "'llm-rubric: …' is a check in a text, and no sentence that a model could check (write",
         ),
+        ({"type": "!contains", "value": "x"}, "got the text '!contains' (did you mean 'not-contains'?)"),
+        ({"!contians": "x"}, ".!contians: is no kind of evaluator (did you mean 'not-contains'?)"),
+        ({"!not-contains": "x"}, ".!not-contains: is no kind of evaluator (did you mean 'contains'?)"),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
@@ -490,7 +493,10 @@ def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
     assert fault in faults[0]
 
 
-@pytest.mark.parametrize("sentence", ["Polite", "polite", "ISO-8601", "Correctness", "contains no insult"])
+@pytest.mark.parametrize(
+    "sentence",
+    ["Polite", "polite", "ISO-8601", "Correctness", "contains no insult", "tool-use: it searched before it answered"],
+)
 def test_a_word_that_no_tool_has_as_a_check_is_a_sentence(bench, sentence):
     assert bench.one(sentence).value == (sentence,)
 

@@ -17,6 +17,7 @@ from pytest_agentv.prompts.prompt import Prompt
 from .conftest import CASE
 
 DEEP = "[" * 50_000
+TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,12 @@ DEEP = "[" * 50_000
         ({"field": {"path": "[1]", "equals": 2}}, "Here are two: [1, 2].", ()),
         ({"field": {"path": "[1].a", "equals": 2}}, 'Two: [{"a": 1}, {"a": 2}].', ()),
         ({"equals": [1]}, "as [1] says", ("holds no JSON, and so is not [1]",)),
+        ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', (TOLD % '{"a":1}',)),
+        ({"not-equals": {"a": 1}}, '[{"a": 1}] {"b": 1}', (TOLD % '{"a":1}',)),
+        ({"not-equals": [1, 2]}, "The list: [1, 2]", (TOLD % "[1,2]",)),
+        ({"not-equals": {"a": 1}}, '{"a": 2} {"a": 3}', ()),
+        ({"not-equals": {"a": 1}}, '```json\n[{"a": 1}, {"a": 1}]\n```', ()),
+        ({"not-equals": {"a": 1}}, "no", ()),
         ({"python": "data is None"}, "as [1] says", ()),
         (
             {"field": {"path": "a", "equals": 1}},
@@ -101,6 +108,8 @@ DEEP = "[" * 50_000
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),
+        ({"not-field": "b"}, 'Two: [{"a": 1}, {"a": 2}].', ()),
+        ({"not-field": "a"}, 'Two: [{"a": 1}, {"a": 2}].', ("a is there, in one of several JSON objects",)),
         ({"not-field": "[2]"}, "The list: [1, 2]", ()),
         ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),

@@ -194,6 +194,31 @@ def test_fields_of_no_json_are_not_negated_into_a_pass(bench):
     assert [(each.score, each.error) for each in found] == [(0.0, None), (1.0, None)]
 
 
+class Returns(Own):
+    """A kind that returns what its case needs."""
+
+    given: Any = None
+
+    async def evaluate(self, context: Context) -> Score:
+        return Score(0.0, **self.given)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"unchecked": True}, "its `unchecked` is of type bool: expected a text or None"),
+        ({"reasoning": 5}, "its `reasoning` is of type int: expected a text or None"),
+        ({"misses": ("a", 5)}, "its `misses` has a value of type int: expected texts"),
+        ({"unmet_required": "abc"}, "its `unmet_required` has a value of type str: expected texts"),
+        ({"verdict": "great"}, "its `verdict` is none of pass, borderline, fail"),
+        ({"request": 5}, "its `request` is of type int: expected a mapping"),
+    ],
+)
+def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
+    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
+    assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
+
+
 @pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
 def test_arguments_may_be_reported_as_json_in_a_text(bench, called, check):
     def score(given):

@@ -1,18 +1,34 @@
 """`equals`: the answer is a text, or data."""
 
+import math
 import operator
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json
+from pytest_agentv.evaluators.comparing.answer_data import holds_objects, is_one_of_several, parse_answer, parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.text.check import other_form, shown, verdict
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json, trim
+
+
+def _of_json(value: Json) -> Json:
+    """Return a value that JSON has. Raises `ValueError` for infinity and NaN, which no answer equals."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueError("JSON has neither infinity nor NaN, so no answer equals this")
+        if isinstance(item, Mapping):
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+    return value
 
 
 class Equals(Evaluator):
@@ -26,7 +42,7 @@ class Equals(Evaluator):
         {"answer": '{"sent": true, "items": 2}', "assert": [{"equals": {"items": 2, "sent": True}}]},
     )
 
-    value: Any = Field(
+    value: Annotated[Any, AfterValidator(_of_json)] = Field(
         description="a text, around which blanks do not count; or data, which the JSON of the answer must be",
         examples=["yes"],
     )
@@ -47,13 +63,21 @@ class Equals(Evaluator):
         data = await off_loop(len(text), _data, text) if context.part is ABSENT else context.part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
         if data is ABSENT:
-            return verdict(False, "", f"holds no JSON, and so is not {wanted}")
+            return await off_loop(len(text), _score_of_none, text, self.value, wanted)
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
 
 
 def _data(answer: str) -> Json | Absent:
     whole = parse_json(answer)
     return parse_answer(answer) if whole is ABSENT else whole
+
+
+def _score_of_none(text: str, value: Json, wanted: str) -> Score:
+    """Score an answer that is no JSON, also amid text. Whether one of several objects is the answer is not known."""
+    held = "several JSON objects, and none is all of it: it" if holds_objects(text) else "no JSON, and so"
+    is_there = isinstance(value, Mapping | list | tuple) and is_one_of_several(text, value)
+    unchecked = f"holds {wanted}, but not alone, so it is not known whether the answer is that" if is_there else None
+    return Score(0.0, misses=(f"holds {held} is not {wanted}",), unchecked=unchecked)
 
 
 def _brief(value: Json) -> str:

@@ -14,9 +14,11 @@ from pytest_agentv.models.scores import Score
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Variation selectors, which choose how a character is drawn."""
 _NUMBER: Final = re.compile(
-    r"(?<!\w)(?<![0-9][.,])(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?!\w|[.,][0-9])"
+    r"(?<!\w)(?<![0-9][.,])(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"
 )
 """A number with a decimal point, or with commas between thousands. Dates and versions have more points."""
+_NO_CENTS: Final = re.compile(r"\.00?$")
+"""The end of a number that is the same without it: 30.00. With three zeros it may be thirty thousand in German."""
 
 
 class Word(TextCheck):
@@ -39,8 +41,13 @@ def has_word(word: str, folded: str) -> bool:
 
 
 def _places_within_numbers(text: str) -> frozenset[int]:
-    """Return where a word must not begin or end: `5` is not a word of 1.5, nor `500` of 1,500."""
-    return frozenset(at for found in _NUMBER.finditer(text) for at in range(found.start() + 1, found.end()))
+    """Return where a word must not begin or end: `5` is not a word of 1.5, nor `500` of 1,500. `5` is one of 5.00."""
+    places: set[int] = set()
+    for found in _NUMBER.finditer(text):
+        cents = _NO_CENTS.search(found[0])
+        whole = {found.start() + cents.start()} if cents else set()
+        places |= set(range(found.start() + 1, found.end())) - whole
+    return frozenset(places)
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
