@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,14 @@ from pytest_agentv.cli.console import count, note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.merging.kept import copy_kept, kept_results
-from pytest_agentv.reporting.merging.merged import Merged, Missing, find_missing, foreign_fault, merge_parts
+from pytest_agentv.reporting.merging.merged import (
+    Merged,
+    Missing,
+    changed_targets,
+    find_missing,
+    foreign_fault,
+    merge_parts,
+)
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, iter_entries
 from pytest_agentv.reporting.serialization import json_safe
@@ -45,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     if not merged.chosen and not any(part.has_answers for part in parts):
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
-    for text in (*_problem_texts(parts), *_foreign_texts(parts), *_replaced_texts(parts, merged), *_kept_texts(parts)):
+    texts = (_problem_texts(parts), _foreign_texts(parts), _replaced_texts(parts, merged), _kept_texts(parts))
+    for text in chain(*texts, _target_texts(parts, merged)):
         note(text)
     _write_answers(parts, out)
     copy_kept(sources, out)
@@ -174,6 +183,13 @@ def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{count(len(merged.replaced) - _SHOWN, 'more case')} with several results"
+
+
+def _target_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
+    """Yield a note for each file whose target was defined in another way: its cases were answered by another one."""
+    for target, first, other in islice(changed_targets(parts, merged), _SHOWN):
+        files = f"{locate(first.path, None)} and {locate(other.path, None)}"
+        yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
 
 
 def _missing_texts(missing: Missing | None) -> Iterator[str]:

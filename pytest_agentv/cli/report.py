@@ -31,6 +31,8 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"--out={options.out} would overwrite the results that the report is made of")
     if written == "html":
         return _write_html(options.run, options.base, options.out, options.margin)
+    if options.base and written != "markdown":
+        raise UsageError(f"--format={written} compares with no other run: leave out {options.base[0]}")
     if len(options.base) > 1:
         raise UsageError(f"only --format=html takes several runs to compare with, got {len(options.base)}")
     return _write_text(options.run, options.base, options.out, written)
@@ -96,7 +98,7 @@ def _create_parser() -> ArgumentParser:
         type=Path,
         nargs="*",
         default=[],
-        help="Results file of the run to compare with; for HTML also a baseline, and older runs after it.",
+        help="Results file of the run to compare with, in HTML and Markdown; for HTML also a baseline, and older runs.",
     )
     parser.add_argument(
         "--format",

@@ -33,7 +33,7 @@ class LeftRuns:
 
     def all(self) -> list[LeftRun]:
         try:
-            lines = self._path.read_text("utf-8").splitlines()
+            lines = self._path.read_text("utf-8", "replace").splitlines()
         except OSError:
             return []
         return list(_parsed(lines))

@@ -10,7 +10,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
-from pytest_agentv.reporting.verdicts.gates import LEFT, REPLACING
+from pytest_agentv.reporting.verdicts.gates import LEFT, REPLACING, UNENFORCED
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 from pytest_agentv.reporting.writers import verdict_path
 
@@ -25,6 +25,8 @@ class GateWord(Record):
     """`agentv.baseline.jsonl::regression`, `gate::booking`."""
     is_red: bool
     reason: str
+    is_unenforced: bool = False
+    """Whether it found something and does not fail the run: advisory, or with `--agentv-gate=off`."""
 
 
 @record
@@ -73,7 +75,10 @@ def ending_of(contract: JsonObject | None) -> Ending:
         return AS_JUDGED
     words = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
     gates = tuple(
-        GateWord(str(each.get("name")), each.get("failed") is True, str(each.get("reason"))) for each in words
+        GateWord(
+            str(each.get("name")), each.get("failed") is True, str(each.get("reason")), each.get(UNENFORCED) is True
+        )
+        for each in words
     )
     red = tuple(gate.reason for gate in gates if gate.is_red)
     if contract.get("verdict") == NO_VERDICT:

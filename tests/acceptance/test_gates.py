@@ -628,6 +628,7 @@ def test_a_gate_of_cases_in_files_that_were_not_collected_gets_no_verdict(projec
         "name": "gate::booking",
         "failed": False,
         "reason": "none of its cases was collected: no verdict",
+        "not_enforced": True,
     }
 
 

@@ -190,6 +190,10 @@ def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:
     assert len({entry["fingerprint"] for entry in entries}) == 2
     (tmp_path / "empty.jsonl").write_text("")
     assert agentv("report", str(tmp_path / "empty.jsonl")).exit_code == 2
+    for written in ("junit", "gitlab-codequality"):
+        refused = agentv("report", run, base, f"--format={written}")
+        assert (refused.exit_code, refused.out) == (2, "")
+        assert f"--format={written} compares with no other run: leave out {base}" in refused.err
 
 
 def test_convert_writes_junit(agentv: Any, tmp_path: Path) -> None:

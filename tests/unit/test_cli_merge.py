@@ -9,7 +9,7 @@ from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
 from pytest_agentv.reporting.merging.kept import kept_results
 from pytest_agentv.reporting.readers import read_results
-from pytest_agentv.reporting.writers import kept_folder
+from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
 TRY = "\nTry: agentv merge --help\n"
 
@@ -144,6 +144,35 @@ def test_what_workers_keep_of_a_run_that_was_killed_is_taken_along(agentv):
     assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x", "y"]
     assert agentv("merge", "all.jsonl", "1.jsonl", "-o", "all.jsonl").exit_code == 0
     assert len(kept_results(Path("all.jsonl"))) == 1
+
+
+def test_damaged_files_that_workers_keep_do_not_prevent_a_merge(agentv):
+    write("1.jsonl", result("a", at=1))
+    LeftRuns(kept_folder(Path("1.jsonl"))).add(LeftRun("tcp://here:1", "x"))
+    for folder in (kept_folder(Path("1.jsonl")), unjudged_folder(Path("1.jsonl"))):
+        folder.mkdir(exist_ok=True)
+        (folder / "damaged.json").write_bytes(b"\xff")
+    with (kept_folder(Path("1.jsonl")) / "clusters").open("ab") as clusters:
+        clusters.write(b"\xff\n")
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x"]
+    assert (unjudged_folder(Path("all.jsonl")) / "damaged.json").read_bytes() == b"\xff"
+
+
+def test_a_target_that_was_defined_in_another_way_is_told(agentv):
+    """Other folders, tests in Python and results that do not count may have other definitions of their own."""
+    write("1.jsonl", result("a", at=1, target_hash="1"), result("b", at=1, target_hash="1"), result("old", at=1))
+    write("2.jsonl", result("c", at=2, target_hash="2"), result("d", at=2, target_hash="2"))
+    told = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
+    text = "1.jsonl and 2.jsonl: the target 'default' was not defined in the same way in both runs (target_hash)\n"
+    assert (told.exit_code, told.err) == (0, text)
+    for others in ({"target_hash": "1"}, {}, {"target_hash": "2", "target": "other"}):
+        write("2.jsonl", result("c", at=2, **others))
+        assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--overwrite").err == ""
+    write("2.jsonl", *(result(name, at=2, target_hash="2") for name in "ab"))
+    assert "target_hash" not in agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--overwrite").err
+    write("2.jsonl", result("c", at=2, target_hash="2", eval_file="evals/b.eval.yaml"))
+    assert "target_hash" not in agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl", "--overwrite", "--force").err
 
 
 def test_an_error_that_names_no_shard_is_a_result(agentv):

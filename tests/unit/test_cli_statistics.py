@@ -48,6 +48,25 @@ def test_the_gate_of_a_comparison(agentv, new, verdict, exit_code):
     assert agentv("compare", base, candidate, "--statistics").exit_code == 0
 
 
+def test_a_case_that_the_run_skipped_is_not_gone(agentv):
+    """The gate of the run was green, and the comparison of its results called the baseline stale."""
+    old = run_of([5] * 9)
+    Path("agentv.baseline.jsonl").write_text(baseline_text(baseline_of(old)))
+    base, candidate = run("a.jsonl", [5] * 9), run("b.jsonl", [5] * 8)
+    skipped = {"case": old[8].name, "state": "skipped", "target": old[8].target}
+    verdict = {"verdict": "inconclusive", "n": 8, "mean": 1.0, "errors": [], "cases": [skipped]}
+    Path("b.verdict.json").write_text(json.dumps(verdict))
+    for earlier in ("agentv.baseline.jsonl", base):
+        done = agentv("compare", earlier, candidate, "--statistics", "--gate", "--format=json")
+        told = json.loads(done.out)
+        assert (told["verdict"], told["gone"], told["skipped"], done.exit_code) == (
+            "inconclusive",
+            [],
+            [old[8].name],
+            2,
+        )
+
+
 def test_what_the_data_cannot_tell_is_inconclusive(agentv):
     done = agentv("compare", run("a.jsonl", [5] * 8), run("b.jsonl", [5] * 8), "--gate", "--format=json")
     assert (json.loads(done.out)["verdict"], done.exit_code) == ("inconclusive", 2)

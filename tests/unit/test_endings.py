@@ -20,6 +20,7 @@ GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "
 PASSED = GATE | {"failed": False}
 RED = GateWord("agentv.baseline.jsonl::regression", is_red=True, reason="12 cases are broken")
 GREEN = RED.replace(is_red=False)
+TOLD = GREEN.replace(is_unenforced=True)
 FITTING = {"verdict": "broken", "n": 2, "mean": 0.5, "errors": ["c"]}
 
 
@@ -47,6 +48,7 @@ def cases() -> list[JudgedCase]:
             Ending(replaces_cases=True, gates=(GREEN,)),
         ),
         ({"verdict": "broken", "gates": [GATE]}, Ending(red=("12 cases are broken",), gates=(RED,))),
+        ({"verdict": "broken", "gates": [PASSED | {"not_enforced": True}]}, Ending(gates=(TOLD,))),
         (
             {"verdict": "no verdict", "reasons": ["a worker crashed"], "gate": "run", "gates": [GATE]},
             Ending(red=("12 cases are broken",), unjudged="a worker crashed", gates=(RED,)),
@@ -119,15 +121,16 @@ def test_the_comment_on_a_part_of_a_run_has_no_verdict() -> None:
 def test_junit_and_code_quality_have_the_verdict_of_the_gates() -> None:
     """A run that its gate failed was green in them, and cases that the gate judged were red."""
     results = [result("a", 1), result("b", 0), result("c", 0), result("d", 0, required=True)]
-    ending = Ending(("12 cases are broken",), replaces_cases=True, left=frozenset({"a::b", "a::d"}), gates=(RED, GREEN))
+    ending = Ending(
+        ("12 cases are broken",), replaces_cases=True, left=frozenset({"a::b", "a::d"}), gates=(TOLD, RED, GREEN)
+    )
     [suite] = ElementTree.fromstring(junit_xml(results, Masker(), ending))
-    assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["6", "3", "1", "0"]
+    assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["7", "3", "2", "0"]
     kinds = {f"{case.get('classname')} {case.get('name')}": [child.tag for child in case][-1:] for case in suite}
     assert kinds["d b"] == ["skipped"]
     assert kinds["d c"] == kinds["d d"] == ["failure"]
-    assert [each.tag for each in suite[-2]] == ["failure"]
+    assert [[each.tag for each in gate] for gate in suite[-3:]] == [["skipped"], ["failure"], []]
     assert (suite[-2].get("classname"), suite[-2].get("name")) == ("agentv.baseline.jsonl", "regression")
     assert suite[-2][0].get("message") == "12 cases are broken"
-    assert list(suite[-1]) == []
     told = [each["description"] for each in code_quality(results, Masker(), ending)]
     assert told == ["a::c: the score is too low", "a::d: the score is too low"]

@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
+from pytest_agentv.reporting.endings import ending_of, read_contract
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import holds_baseline
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
@@ -20,6 +21,8 @@ from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict, compare_with_baseline, judge_run
 
+_Name: TypeAlias = tuple[str, str | None]
+"""The name of a case, and its target."""
 _SHOWN: Final = 10
 _REGRESSED: Final[frozenset[RunVerdict]] = frozenset({"broken", "regressed"})
 _NOT_COMPARABLE: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors"})
@@ -33,7 +36,7 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
     exit code 3, because the usual exit code 2 would mean "cannot tell".
     """
     try:
-        statistics = _compare(base, _read_runs(runs), margin=margin)
+        statistics = _compare(base, *_read_runs(runs), margin=margin)
     except (AgentvError, OSError) as error:
         if not gate:
             raise
@@ -61,13 +64,22 @@ def exit_code(statistics: RunStatistics) -> int:
     return CANNOT_TELL if "inconclusive" in found else 0
 
 
-def _compare(base: Path, cases: Sequence[JudgedCase], *, margin: float) -> RunStatistics:
+def _compare(base: Path, cases: Sequence[JudgedCase], skipped: Collection[_Name], *, margin: float) -> RunStatistics:
+    """Compare cases with a file. Cases of it that the run `skipped` do not count as gone, as in the run's gate."""
+    known = {(case.name, case.target) for case in cases}
+
+    def left(old: Sequence[JudgedCase]) -> list[JudgedCase]:
+        names = ((case, (case.name, case.target)) for case in old)
+        return [case for case, name in names if name in skipped and name not in known]
+
     is_confirming = any(case.confirmation is not None for case in cases)
     if is_baseline(base):
         baseline = read_baseline(base)
-        return compare_with_baseline(cases, baseline, base.name, margin=margin, is_confirming=is_confirming)
+        return compare_with_baseline(
+            cases, baseline, base.name, skipped=left(baseline.cases), margin=margin, is_confirming=is_confirming
+        )
     old = read(base)
-    pairing = pair_cases(cases, old, shared_key(cases, old))
+    pairing = pair_cases(cases, old, shared_key(cases, old), left(old))
     comparison = compare_runs(cases, old, margin=margin, is_confirming=is_confirming, pairing=pairing)
     return judge_run(comparison.replace(baseline=baseline_of(old), baseline_name=base.name), cases)
 
@@ -77,15 +89,20 @@ def is_baseline(path: Path) -> bool:
     return path.name == DEFAULT_BASELINE.name or holds_baseline(path)
 
 
-def _read_runs(paths: Sequence[Path]) -> list[JudgedCase]:
-    """Read the shards of one run. The last result of a case counts, as in `agentv merge`: the one that ended last."""
+def _read_runs(paths: Sequence[Path]) -> tuple[list[JudgedCase], set[_Name]]:
+    """Read the shards of one run, and the names of cases that it skipped, as the verdicts beside them tell.
+
+    The last result of a case counts, as in `agentv merge`: the one that ended last.
+    """
     cases: dict[tuple[str, str | None, str | None], JudgedCase] = {}
-    for case in (case for path in paths for case in read(path)):
+    by_file = [(path, read(path)) for path in paths]
+    for case in (case for _, found in by_file for case in found):
         before = cases.get((case.name, case.target, case.node_id))
         is_older = before is not None and before.ended and case.ended and case.ended < before.ended
         if not is_older:
             cases[case.name, case.target, case.node_id] = case
-    return unique_names(list(cases.values()))
+    skipped = (ending_of(read_contract(path, found)).skipped for path, found in by_file)
+    return unique_names(list(cases.values())), set[_Name]().union(*skipped)
 
 
 def read(path: Path) -> list[JudgedCase]:

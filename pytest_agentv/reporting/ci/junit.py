@@ -24,7 +24,7 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS
     """
     strict = unexpected_passes(results)
     kinds = [_kind(result, strict, ending) for result in results]
-    gates = ["failure" if gate.is_red else None for gate in ending.gates]
+    gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in ending.gates]
     figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
     seconds = sum(map(_seconds, results))
     root = ElementTree.Element("testsuites", name="agentv")
@@ -71,9 +71,11 @@ def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> Non
     """Add a gate under the names that it has in pytest's own file."""
     file, _, name = visible(masker.mask(gate.name)).partition("::")
     case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
+    reason = visible(masker.mask(gate.reason))
     if gate.is_red:
-        reason = visible(masker.mask(gate.reason))
         ElementTree.SubElement(case, "failure", message=reason).text = reason
+    elif gate.is_unenforced:
+        ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
 
 
 def _text(result: EvalResult, masker: Masker) -> str:

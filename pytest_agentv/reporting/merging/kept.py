@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
-from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.runtime.files import write_pieces_atomically
 
 _CLUSTERS: Final = "clusters"
 """The file with the addresses of clusters whose workers keep further results, one per line."""
@@ -26,11 +26,11 @@ def copy_kept(sources: Sequence[Path], out: Path) -> None:
     target = kept_folder(out)
     for folder in (kept_folder(path) for path in sources if path.absolute() != out.absolute()):
         for path in folder.glob("*.json"):
-            write_atomically(target / path.name, _text(path))
+            _copy(path, target)
         if (folder / _CLUSTERS).is_file():
-            known = _text(target / _CLUSTERS) if (target / _CLUSTERS).is_file() else ""
-            lines = dict.fromkeys((known + _text(folder / _CLUSTERS)).splitlines(keepends=True))
-            write_atomically(target / _CLUSTERS, "".join(lines))
+            known = _content(target / _CLUSTERS) if (target / _CLUSTERS).is_file() else b""
+            lines = dict.fromkeys((known + _content(folder / _CLUSTERS)).splitlines(keepends=True))
+            write_pieces_atomically(target / _CLUSTERS, lines)
     _copy_unjudged(sources, out)
 
 
@@ -40,11 +40,16 @@ def _copy_unjudged(sources: Sequence[Path], out: Path) -> None:
         shutil.rmtree(unjudged_folder(out), ignore_errors=True)  # they belong to the file that is overwritten
     for folder in map(unjudged_folder, others):
         for path in folder.glob("*.json"):
-            write_atomically(unjudged_folder(out) / path.name, _text(path))
+            _copy(path, unjudged_folder(out))
 
 
-def _text(path: Path) -> str:
+def _copy(path: Path, folder: Path) -> None:
+    """Copy a file byte by byte: a damaged one, which no run reads, must not keep the others from being merged."""
+    write_pieces_atomically(folder / path.name, [_content(path)])
+
+
+def _content(path: Path) -> bytes:
     try:
-        return path.read_text("utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from None

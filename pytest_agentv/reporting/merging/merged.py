@@ -93,6 +93,26 @@ def foreign_fault(parts: Sequence[Part]) -> str | None:
     return None
 
 
+def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Part, Part]]:
+    """Yield each target that had another definition in a later file, with the first file and that file.
+
+    Only cases of one eval file are compared, because each folder may define its targets. Tests in Python may define
+    their own for each case.
+    """
+    found: dict[tuple[str, str], dict[int, set[str]]] = {}
+    for name, (part, result) in merged.chosen.items():
+        file, target = name.eval_file, name.target
+        if file is not None and not file.endswith(".py") and target is not None and result.target_hash is not None:
+            found.setdefault((file, target), {}).setdefault(part, set()).add(result.target_hash)
+    told = set[tuple[str, int]]()
+    for (_, target), hashes in found.items():
+        first, *others = sorted(hashes)
+        for other in others:
+            if hashes[other].isdisjoint(hashes[first]) and (target, other) not in told:
+                told.add((target, other))
+                yield target, parts[first], parts[other]
+
+
 @record
 class Missing(Record):
     """The cases of shards without a result."""

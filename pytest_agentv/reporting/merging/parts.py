@@ -1,5 +1,6 @@
 """Reads the facts about each case in a results file. The results themselves may be too large to keep."""
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +43,8 @@ class CaseResult(NamedTuple):
     shard: ShardFigures | None
     is_mocked: bool = False
     """Whether it is of a dry run."""
+    target_hash: str | None = None
+    """The hash of the target's definition; None: unknown."""
 
     def is_of(self, other: "CaseResult") -> bool:
         """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
@@ -128,6 +131,7 @@ def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) ->
         _text(value.get("run_id")),
         _figures(value.get("shard"), shards),
         value.get("dry_run") is True,
+        None if (target := _text(value.get("target_hash"))) is None else sys.intern(target),
     )
 
 

@@ -100,7 +100,7 @@ def compare_runs(
         ),
         cases_needed=_cases_needed(pairs, difference, margin),
         margin=margin,
-        unconfirmed=unconfirmed(matched) if is_confirming else (),
+        unconfirmed=unconfirmed(matched, cases) if is_confirming else (),
         bounds_with_errors=_bounds_with_errors(matched, deltas),
     )
 

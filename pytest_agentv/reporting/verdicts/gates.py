@@ -17,6 +17,8 @@ REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
 """The gates that judge a run in the place of its cases: `--agentv-gate`."""
 LEFT: Final = "judged_with_run"
 """The key of a verdict for the node ids of the failed cases that its gates judged."""
+UNENFORCED: Final = "not_enforced"
+"""The key of a gate in a verdict that found something and does not fail the run."""
 _WIDTH: Final = 80
 _INDENT: Final = 6
 
@@ -39,6 +41,10 @@ class GateOutcome(Record):
     details: tuple[str, ...] = ()
 
     @property
+    def is_unenforced(self) -> bool:
+        return self.is_told and not self.is_red
+
+    @property
     def headline(self) -> str:
         return self.reason.partition("\n")[0]
 
@@ -50,7 +56,11 @@ def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection
     """
     if not outcomes:
         return {}
-    words = [{"name": each.name, "failed": each.is_red, "reason": each.reason} for each in outcomes]
+    words = [
+        {"name": each.name, "failed": each.is_red, "reason": each.reason}
+        | ({UNENFORCED: True} if each.is_unenforced else {})
+        for each in outcomes
+    ]
     return {"gate": gate, "gates": words, **({LEFT: sorted(left)} if gate in REPLACING else {})}
 
 

@@ -55,6 +55,12 @@ class Pair(Record):
         return fresh.judged == fresh.asked or self._p_of(fresh.asked) > SUSPECT or self.p_fresh <= self.p_seen
 
     @property
+    def may_break(self) -> bool:
+        """Whether the fresh answers that are missing could still make the case look broken."""
+        fresh = self.new.confirmation
+        return fresh is not None and fresh.judged < fresh.asked and self._p_of(fresh.asked) <= SUSPECT
+
+    @property
     def p_fresh(self) -> float:
         """The p value of the fresh answers; 1 without any."""
         fresh = self.new.confirmation
@@ -163,9 +169,17 @@ def pair_cases(
     )
 
 
-def unconfirmed(pairing: Pairing) -> tuple[Pair, ...]:
-    """Return the suspects that could not be asked again, or that have too few fresh answers."""
-    return tuple(pair for pair in pairing.pairs if pair.is_suspect and not pair.is_confirmed)
+def unconfirmed(pairing: Pairing, cases: Sequence[CaseComparison]) -> tuple[Pair, ...]:
+    """Return the suspects that could not be asked again, or that have too few fresh answers.
+
+    Among many cases, a few fresh answers tell nothing even if all of them fail. `cases` are those of `compare_cases`.
+    """
+    found = zip(pairing.pairs, cases, strict=False)  # the compared ones come first
+    return tuple(
+        pair
+        for pair, case in found
+        if pair.is_suspect and (not pair.is_confirmed or (pair.may_break and not case.broke))
+    )
 
 
 def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseComparison, ...]:

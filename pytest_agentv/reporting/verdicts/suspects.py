@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.pairing import pair_cases
+from pytest_agentv.reporting.verdicts.pairing import compare_cases, pair_cases, unconfirmed
 from pytest_agentv.statistics.broken import answers_to_confirm
 
 
@@ -22,10 +22,11 @@ def suspects_of(
     """
     if has_other_judge(cases, baseline):
         return  # nothing can be compared
-    found = pair_cases(cases, baseline.cases).pairs
+    pairing = pair_cases(cases, baseline.cases)
+    found = pairing.pairs
+    again = unconfirmed(pairing, compare_cases(pairing, is_confirming=True)) if retries else ()
     for pair in found:
-        is_asked = pair.is_confirmed if retries else pair.new.confirmation is not None
-        if pair.is_suspect and not is_asked:
+        if pair in again or (pair.is_suspect and pair.new.confirmation is None):
             answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
             if answers:
                 yield pair.new, answers

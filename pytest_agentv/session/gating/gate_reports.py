@@ -23,7 +23,7 @@ def report_gate(session: pytest.Session, outcome: GateOutcome) -> None:
 
 def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateOutcome) -> pytest.TestReport:
     is_call = when == "call"
-    is_expected = is_call and outcome.is_told and not outcome.is_red
+    is_expected = is_call and outcome.is_unenforced
     report = pytest.TestReport(
         nodeid=name,
         location=location,

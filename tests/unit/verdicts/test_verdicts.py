@@ -116,6 +116,16 @@ def test_a_run_that_retries_errors_asks_suspects_whose_fresh_answers_could_not_b
         assert list(suspects_of(new, old, 10)) == []
 
 
+@pytest.mark.parametrize(("cases", "fresh", "is_undecided"), [(48, 5, True), (3, 7, False), (48, 10, False)])
+def test_a_suspect_is_undecided_if_an_outage_left_too_few_answers_for_so_many_cases(cases, fresh, is_undecided):
+    """Five failures of five fresh answers were called chance among 48 cases, and no later run asked again."""
+    new, old = [confirmed("c0", 0, 0, judged=fresh), *run_of([5] * cases)[1:]], run_of([5] * cases)
+    statistics = judged(new, old)
+    assert bool(statistics.comparison.broken) != is_undecided
+    assert bool(statistics.comparison.unconfirmed) == is_undecided
+    assert bool(list(suspects_of(new, baseline_of(old), 10, retries=True))) == is_undecided
+
+
 def test_ten_answers_on_both_sides_need_no_confirmation():
     new, old = run_of([2, 10, 10], 10), run_of([10, 10, 10], 10)
     assert list(suspects_of(new, baseline_of(old), 10)) == []
