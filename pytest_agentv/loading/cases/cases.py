@@ -147,7 +147,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     suite, value, place, references = written.suite, written.value, written.place, written.references
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
-    if suite.is_asked and not any(each.level == "error" for each in place.problems):
+    question = raw_question(messages)
+    if not question and suite.is_asked and not any(each.level == "error" for each in place.problems):
         warn_of_blank_input(asked, messages, place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]))
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
@@ -160,7 +161,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         path=str(suite.path),
         line=line,
         expected_outcome=outcome,
-        question=raw_question(messages),
+        question=question,
         messages=messages,
         input_messages=tuple(message.value for message in asked),
         expected_messages=expected_messages,
