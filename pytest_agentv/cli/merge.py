@@ -186,7 +186,7 @@ def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
 
 
 def _target_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
-    """Yield a note for each file whose target was defined in another way: its cases were answered by another one."""
+    """Yield a note for each file whose runs used another definition of a target than the first file."""
     for target, first, other in islice(changed_targets(parts, merged), _SHOWN):
         files = f"{locate(first.path, None)} and {locate(other.path, None)}"
         yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"

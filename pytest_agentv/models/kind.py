@@ -64,7 +64,7 @@ def _has_entries(value: object) -> object:
 
 
 class _NotEmpty(BeforeValidator):
-    """A validator that the JSON Schema tells of, which knows no validators by itself."""
+    """A validator that adds its rule to the JSON Schema. pydantic leaves validators out."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(core), "minItems": 1}

@@ -86,7 +86,7 @@ def holds_objects(answer: str) -> bool:
 
 
 def lacking_data(answer: str, path: str) -> str | None:
-    """Return what an answer lacks, so that nobody can look for a path in it; None if it holds such data."""
+    """Return the name of the data that an answer lacks for a look-up by path; None if it holds such data."""
     if data_of(answer) is ABSENT:
         return None if holds_objects(answer) else "JSON"
     # The only list amid text may be a mark such as [1], and has no names. One that holds objects is no mark.

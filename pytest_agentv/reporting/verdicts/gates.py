@@ -18,7 +18,7 @@ REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
 LEFT: Final = "judged_with_run"
 """The key of a verdict for the node ids of the failed cases that its gates judged."""
 UNENFORCED: Final = "not_enforced"
-"""The key of a gate in a verdict that found something and does not fail the run."""
+"""The key of a verdict that marks a gate: it found something, but does not fail the run."""
 _WIDTH: Final = 80
 _INDENT: Final = 6
 
@@ -50,7 +50,7 @@ class GateOutcome(Record):
 
 
 def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:
-    """Return what `<results>.verdict.json` tells of gates; nothing where there is none.
+    """Return the keys of `<results>.verdict.json` about gates; none if no gate judged.
 
     `left` are the node ids of failed cases that the gates judge in their place.
     """

@@ -115,9 +115,9 @@ class AnswerField(Evaluator):
 
 
 def _unchecked(context: Context, path: str) -> str | None:
-    """Return why nobody knows whether an answer without this part has it; None: it does not have it."""
+    """Return why a missing part could not be looked for; None if the answer is data that lacks it."""
     answer = context.candidate_answer if context.part is ABSENT else context.part
-    if is_in_one_of_several(answer, path):  # which of them counts is not known, but the part is not missing
+    if is_in_one_of_several(answer, path):  # it is unknown which object counts, but the part is not missing
         return f"{path} is there, in one of several JSON objects"
     lacking = lacking_data(context.candidate_answer, path) if context.part is ABSENT else None
     return f"the answer holds no {lacking}, so {path} could not be checked" if lacking else None

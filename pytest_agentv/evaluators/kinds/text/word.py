@@ -41,7 +41,7 @@ def has_word(word: str, folded: str) -> bool:
 
 
 def _places_within_numbers(text: str) -> frozenset[int]:
-    """Return where a word must not begin or end: `5` is not a word of 1.5, nor `500` of 1,500. `5` is one of 5.00."""
+    """Return the positions where no word begins or ends, so that `5` is not found in 1.5. It is found in 5.00."""
     places: set[int] = set()
     for found in _NUMBER.finditer(text):
         cents = _NO_CENTS.search(found[0])
