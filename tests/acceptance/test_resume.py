@@ -378,6 +378,20 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
     assert (called(project), broken.internals) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("-n2",), ("--agentv-retry-errors",), ("--agentv-dry-run",)],
+    ids=["plain", "n2", "retry", "dry"],
+)
+def test_a_run_that_was_killed_before_its_first_result_is_resumed_with_all_cases(project, flags):
+    """Its file is empty; a job that always resumes failed from then on."""
+    project.write("own.jsonl", "")
+    resumed = run(project, *flags, "--agentv-resume=own.jsonl")
+    assert len(called(project)) == (0 if "--agentv-dry-run" in flags else 6)
+    assert (len(results(project)), resumed.lines.count("Resumed from:       own.jsonl")) == (6, 0)
+    assert resumed.outcomes["passed"] >= 4
+
+
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
     newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
     path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))

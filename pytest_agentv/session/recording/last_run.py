@@ -39,12 +39,12 @@ class ResumedFile(Record):
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
-    is_dry: bool = False
-    """Whether its last result is mocked."""
+    is_dry: bool | None = False
+    """Whether its last result is mocked; None: it is empty."""
 
     def mixing_fault(self, *, dry_run: bool) -> str | None:
         """Return why a run must not write to the file: mocked results and real ones must not be mixed."""
-        if self.is_dry == dry_run:
+        if self.is_dry in {dry_run, None}:
             return None
         held, other = ("of a dry run", "a run with calls") if self.is_dry else ("of calls", "a dry run")
         return f"{locate(self.path, None)} holds results {held}, with which {other} cannot go on"
@@ -95,7 +95,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
     node_files: dict[str, None] = {}
     run_id: str | None = None
     last_line = unsigned = 0
-    is_dry = False
+    is_dry: bool | None = False
     for entry in iter_recorded(file):
         last_line = entry.line or last_line
         if isinstance(entry, Problem):
@@ -112,8 +112,8 @@ def _read(file: Path, flag: str) -> ResumedFile:
         run_id, is_dry = run_id or answer.run_id, answer.dry_run is True
         statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
         node_files[(answer.node_id or "").partition("::")[0]] = None
-    if run_id is None and flag == RESUME and any(unjudged_folder(file).glob("*.json")):
-        run_id = new_run_id(datetime.now(UTC))  # the run was killed before its first result, but answers are kept
+    if run_id is None and flag == RESUME:
+        run_id, is_dry = _without_results(file)
     if run_id is None:
         text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
         raise pytest.UsageError("; ".join([text, *remarks[:1]]))
@@ -131,6 +131,17 @@ def _read(file: Path, flag: str) -> ResumedFile:
         tuple(remarks),
         is_dry,
     )
+
+
+def _without_results(file: Path) -> tuple[str | None, bool | None]:
+    """Return a new run id, and whether the run was dry, for a file whose run was killed before its first result.
+
+    Such a file is empty, or there are answers that nobody judged. The id is None for other files.
+    """
+    if any(unjudged_folder(file).glob("*.json")):
+        return new_run_id(datetime.now(UTC)), False
+    is_empty = file.is_file() and file.stat().st_size == 0
+    return (new_run_id(datetime.now(UTC)) if is_empty else None), None
 
 
 def new_run_id(started: datetime) -> str:
