@@ -32,7 +32,7 @@ def run_judge(function: Judge) -> None:
     try:
         with redirect_stdout(sys.stderr):
             result = _awaited(function(read_input(_read_payload())))
-            reply = json.dumps(build_reply(result), indent=2, allow_nan=False)
+            reply = _to_json(build_reply(result))
     except Exception as error:  # noqa: BLE001 - the run must see any failure of a judge
         _exit_with(error)
     output.write(f"{reply}\n")
@@ -56,6 +56,13 @@ def _awaited(result: Any) -> Result | Mapping[str, Json]:
         result = asyncio.run(wait())
     found: Result | Mapping[str, Json] = result
     return found
+
+
+def _to_json(reply: Mapping[str, Json]) -> str:
+    try:
+        return json.dumps(reply, indent=2, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:  # all other fields are checked already
+        raise WireError(f"details: {error}") from None
 
 
 def _exit_with(error: Exception) -> NoReturn:

@@ -131,7 +131,11 @@ UNREADABLE = {
         f'Code evaluator did not print one JSON object: {SHAPE}; it printed: {{"score": 1}}\n{{"score": 1}}',
     ),
     "list": ("[1]", f"Code evaluator did not print one JSON object: {SHAPE}; it printed: [1]"),
-    "nan": ('{"score": NaN}', f'Code evaluator did not print one JSON object: {SHAPE}; it printed: {{"score": NaN}}'),
+    "nan": (
+        '{"score": 1, "details": {"mean": NaN}}',
+        "Code evaluator printed NaN, which is no JSON: print a number, or null in details; "
+        'it printed: {"score": 1, "details": {"mean": NaN}}',
+    ),
     "no-score": ('{"hits": []}', f'Code evaluator printed no `score`: {SHAPE}; it printed: {{"hits": []}}'),
     "word": ('{"score": "high"}', 'Code evaluator printed a `score` that is no number: "high"; print one from 0 to 1'),
     "details": (

@@ -238,12 +238,27 @@ def test_a_workspace_template_that_cannot_be_used_is_named(project, code, write)
     assert workspace == {"folders": [{"path": "."}, {"path": f"{project.path}/src"}]}
 
 
-@pytest.mark.parametrize(("more", "chats"), [("wait: false", 1), ("dry_run: true", 0)])
-def test_without_waiting_and_in_rehearsal_there_is_no_answer(project, code, write, more, chats):
+@pytest.mark.scenario("VS Code provider")
+@pytest.mark.parametrize("batching", ["", "\n    provider_batching: true"])
+@pytest.mark.parametrize(
+    ("more", "chats", "error"),
+    [
+        ("wait: false", 1, "the answer was not waited for, so there is none to judge: the target has `wait: false`"),
+        ("dry_run: true", 0, "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"),
+    ],
+)
+def test_without_waiting_and_in_rehearsal_there_is_no_answer_and_nothing_is_judged(
+    project, code, write, more, chats, error, batching
+):
+    """Such a case passed if its checks only forbid something, and a judge was paid for an empty answer."""
     code.behave(silent=True)
-    write("one", more=more)
+    write("one", more=more + batching)
+    text = (project.path / "a.eval.yaml").read_text()
+    project.write("a.eval.yaml", text.replace('"hits": ["hello one"]', '"misses": ["sorry"]'))
     run = project.run()
-    assert (run.outcomes, run.by_id["one"]["candidate_answer"]) == ({"failed": 1}, "")
+    result = run.by_id["one"]
+    assert (run.outcomes, result["candidate_answer"], result["error"]) == ({"errors": 1}, "", error)
+    assert result["error_detail"] == {"stage": "provider", "kind": "no_answer"}
     assert len(code.calls("chat")) == chats
     assert (project.path / "agents").exists() is bool(chats)
 

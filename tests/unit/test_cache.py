@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import TokenUsage, TraceEvent
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
@@ -107,6 +108,33 @@ def test_an_answer_that_json_would_change_is_not_kept(tmp_path: Path) -> None:
     provider = CountingProvider(RESPONSE.replace(output_messages=(Message("assistant", {1: "a key of another type"}),)))
     assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, False]
     assert (provider.calls, list(tmp_path.rglob("*.json"))) == (2, [])
+
+
+@pytest.mark.scenario("Provider returns a trace")
+def test_the_trace_of_a_file_is_kept_because_the_next_call_may_write_the_file_anew(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    file.write_text('{"type": "tool_call", "name": "first"}')
+    provider = CountingProvider(RESPONSE.replace(trace_ref=str(file)))
+    ask(cached(provider, tmp_path / "cache"))
+    file.write_text('{"type": "tool_call", "name": "of another case"}')
+    kept = ask(cached(provider, tmp_path / "cache"))
+    assert (kept.trace, kept.trace_ref, provider.calls) == ((TraceEvent("tool_call", name="first"),), None, 1)
+
+
+def test_an_answer_whose_trace_file_cannot_be_read_is_not_kept(tmp_path: Path) -> None:
+    provider = CountingProvider(RESPONSE.replace(trace_ref=str(tmp_path / "missing.jsonl")))
+    for _ in range(2):
+        ask(cached(provider, tmp_path / "cache"))
+    assert provider.calls == 2
+
+
+def test_an_entry_that_names_a_trace_file_is_asked_for_again(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    ask(cached(provider, tmp_path))
+    (entry,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "trace_ref": "trace.jsonl"}))
+    ask(cached(provider, tmp_path))
+    assert provider.calls == 2
 
 
 def test_another_key_of_the_same_account_still_hits(tmp_path: Path) -> None:

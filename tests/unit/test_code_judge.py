@@ -28,6 +28,7 @@ EXPECTED = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
     "on standard output, and everything else on standard error"
 )
+NO_CONSTANT = "which is no JSON: print a number, or null in details"
 
 
 def case_of(**fields) -> EvalCase:
@@ -294,6 +295,7 @@ def test_details_that_are_no_json_object_score_0(details, given):
     assert parse_judgement(reply) == no_result(message, reply)
 
 
+@pytest.mark.scenario("Details payload is not valid JSON")
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [
@@ -301,7 +303,13 @@ def test_details_that_are_no_json_object_score_0(details, given):
         (" \n", f"printed nothing: {EXPECTED}"),
         ("looks good", f"did not print one JSON object: {EXPECTED}; it printed: looks good"),
         ("[1]", f"did not print one JSON object: {EXPECTED}; it printed: [1]"),
-        ('{"score": NaN}', f'did not print one JSON object: {EXPECTED}; it printed: {{"score": NaN}}'),
+        ('{"score": NaN}', f'printed NaN, {NO_CONSTANT}; it printed: {{"score": NaN}}'),
+        (
+            f'{{"score": 1, "details": {{"a": "{"x" * 300}", "mean": -Infinity}}}}',
+            f'printed -Infinity, {NO_CONSTANT}; it printed: {{"score": 1, "details": {{"a": "{"x" * 169}…',
+        ),
+        ("[NaN]", f"did not print one JSON object: {EXPECTED}; it printed: [NaN]"),
+        ('{"a": NaN', f'did not print one JSON object: {EXPECTED}; it printed: {{"a": NaN'),
         ("log\n{}", f"did not print one JSON object: {EXPECTED}; it printed: log\n{{}}"),
         ("x" * 300, f"did not print one JSON object: {EXPECTED}; it printed: {'x' * 200}…"),
         ('{"passed": true}', f'printed no `score`: {EXPECTED}; it printed: {{"passed": true}}'),

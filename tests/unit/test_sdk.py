@@ -119,6 +119,7 @@ def test_what_a_judge_prints_goes_to_standard_error(tmp_path):
     assert finished.stderr == "a note\n"
 
 
+@pytest.mark.scenario("Details payload is not valid JSON")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -133,7 +134,11 @@ def test_what_a_judge_prints_goes_to_standard_error(tmp_path):
         ("return Result(1, misses=['a', 5])", "misses[1]: expected a text, got 5"),
         ("return Result(1, reasoning=['r'])", 'reasoning: expected a text, got ["r"]'),
         ("return Result(1, details=[1])", "details: expected a mapping, got [1]"),
-        ("return Result(1, details={'x': {1}})", "TypeError: Object of type set is not JSON serializable"),
+        ("return Result(1, details={'x': {1}})", "details: Object of type set is not JSON serializable"),
+        (
+            "return Result(1, details={'mean': float('nan')})",
+            "details: Out of range float values are not JSON compliant: nan",
+        ),
     ],
 )
 def test_a_judge_that_fails_prints_why_and_exits_with_1(tmp_path, body, message):
@@ -146,7 +151,7 @@ def test_a_failure_has_its_traceback_on_standard_error(tmp_path):
     assert finished.stderr.endswith("ValueError: no file\n")
 
 
-@pytest.mark.parametrize("body", ["return 0.5", "return {'scor': 1}", "pass"])
+@pytest.mark.parametrize("body", ["return 0.5", "return {'scor': 1}", "pass", "return Result(1, details={'x': {1}})"])
 def test_a_wrong_result_is_told_without_lines_of_this_package(tmp_path, body):
     finished = run_judge(tmp_path, f"@code_judge\ndef judge(case):\n    {body}")
     assert (finished.returncode, finished.stderr) == (1, "")

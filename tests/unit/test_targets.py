@@ -356,11 +356,34 @@ class TestCliErrors:
                 "{ATTEMPT}, {FILES}, {ATTACHMENTS}, {OUTPUT_FILE}",
             ),
             ("x ${PROMPT}", "write {PROMPT} without the $: it is a placeholder, not a variable of the shell"),
+            (
+                "x {Prompt} {EVAL_ID}",
+                "{Prompt} is no placeholder, and would be passed on as it is; write {PROMPT}, or { Prompt } for "
+                "braces of the command",
+            ),
         ],
     )
     def test_unknown_placeholders_are_errors(self, repo: Path, template: str, message: str) -> None:
         text = target_errors(repo, f"cli\n    command_template: '{template}'")
         assert text == f"targets.yaml:4: targets[0].command_template: {message}"
+
+    @pytest.mark.scenario("Placeholder substitution rules")
+    @pytest.mark.parametrize("template", ["jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt} {{prompt}}"])
+    def test_braces_of_the_command_are_left_to_it(self, repo: Path, template: str) -> None:
+        text = f"targets: [{{name: a, provider: cli, command_template: '{template}'}}]"
+        assert warnings(repo, text) == []
+
+    @pytest.mark.scenario("Placeholder substitution rules")
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("--file {pth}", "unknown placeholder {pth}; did you mean '{path}'? valid are {path}, {basename}"),
+            ("{path} {name}", "unknown placeholder {name}; did you mean '{basename}'? valid are {path}, {basename}"),
+        ],
+    )
+    def test_unknown_placeholders_of_files_are_errors(self, repo: Path, text: str, message: str) -> None:
+        found = target_errors(repo, f"cli\n    files_format: '{text}'\n    command_template: x {{FILES}}")
+        assert found == f"targets.yaml:4: targets[0].files_format: {message}"
 
     def test_shell_variables_and_other_braces_are_no_placeholders(self, repo: Path) -> None:
         template = "${HOME}/run {PROMPT} {ATTACHMENTS} {lower} {A1} ${{ VAR }} ${{VAR}} $(x) {} {{ x"

@@ -139,7 +139,10 @@ def test_without_waiting_there_are_places_and_no_texts(code: CodeStandIn, root: 
 
     responses = asyncio.run(provider(code, root, **fields).invoke_batch(requests(2)))
 
-    assert [(response.output_messages, response.error) for response in responses] == [((), None)] * 2
+    assert [(response.output_messages, response.error_kind) for response in responses] == [((), "no_answer")] * 2
+    assert all(
+        f"`{key}: {str(value).lower()}`" in str(each.error) for each in responses for key, value in fields.items()
+    )
     files = [Path(response.raw["response_file"]).name[14:] for response in responses]
     assert files == ["_0_res.md", "_1_res.md"]
     assert root.exists() is not fields.get("dry_run", False)

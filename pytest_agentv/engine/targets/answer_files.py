@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.tracing import read_trace
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
@@ -32,13 +33,17 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
 
 
 def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | None:
-    """Return a kept response; None if it is missing or cannot be read, or if another run than `run_id` kept it."""
+    """Return a kept response; None if it is missing or cannot be read, or if another run than `run_id` kept it.
+
+    None as well if it names a trace file, as those of older versions do: the file may hold another trace by now.
+    """
     try:
         kept = json.loads(path.read_text("utf-8"))
         if not isinstance(kept, dict) or "raw" not in kept:  # else any mapping would be read as an empty answer
             return None
         kept_by = kept.pop(_RUN, None)
-        return ProviderResponse.from_plain(kept) if run_id in (None, kept_by) else None
+        is_ours = run_id in (None, kept_by) and kept.get("trace_ref") is None
+        return ProviderResponse.from_plain(kept) if is_ours else None
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -52,21 +57,36 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
     if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
         return
+    try:
+        response = _with_trace(response)
+        text = _to_json(response, masker, {} if run_id is None else {_RUN: run_id})
+        if text is not None:
+            write_atomically(path, text)
+    except (AgentvError, TypeError, ValueError, RecursionError) as error:
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+
+
+def _with_trace(response: ProviderResponse) -> ProviderResponse:
+    """Return the answer with its trace in place of the trace file, which the next call may write anew."""
+    if response.trace_ref is None:
+        return response
+    trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
+    return response.replace(trace=trace, trace_ref=None)
+
+
+def _to_json(response: ProviderResponse, masker: Masker, run: JsonObject) -> str | None:
+    """Return the text that keeps an answer; None, with a log, if reading it back would give another answer."""
     plain = response.to_plain()
     debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
     if masker.mask_plain(plain) != plain:
         _LOGGER.info("the answer holds a secret, and is not kept for later runs")
-        return
-    try:
-        run = {} if run_id is None else {_RUN: run_id}
-        text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
-        read_back = {key: value for key, value in json.loads(text).items() if key != _RUN}
-        if not _is_same_answer(ProviderResponse.from_plain(read_back), response):
-            _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
-            return
-        write_atomically(path, text)
-    except (AgentvError, TypeError, ValueError, RecursionError) as error:
-        _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+        return None
+    text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
+    read_back = {key: value for key, value in json.loads(text).items() if key != _RUN}
+    if not _is_same_answer(ProviderResponse.from_plain(read_back), response):
+        _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+        return None
+    return text
 
 
 def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:

@@ -1,5 +1,6 @@
 """Turns the output of a judge script into a score."""
 
+import json
 from typing import Final
 
 from pytest_agentv.evaluators.judging.grading import feedback, has_score, reasoning_of
@@ -48,6 +49,10 @@ def _result(text: str) -> JsonObject:
         raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
     found = json_object(text)
     if found is None:
+        constant = _constant_in(text)
+        if constant is not None:
+            advice = "which is no JSON: print a number, or null in details"
+            raise ValueError(f"Code evaluator printed {constant}, {advice}; it printed: {_head(text)}")
         raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
     if "score" not in found:
         raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
@@ -55,6 +60,16 @@ def _result(text: str) -> JsonObject:
         given = _head(compact_json(found["score"]))
         raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
     return found
+
+
+def _constant_in(text: str) -> str | None:
+    """Return the first NaN or Infinity of an object that is JSON but for these. Many programs write them."""
+    constants: list[str] = []
+    try:
+        value = json.loads(text, parse_constant=constants.append)
+    except (ValueError, RecursionError):
+        return None
+    return constants[0] if constants and isinstance(value, dict) else None
 
 
 def _details(value: Json) -> JsonObject | None:

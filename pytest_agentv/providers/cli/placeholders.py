@@ -1,6 +1,7 @@
 """Checks the placeholders in braces of a command template when the targets file is read."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator
@@ -17,8 +18,11 @@ PLACEHOLDERS: Final = (
 """The names that a command template may hold in braces."""
 
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
+_ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
+"""A word in single braces that is no variable of the shell."""
 _KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
-_FILE_PLACEHOLDER: Final = re.compile(r"\{(?:path|basename)\}")
+_FILE_PLACEHOLDERS: Final = ("path", "basename")
+_FILE_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(_FILE_PLACEHOLDERS) + r")\}")
 
 
 def _command(value: object) -> str:
@@ -33,15 +37,35 @@ def _input(value: object) -> str:
         if dollar and name in PLACEHOLDERS:
             raise FinalFault(f"write {{{name}}} without the $: it is a placeholder, not a variable of the shell")
         if not dollar and name not in PLACEHOLDERS:
-            valid = [f"{{{placeholder}}}" for placeholder in PLACEHOLDERS]
-            near = did_you_mean(f"{{{name}}}", valid)
-            hint = f"{near} " if near else ""
-            raise FinalFault(f"unknown placeholder {{{name}}}; {hint}valid are {', '.join(valid)}")
+            raise _unknown(name, PLACEHOLDERS)
+    _refuse_other_cases(text)
     return text
+
+
+def _refuse_other_cases(text: str) -> None:
+    """Refuse `{prompt}`, unless `{PROMPT}` is there too: then the braces may be those of jq or of a program."""
+    words = set(_ANY_WORD.findall(REFERENCE.sub("", text)))
+    for name in sorted(words - {*PLACEHOLDERS}):
+        meant = name.upper()
+        if meant in PLACEHOLDERS and meant not in words:
+            raise FinalFault(
+                f"{{{name}}} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
+                f"{{ {name} }} for braces of the command"
+            )
+
+
+def _unknown(name: str, known: Sequence[str]) -> FinalFault:
+    valid = [f"{{{placeholder}}}" for placeholder in known]
+    near = did_you_mean(f"{{{name}}}", valid)
+    hint = f"{near} " if near else ""
+    return FinalFault(f"unknown placeholder {{{name}}}; {hint}valid are {', '.join(valid)}")
 
 
 def _files_format(value: object) -> str:
     text = optional_text(value)
+    for name in _ANY_WORD.findall(REFERENCE.sub("", text)):
+        if name not in _FILE_PLACEHOLDERS:
+            raise _unknown(name, _FILE_PLACEHOLDERS)
     _refuse_quotes(f"{text} {text}", _FILE_PLACEHOLDER)  # an open quote includes the next file
     return text
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from pytest_agentv.errors import FileError, ProviderError
 from pytest_agentv.loading.targets.fields import DefaultText, Flag, OptionalText, path_in
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
@@ -26,6 +27,9 @@ from pytest_agentv.runtime.locks import FolderLock
 
 _MOST_CLAIMS: Final = 5
 """How many times other programs may take a folder first, before it can be no accident."""
+
+_NOT_WAITED_FOR: Final = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
+_NOT_ASKED: Final = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
 
 
 class Vscode(Provider):
@@ -47,8 +51,12 @@ class Vscode(Provider):
         default=None,
         description="a workspace file whose folders and settings are added, relative to the targets file",
     )
-    wait: Flag = Field(default=True, description="false hands the request over and does not wait for the answer")
-    dry_run: Flag = spelled("dry_run", "dryRun", default=False, description="true opens nothing")
+    wait: Flag = Field(
+        default=True, description="false hands the request over and does not wait: each case is an error"
+    )
+    dry_run: Flag = spelled(
+        *("dry_run", "dryRun"), default=False, description="true opens nothing: each case is an error"
+    )
     subagent_root: Annotated[OptionalText, path_in("targets_dir")] = spelled(
         *("subagent_root", "subagentRoot"),
         default=None,
@@ -161,7 +169,7 @@ class VscodeProvider:
                 error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
                 responses.append(ProviderResponse(error=f"{error}: {answer.state}", raw=raw))
             else:
-                responses.append(ProviderResponse(output_messages=(), duration_ms=took, raw=raw))
+                responses.append(_without_answer(_NOT_WAITED_FOR, raw).replace(duration_ms=took))
         return responses
 
     def _rehearse(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
@@ -172,7 +180,7 @@ class VscodeProvider:
             describe_exchange(name, exchange, request)
             for exchange, request in zip(posting.exchanges, requests, strict=True)
         )
-        return [ProviderResponse(output_messages=(), raw=raw) for raw in described]
+        return [_without_answer(_NOT_ASKED, raw) for raw in described]
 
     def _program(self) -> tuple[str, ...]:
         command = self._settings.vscode_cmd
@@ -185,6 +193,11 @@ class VscodeProvider:
                 "config",
             )
         return program
+
+
+def _without_answer(reason: str, raw: JsonObject) -> ProviderResponse:
+    """Return a response with nothing to judge. Checks for what must not be said would pass on an empty answer."""
+    return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
 
 
 def _explain_timeout(dispatch: Dispatch, claim: Claim, limit: float | None) -> str:
