@@ -2,6 +2,8 @@
 
 import pytest
 
+NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
+
 
 @pytest.mark.parametrize(
     ("check", "answer", "passes"),
@@ -16,8 +18,20 @@ import pytest
         ({"is-xml": True}, '<a xmlns:p="u" xmlns:q="u" p:x="1" q:x="2"/>', False),
         ({"is-xml": True}, '<p:a xmlns:p="u" xml:lang="en"/>', True),
         ({"is-xml": True}, '<a xmlns="u v"/>', True),
+        (NEEDS_PRICE, "We do not know [1].", False),
+        (NEEDS_PRICE, "[]", False),
+        (NEEDS_PRICE, 'As [1] says: {"price": 120}', True),
+        (NEEDS_PRICE, '[{"price": 120}]', True),
+        ({"not-contains-json": {"properties": {"error": {}}}}, "See [1].", True),
+        ({"contains-json": {"required": ["a"], "items": {}}}, "[1]", True),
+        ({"contains-json": {"properties": {}, "type": ["array", "object"]}}, "[1]", True),
+        ({"contains-json": {"properties": {}, "anyOf": [{"type": "array"}]}}, "[1]", True),
     ],
 )
 def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, answer, passes):
     result = bench.judged(check, answer)
     assert (result.score, result.error) == (float(passes), None)
+
+
+def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
+    assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
