@@ -13,6 +13,7 @@ from pytest_agentv.models.base import Json, JsonObject
 
 _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
 """The formats that `jsonschema` always checks. Others need packages, and would depend on the machine."""
+_DEPENDENCIES: Final = "dependencies"
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -41,6 +42,9 @@ def _validator(value: Json) -> Any:
         MATCHED: _match_names,
         "additionalProperties": _Additional(kind.VALIDATORS["additionalProperties"]),
     }
+    # Schemas that name no draft may be of an older one. The newest draft passes over this keyword without a word.
+    if _DEPENDENCIES not in kind.VALIDATORS:
+        rules[_DEPENDENCIES] = jsonschema.Draft7Validator.VALIDATORS[_DEPENDENCIES]
     limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
     checker = jsonschema.FormatChecker(_FORMATS)
     checker.checks("date-time", raises=ValueError)(_is_date_time)

@@ -3,6 +3,8 @@
 import pytest
 
 NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
+NEEDS_B = {"is-json": {"dependencies": {"a": ["b"]}}}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,12 @@ NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
         ({"contains-json": {"required": ["a"], "items": {}}}, "[1]", True),
         ({"contains-json": {"properties": {}, "type": ["array", "object"]}}, "[1]", True),
         ({"contains-json": {"properties": {}, "anyOf": [{"type": "array"}]}}, "[1]", True),
+        (NEEDS_B, '{"a": 1}', False),
+        (NEEDS_B, '{"a": 1, "b": 1}', True),
+        (NEEDS_B, "{}", True),
+        ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
+        ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
+        ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
 )
 def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, answer, passes):
