@@ -43,3 +43,11 @@ def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, a
 
 def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
     assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
+
+
+def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
+    _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
+    assert faults == [
+        "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
+    ]
+    assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
