@@ -45,9 +45,66 @@ def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
     assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
 
 
+@pytest.mark.parametrize(
+    ("check", "answer", "passes"),
+    [
+        ({"equals": "yes"}, " yes\n", True),
+        ({"equals": 5}, "5.0", True),
+        ({"equals": {"a": 1}}, 'Here it is: {"a": 1}', True),
+        ({"starts-with": "yes"}, "\n yes", True),
+        ({"icontains": "strasse"}, "Straße", True),
+        ({"contains-json": True}, "[1, 2]", True),
+        ({"contains-json": True}, "{a: 1}", False),
+        ({"contains-json": True}, "Fill in {name}.", False),
+        ({"regex": "^yes$"}, "yes\n", True),
+        ({"regex": r"^\w+$"}, "café", True),
+        ({"regex": r"^\w+$", "flags": "a"}, "café", False),
+        ({"regex": r"^yes\Z"}, "yes\n", False),
+    ],
+)
+def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes):
+    """In each of these promptfoo gives the other verdict, or cannot say the same."""
+    assert bench.judged(check, answer).score == float(passes)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "passes"),
+    [
+        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "I think so. answer: B.", True),
+        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "ANSWER: Both", False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '{"tent": 1}', False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["pole", "tent"]', True),
+        ({"word": "A"}, "It is a tent.", True),
+        ({"ends-with": "yes"}, "Yes.", False),
+        ({"equals": "tent"}, "The tent.", False),
+    ],
+)
+def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
+    assert bench.judged(check, answer).score == float(passes)
+
+
 def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
     _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
     assert faults == [
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]
     assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "hint"),
+    [
+        ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: write the target into the pattern)"),
+        ({"PatternMatchMetric": "yes|no"}, "(`regex` finds a pattern anywhere: `regex: '^(yes|no)$'` takes the whole"),
+        ({"type": "answer", "value": "letter"}, r"(`regex` finds the letter or word after its mark: `regex: 'ANSWER: "),
+        ({"match": "yes"}, "look at one end of the answer; case and punctuation count)"),
+        ({"exact": "yes"}, "(`equals` ignores blanks around the answer; case and punctuation count)"),
+        ({"rouge-n": "yes"}, "(`rouge` counts single words with variant: rouge1)"),
+        ({"MaxToolCalls": 3}, "(`python: len(tool_calls) <= 3` counts them)"),
+    ],
+)
+def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
+    _, faults = bench.load(item)
+    assert len(faults) == 1
+    assert hint in faults[0]
