@@ -84,6 +84,25 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
     assert bench.judged(check, answer).score == float(passes)
 
 
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"requried": ["price"]}, ["requried", "required"]),
+        ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
+        ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
+        ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
+        ({"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-type": 1}, []),
+    ],
+)
+def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
+    """promptfoo refuses such a schema. By the standard it is one, in which anybody may add words."""
+    warning = "{!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
+    wanted = (warning.format(*told),) if told else ()
+    check = bench.one({"is-json": schema})
+    assert tuple(check.doubts(None)) == wanted
+    assert tuple(bench.judged({"contains-json": schema}, "{}").warnings or ()) == wanted
+
+
 def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
     _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
     assert faults == [
