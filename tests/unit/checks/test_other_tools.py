@@ -1,5 +1,7 @@
 """Verdicts beside those of other tools whose checks have the same names."""
 
+import json
+
 import pytest
 
 NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
@@ -38,6 +40,33 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 )
 def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, answer, passes):
     result = bench.judged(check, answer)
+    assert (result.score, result.error) == (float(passes), None)
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text", "passes"),
+    [
+        ("email", "ann.o'neill+shop@mail-1.example.com", True),
+        ("email", "ann@localhost", True),
+        ("email", '"ann b"@example.com', True),
+        ("email", "ann@[127.0.0.1]", True),
+        ("email", "@", False),
+        ("email", "Write to us @ the shop", False),
+        ("email", "Ann <ann@example.com>", False),
+        ("email", "ann@example.com, bob@example.com", False),
+        ("email", "ann@bob@example.com", False),
+        ("email", " ann@example.com", False),
+        ("email", "ann@example.com\n", False),
+        ("email", "ann..b@example.com", False),
+        ("email", "ann@-example.com", False),
+        ("email", "änn@example.com", False),
+        ("date-time", "2020-02-29t10:00:00z", True),
+        ("date-time", "2021-02-29t10:00:00z", False),
+        ("date-time", "2020-02-29T10:00:00+0100", False),
+    ],
+)
+def test_a_format_of_a_schema_takes_what_its_standard_says(bench, format_name, text, passes):
+    result = bench.judged({"is-json": {"format": format_name}}, json.dumps(text))
     assert (result.score, result.error) == (float(passes), None)
 
 
