@@ -35,6 +35,8 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         (NEEDS_B, "{}", True),
         ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
         ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
+        ({"is-json": {"multipleOf": 0.01}}, "1e400", False),
+        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", False),
         ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
 )
