@@ -11,8 +11,16 @@ from pytest_agentv.evaluators.comparing.patterns import search_now
 from pytest_agentv.evaluators.comparing.schema_names import MATCHED, PATTERNS, needs_names, with_names
 from pytest_agentv.models.base import Json, JsonObject
 
-_FORMATS: Final = ("date", "email", "ipv4", "ipv6", "regex", "uuid")
+_FORMATS: Final = ("date", "ipv4", "ipv6", "regex", "uuid")
 """The formats that `jsonschema` always checks. Others need packages, and would depend on the machine."""
+_ATOM: Final = r"[\w!#$%&'*+/=?^`{|}~-]+"
+_QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_EMAIL: Final = re.compile(
+    rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_LABEL}(?:\.{_LABEL})*|\[(?:IPv6:)?[0-9A-Fa-f:.]+\])", re.ASCII
+)
+"""An address by RFC 5321. `jsonschema` takes any text with an "@"."""
+_DEPENDENCIES: Final = "dependencies"
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -41,9 +49,13 @@ def _validator(value: Json) -> Any:
         MATCHED: _match_names,
         "additionalProperties": _Additional(kind.VALIDATORS["additionalProperties"]),
     }
+    # Schemas that name no draft may be of an older one. The newest draft passes over this keyword without a word.
+    if _DEPENDENCIES not in kind.VALIDATORS:
+        rules[_DEPENDENCIES] = jsonschema.Draft7Validator.VALIDATORS[_DEPENDENCIES]
     limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
     checker = jsonschema.FormatChecker(_FORMATS)
     checker.checks("date-time", raises=ValueError)(_is_date_time)
+    checker.checks("email")(_is_email)
     return limited(value, registry=REGISTRY, format_checker=checker)
 
 
@@ -75,8 +87,13 @@ class _Additional:
         yield from self._rule(validator, wanted, instance, schema) or ()
 
 
+def _is_email(value: object) -> bool:
+    """Whether a text is an address, and nothing else is in it."""
+    return not isinstance(value, str) or _EMAIL.fullmatch(value) is not None
+
+
 def _is_date_time(value: object) -> bool:
     """Whether a text is a date with a time and an offset (RFC 3339). Raises `ValueError` for an impossible day."""
     if not isinstance(value, str):
         return True
-    return _DATE_TIME.fullmatch(value) is not None and datetime.fromisoformat(value) is not None
+    return _DATE_TIME.fullmatch(value) is not None and datetime.fromisoformat(value.upper()) is not None

@@ -10,10 +10,17 @@ from pytest_agentv.models.text import trim
 
 DEEPEST: Final = 1000
 """Levels of nesting that are read."""
+_ENCODING: Final = "utf-8"
+"""What expat is given. It ignores the encoding that the answer declares, because an answer is a text, not bytes."""
+_NAMESPACES: Final = "\n"
+"""Has expat check prefixes: other readers of XML refuse one that is not declared. No name contains a line break."""
 
 
 class IsXml(Evaluator):
-    """The whole answer is well-formed XML. One with a DOCTYPE is refused: it could define entities."""
+    """The whole answer is well-formed XML, and declares its prefixes.
+
+    One with a DOCTYPE is refused: it could define entities.
+    """
 
     kind = "is-xml"
     short_key = None
@@ -35,7 +42,7 @@ def _score(text: str) -> Score:
 
 def _fault(text: str) -> str | None:
     """Return why a text is not XML. Without a DOCTYPE, no entities can grow, and no files can be loaded."""
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate(_ENCODING, _NAMESPACES)
     depth = 0
 
     def enter(*_: object) -> None:
@@ -54,7 +61,7 @@ def _fault(text: str) -> str | None:
     parser.StartElementHandler, parser.EndElementHandler = enter, leave
     parser.StartDoctypeDeclHandler = refuse
     try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+        parser.Parse(text.encode(_ENCODING, "surrogatepass"), True)
     except (expat.ExpatError, _Refused, ValueError) as error:
         return str(error)
     return None

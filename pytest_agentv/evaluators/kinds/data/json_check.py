@@ -2,17 +2,19 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.comparing.schema_words import misspelt_words
 from pytest_agentv.evaluators.comparing.schemas import schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import expected
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
@@ -75,7 +77,11 @@ class JsonCheck(Evaluator):
         """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
         if isinstance(self.value, str):
             raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
-        return await off_loop(len(context.candidate_answer), self.check, context)
+        score = await off_loop(len(context.candidate_answer), self.check, context)
+        return score.replace(warnings=(*score.warnings, *self.doubts(context.case)))
+
+    def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - the schema says it all
+        return misspelt_words(json.dumps(self.value, sort_keys=True)) if isinstance(self.value, Mapping) else ()
 
     def check(self, context: Context) -> Score:
         """Judge an answer; blocks."""
@@ -90,6 +96,8 @@ class JsonCheck(Evaluator):
             found = sorted(validator.iter_errors(data), key=lambda each: list(map(str, each.absolute_path)))
         except TimeoutError as error:
             raise EvaluatorError(str(error), "timeout") from None
+        except OverflowError:  # `multipleOf` divides, which the number 1e400 does not bear
+            return ["holds a number that is too large to be checked"]
         except RecursionError:
             raise EvaluatorError("the schema or the answer is nested too deeply", "config") from None
         except Exception as error:  # noqa: BLE001 - the package `referencing` raises errors of its own

@@ -1,5 +1,7 @@
 """`levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them."""
 
+from pydantic import field_validator
+
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
@@ -17,6 +19,14 @@ class Levenshtein(Likeness):
             "assert": [{"levenshtein": "The tent costs 120 Euro.", "threshold": 0.9}],
         },
     )
+
+    @field_validator("threshold")
+    @classmethod
+    def _can_be_missed(cls, value: float | None) -> float | None:
+        """Refuse 0, which means "no edits" where a threshold counts edits."""
+        if value == 0:
+            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
+        return value
 
     async def evaluate(self, context: Context) -> Score:
         answer = trim(context.candidate_answer)

@@ -1,0 +1,160 @@
+"""Verdicts beside those of other tools whose checks have the same names."""
+
+import json
+
+import pytest
+
+NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
+NEEDS_B = {"is-json": {"dependencies": {"a": ["b"]}}}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "passes"),
+    [
+        # The answer is a text, so the encoding that its XML declares does not count.
+        ({"is-xml": True}, '<?xml version="1.0" encoding="UTF-16"?><a>é</a>', True),
+        ({"is-xml": True}, '<?xml version="1.0" encoding="Shift_JIS"?><a>é</a>', True),
+        ({"is-xml": True}, '<?xml version="1.0" encoding="nope"?><a/>', True),
+        ({"is-xml": True}, "<p:a/>", False),
+        ({"is-xml": True}, '<a p:x="1"/>', False),
+        ({"is-xml": True}, "<a:/>", False),
+        ({"is-xml": True}, '<a xmlns:p="u" xmlns:q="u" p:x="1" q:x="2"/>', False),
+        ({"is-xml": True}, '<p:a xmlns:p="u" xml:lang="en"/>', True),
+        ({"is-xml": True}, '<a xmlns="u v"/>', True),
+        (NEEDS_PRICE, "We do not know [1].", False),
+        (NEEDS_PRICE, "[]", False),
+        (NEEDS_PRICE, 'As [1] says: {"price": 120}', True),
+        (NEEDS_PRICE, '[{"price": 120}]', True),
+        ({"not-contains-json": {"properties": {"error": {}}}}, "See [1].", True),
+        ({"contains-json": {"required": ["a"], "items": {}}}, "[1]", True),
+        ({"contains-json": {"properties": {}, "type": ["array", "object"]}}, "[1]", True),
+        ({"contains-json": {"properties": {}, "anyOf": [{"type": "array"}]}}, "[1]", True),
+        (NEEDS_B, '{"a": 1}', False),
+        (NEEDS_B, '{"a": 1, "b": 1}', True),
+        (NEEDS_B, "{}", True),
+        ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
+        ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
+        ({"is-json": {"multipleOf": 0.01}}, "1e400", False),
+        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", False),
+        ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
+    ],
+)
+def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, answer, passes):
+    result = bench.judged(check, answer)
+    assert (result.score, result.error) == (float(passes), None)
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text", "passes"),
+    [
+        ("email", "ann.o'neill+shop@mail-1.example.com", True),
+        ("email", "ann@localhost", True),
+        ("email", '"ann b"@example.com', True),
+        ("email", "ann@[127.0.0.1]", True),
+        ("email", "@", False),
+        ("email", "Write to us @ the shop", False),
+        ("email", "Ann <ann@example.com>", False),
+        ("email", "ann@example.com, bob@example.com", False),
+        ("email", "ann@bob@example.com", False),
+        ("email", " ann@example.com", False),
+        ("email", "ann@example.com\n", False),
+        ("email", "ann..b@example.com", False),
+        ("email", "ann@-example.com", False),
+        ("email", "änn@example.com", False),
+        ("date-time", "2020-02-29t10:00:00z", True),
+        ("date-time", "2021-02-29t10:00:00z", False),
+        ("date-time", "2020-02-29T10:00:00+0100", False),
+    ],
+)
+def test_a_format_of_a_schema_takes_what_its_standard_says(bench, format_name, text, passes):
+    result = bench.judged({"is-json": {"format": format_name}}, json.dumps(text))
+    assert (result.score, result.error) == (float(passes), None)
+
+
+def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
+    assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "passes"),
+    [
+        ({"equals": "yes"}, " yes\n", True),
+        ({"equals": 5}, "5.0", True),
+        ({"equals": {"a": 1}}, 'Here it is: {"a": 1}', True),
+        ({"starts-with": "yes"}, "\n yes", True),
+        ({"icontains": "strasse"}, "Straße", True),
+        ({"contains-json": True}, "[1, 2]", True),
+        ({"contains-json": True}, "{a: 1}", False),
+        ({"contains-json": True}, "Fill in {name}.", False),
+        ({"regex": "^yes$"}, "yes\n", True),
+        ({"regex": r"^\w+$"}, "café", True),
+        ({"regex": r"^\w+$", "flags": "a"}, "café", False),
+        ({"regex": r"^yes\Z"}, "yes\n", False),
+    ],
+)
+def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes):
+    """In each of these promptfoo gives the other verdict, or cannot say the same."""
+    assert bench.judged(check, answer).score == float(passes)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "passes"),
+    [
+        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "I think so. answer: B.", True),
+        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "ANSWER: Both", False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '{"tent": 1}', False),
+        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["pole", "tent"]', True),
+        ({"word": "A"}, "It is a tent.", True),
+        ({"ends-with": "yes"}, "Yes.", False),
+        ({"equals": "tent"}, "The tent.", False),
+    ],
+)
+def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
+    assert bench.judged(check, answer).score == float(passes)
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"requried": ["price"]}, ["requried", "required"]),
+        ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
+        ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
+        ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
+        ({"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-type": 1}, []),
+    ],
+)
+def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
+    """promptfoo refuses such a schema. By the standard it is one, in which anybody may add words."""
+    warning = "{!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
+    wanted = (warning.format(*told),) if told else ()
+    check = bench.one({"is-json": schema})
+    assert tuple(check.doubts(None)) == wanted
+    assert tuple(bench.judged({"contains-json": schema}, "{}").warnings or ()) == wanted
+
+
+def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
+    _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
+    assert faults == [
+        "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
+    ]
+    assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "hint"),
+    [
+        ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: write the target into the pattern)"),
+        ({"PatternMatchMetric": "yes|no"}, "(`regex` finds a pattern anywhere: `regex: '^(yes|no)$'` takes the whole"),
+        ({"type": "answer", "value": "letter"}, r"(`regex` finds the letter or word after its mark: `regex: 'ANSWER: "),
+        ({"match": "yes"}, "look at one end of the answer; case and punctuation count)"),
+        ({"exact": "yes"}, "(`equals` ignores blanks around the answer; case and punctuation count)"),
+        ({"rouge-n": "yes"}, "(`rouge` counts single words with variant: rouge1)"),
+        ({"MaxToolCalls": 3}, "(`python: len(tool_calls) <= 3` counts them)"),
+    ],
+)
+def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
+    _, faults = bench.load(item)
+    assert len(faults) == 1
+    assert hint in faults[0]
