@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
-from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
+from pytest_agentv.loading.problems import ASKS_NOTHING, BlankInput, Problem, UnreadKey, describe_value, did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -42,9 +42,10 @@ class Place:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
         self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
 
-    def warn_of_row(self, message: str) -> None:
-        """Note a warning about one case. It names the row of a table, because other rows may be fine."""
-        self.problems.append(Problem(self.path, self._line(), self.key, message, None, "warning", self.source.row))
+    def warn_of_blank(self) -> None:
+        """Warn that a case asks nothing. The warning names the row of a table, because other rows may be fine."""
+        blank = BlankInput(self.path, self._line(), self.key, ASKS_NOTHING, None, "warning", self.source.row)
+        self.problems.append(blank)
 
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
