@@ -397,6 +397,12 @@ def test_a_missing_target_of_embeddings_is_told(agentv):
     assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'emb'" in agentv("validate", "evals").out
 
 
+def test_a_missing_target_of_a_short_check_is_told(agentv):
+    write("evals/targets.yaml", TARGETS)
+    write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{similar: x, target: nope}]}\n")
+    assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'nope'" in agentv("validate", "evals").out
+
+
 FIELDS = """\
 evalcases:
   - id: a
