@@ -11,7 +11,15 @@ from typing import Final
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
-from pytest_agentv.loading.problems import ASKS_NOTHING, BlankInput, Problem, UnreadKey, describe_value, did_you_mean
+from pytest_agentv.loading.problems import (
+    ASKS_NOTHING,
+    BlankInput,
+    Problem,
+    UnreadKey,
+    describe_value,
+    did_you_mean,
+    near_word,
+)
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -151,9 +159,12 @@ def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> st
     return None if near is None else f"is {near!r} a misspelling of it?"
 
 
-def misspelt_key(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
-    """Return an unknown key of a mapping that looks like a missing key."""
+def misspelt_key(
+    missing: str, mapping: JsonObject, known: Collection[str], spellings: Collection[str] = ()
+) -> str | None:
+    """Return an unknown key of a mapping that looks like a missing key, or for which a spelling of it is suggested."""
     unknown = [key for key in mapping if key not in known]
     if not unknown:
         return None
-    return next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)
+    near = next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)
+    return near or next((key for key in unknown if near_word(key, known) in spellings), None)
