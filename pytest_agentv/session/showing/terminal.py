@@ -67,7 +67,7 @@ class RunReporter:
             if config.getoption("xmlpath", None):
                 from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
 
-                config.pluginmanager.register(JunitPlaces(config))
+                config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
