@@ -11,6 +11,7 @@ import pytest
 import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 
+from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import SCHEMA_VERSION
 from pytest_agentv.reporting.ci.stored import read_stored
@@ -377,6 +378,22 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
     assert broken.text.count(message) == broken.lines.count(f"ERROR: {message}") == 1
     assert "Traceback" not in broken.text
     assert (called(project), broken.internals) == ([], [])
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, monkeypatch, mode):
+    (project.path / "a.eval.yaml").unlink()
+    checks = "[{not-contains: x, path: a.b}, {contains: hi}]"
+    project.write("b.eval.yaml", f"evalcases: [{{id: a, input: hi, assert: {checks}}}]\n")
+    project.write("targets.yaml", """targets: [{name: default, provider: mock, response: 'hi {"c": 1}'}]\n""")
+    run(project, "--agentv-out=own.jsonl")
+    run(project, "--agentv-resume=own.jsonl", out="resumed.jsonl", mode=mode)
+    monkeypatch.chdir(project.path)
+    assert main(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
+    for name in ("own.jsonl", "resumed.jsonl", "merged.jsonl"):
+        [result] = results(project, name)
+        told = [each.get("unchecked") for each in result["evaluator_results"]]
+        assert told == ["a.b is missing: the answer has c", None]
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
