@@ -175,9 +175,6 @@ def test_a_broken_baseline_costs_nothing(small):
     assert run.internals == []
 
 
-MARKS = re.compile(r'"answers": \[[^]]*\], ')
-
-
 def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
     text = (small.path / BASELINE).read_text("utf-8")
     assert text.count("\n") == 4
@@ -185,41 +182,9 @@ def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
     assert "yes" not in text
     run = small.run("--agentv-update-baseline")
     assert "written 2 times for the same cases and target" in " ".join(section(run).split())
-    second = MARKS.sub("", (small.path / BASELINE).read_text("utf-8"))
-    assert second == MARKS.sub("", text).replace('"rolls": 1', '"rolls": 2')
+    assert (small.path / BASELINE).read_text("utf-8") == text.replace('"rolls": 1', '"rolls": 2')
     assert small.run("--agentv-update-baseline=add").exit_code == 0
     assert '"scores": [1, 1]' in (small.path / BASELINE).read_text("utf-8")
-
-
-@pytest.mark.parametrize("out", ["run.jsonl", "copy.jsonl"], ids=["same file", "another file"])
-@pytest.mark.parametrize("how", ["--agentv-update-baseline", "--agentv-update-baseline=add"])
-def test_the_answers_of_a_resumed_run_are_added_once(small, how, out):
-    small.run(how, "--agentv-out=run.jsonl")
-    before = [line["scores"] for line in lines_of(small)]
-    small.write("evals/b.eval.yaml", suite(2).replace("id: c", "id: new"))
-    for mode, source in ((), "run.jsonl"), (("-n", "2"), out):
-        flags = (f"--agentv-resume={source}", f"--agentv-out={out}", "--agentv-update-baseline=add")
-        run = small.run(*flags, mode=mode)
-        assert run.exit_code == 0
-        assert [line["scores"] for line in lines_of(small)] == [*before, [1], [1]]
-        assert f"without the answers of {len(before) + 2 * bool(mode)} that it has already" in flat(run)
-
-
-def test_more_answers_beside_some_that_the_baseline_has_are_not_added(small):
-    flags = ("--agentv-out=run.jsonl", "--agentv-update-baseline")
-    assert small.run(*flags, "--agentv-repeat=2").exit_code == 0
-    text = (small.path / BASELINE).read_text("utf-8")
-    run = small.run("--agentv-resume=run.jsonl", "--agentv-update-baseline=add", "--agentv-repeat=3")
-    assert "3 of 3 cases have new answers beside earlier ones that the baseline holds already" in flat(run)
-    assert (run.exit_code, (small.path / BASELINE).read_text("utf-8")) == (1, text)
-
-
-def flat(run):
-    return " ".join(section(run).split())
-
-
-def lines_of(project):
-    return [json.loads(line) for line in (project.path / BASELINE).read_text("utf-8").splitlines()[1:]]
 
 
 def test_answers_of_a_skipped_case_stay_in_a_baseline_that_others_are_added_to(small):

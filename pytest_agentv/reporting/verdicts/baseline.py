@@ -4,20 +4,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number, is_same_subject
 from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
-JUDGES: Final = ", "
+_BETWEEN: Final = ", "
 """Between the names of judges."""
-_MARK_DIGITS: Final = 10
 _SLACK: Final = 1e-9
 """A mean of ones may come out a little above 1."""
 
@@ -36,8 +34,6 @@ class Baseline(Record):
     """The judges' names with their hashes; None: no model judged."""
     rolls: int = 1
     """How often the baseline was replaced for the same cases and the same target."""
-    answers: tuple[str, ...] = ()
-    """Marks of the results that it was made of, so that a resumed run does not add the same answers again."""
     sha256: str | None = None
     """The hash of the file that it was read from."""
 
@@ -54,38 +50,44 @@ def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
         target=target,
         target_hash=target_hash,
         judge=judges_of(judged),
-        answers=tuple(sorted(mark for case in judged if (mark := mark_of(case)) is not None)),
     )
-
-
-def mark_of(case: JudgedCase) -> str | None:
-    """Return what tells the result of a case from other results of it, also in copies; None: when it ended is unknown.
-
-    A run that carries over a result gives it a new run id, but leaves the time.
-    """
-    if case.ended is None:
-        return None
-    told = "\n".join((case.name, case.target or "", case.ended.astimezone(UTC).isoformat()))
-    return hashlib.sha256(told.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def judges_of(cases: Iterable[JudgedCase]) -> str | None:
     """Return the names of the judges of cases; None: no model judged."""
-    return JUDGES.join(sorted({case.judge for case in cases if case.judge is not None})) or None
+    return _BETWEEN.join(sorted({case.judge for case in cases if case.judge is not None})) or None
 
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
     """Whether a case of a baseline has a judge that the baseline does not name."""
     known = {case.name for case in baseline.cases}
     judges = {case.judge for case in cases if case.judge is not None and case.name in known}
-    return baseline.judge is not None and not judges <= set(baseline.judge.split(JUDGES))
+    return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
+
+
+def updated(old: Baseline, run: Baseline) -> Baseline:
+    """Return a run as the baseline that replaces an old one. Counts replacements in which only the answers are new."""
+    return run.replace(rolls=old.rolls + 1 if _is_same_system(old, run) else 1)
+
+
+def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> Baseline:
+    """Return a run with the answers of an old baseline added, where case, grading and target are the same.
+
+    `skipped` are cases of the old one that the run was not to ask: they stay.
+    """
+    known = {(case.name, case.target): case for case in old.cases}
+    cases = [_pool(known.get((case.name, case.target)), case) for case in run.cases]
+    new = baseline_of([*cases, *skipped])
+    # Unknown which old judge judged the skipped cases.
+    judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
+    rolls = old.rolls if _is_same_system(old, run) else 1
+    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
 
 
 def baseline_text(baseline: Baseline) -> str:
     """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
     header = {
         "agentv_baseline": FORMAT,
-        "answers": list(baseline.answers) or None,
         "judge": baseline.judge,
         "repeat": baseline.repeat,
         "rolls": baseline.rolls,
@@ -131,8 +133,25 @@ def _header(path: Path, value: JsonObject) -> Baseline:
         target_hash=_text(path, 1, value, "target_hash"),
         judge=_text(path, 1, value, "judge"),
         rolls=_whole(path, value, "rolls"),
-        answers=_marks(path, value.get("answers")),
     )
+
+
+def _is_same_system(old: Baseline, run: Baseline) -> bool:
+    """Whether target and cases are the same, as far as both baselines name them."""
+    known = {(case.name, case.target): case for case in old.cases}
+    both = [(known[key], case) for case in run.cases if (key := (case.name, case.target)) in known]
+    hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
+    return hashes and bool(both) and all(_is_same_answerer(one, other) for one, other in both)
+
+
+def _is_same_answerer(one: JudgedCase, other: JudgedCase) -> bool:
+    return is_same_subject(one, other) and one.target_hash == other.target_hash
+
+
+def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
+    if old is None or not _is_same_answerer(old, new):
+        return new
+    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
 
 
 def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
@@ -215,13 +234,6 @@ def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
     if text is not None and not isinstance(text, str):
         _refuse(path, number, f"{key}: expected a text")
     return text
-
-
-def _marks(path: Path, value: Json) -> tuple[str, ...]:
-    marks = [] if value is None else value
-    if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
-        _refuse(path, 1, "answers: expected a list of texts")
-    return tuple(marks)
 
 
 def _whole(path: Path, header: JsonObject, key: str) -> int:

@@ -15,11 +15,11 @@ from pytest_agentv.statistics.repeats import Verdict, passing
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
 _HASHES: Final = ("case_hash", "grading_hash", "target_hash")
 _NAMES: Final = ("target", "eval_file", "node_id", "judge")
-_FLAGS: Final = ("cached", "dry_run", "reruns", "carried")
+_FLAGS: Final = ("cached", "dry_run", "reruns")
 
 _READ: Final = (
     *(*_NAMES, *_HASHES, "group", "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags"),
-    *("required", "cached", "dry_run", "timestamp"),
+    *("required", "cached", "dry_run"),
 )
 
 

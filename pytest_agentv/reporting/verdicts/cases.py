@@ -48,7 +48,7 @@ class JudgedCase(Record):
     judge: str | None = None
     confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
-    """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`; `carried`: some are older."""
+    """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
     has_same_texts: bool | None = None
     """Whether all answers were the same text; None: unknown."""
     tools: tuple[tuple[str, ...], ...] | None = None

@@ -8,10 +8,9 @@ import pytest
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text
+from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
-from pytest_agentv.session.gating.pooling import half_added, pooled, updated
 from pytest_agentv.session.gating.selection import narrowing_option
 
 FLAG = "--agentv-update-baseline"
@@ -41,10 +40,8 @@ def refuse_before(config: pytest.Config, options: RunOptions) -> None:
         raise pytest.UsageError(f"{FLAG} {text} (or use {FLAG}=force)")
 
 
-def refusal_after(
-    cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str, resumed: Path | None = None
-) -> str | None:
-    """Return why a run does not become the baseline; None if it may. `resumed` is the results file that it resumed."""
+def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str) -> str | None:
+    """Return why a run does not become the baseline; None if it may."""
     if trouble is not None:
         return trouble
     named = {
@@ -58,9 +55,6 @@ def refusal_after(
             return f"{len(found)} of {len(cases)} cases {what}"
     if how == "add" and old is not None and old.target_hash != baseline_of(cases).target_hash:
         return "the target changed, so its answers cannot be added to those of the baseline: write it anew"
-    if how == "add" and old is not None and resumed is not None and (found := half_added(cases, old, resumed)):
-        text = "have new answers beside earlier ones that the baseline holds already (--agentv-resume)"
-        return f"{len(found)} of {len(cases)} cases {text}: write it anew, or ask all answers anew"
     return None
 
 
@@ -76,8 +70,6 @@ def write_baseline(
     except OSError as error:
         raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
     text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
-    if how == "add" and old is not None and (twice := len({*old.answers} & {*run.answers})):
-        text += f", without the answers of {twice:,} that it has already"
     if skipped:
         count, were = f"{len(skipped):,}", "was" if len(skipped) == 1 else "were"
         text += f", {count} of them skipped" if how == "add" else f", without {count} that {were} skipped"

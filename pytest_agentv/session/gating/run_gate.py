@@ -33,7 +33,7 @@ from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.option_check import check_gates
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of, uncollected_tags
 from pytest_agentv.session.gating.verdict_files import amend_results, write_verdict
-from pytest_agentv.session.recording.identity import RunIdentity, run_identity
+from pytest_agentv.session.recording.identity import RunIdentity
 
 
 class RunGate:
@@ -238,8 +238,7 @@ class RunGate:
         """Write the baseline, or say why not, and report that like a gate."""
         how = str(self._options.update_baseline)
         name = f"{self._name}::update"
-        resumed = run_identity(self._config, self._options).resumed
-        refused = refusal_after(cases, self._no_verdict, self._baseline, how, resumed.path if resumed else None)
+        refused = refusal_after(cases, self._no_verdict, self._baseline, how)
         if refused is None:
             try:
                 text = write_baseline(self._path, cases, self._baseline, how, self._all.skipped(cases))

@@ -9,10 +9,11 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.reporting.verdicts.baseline import (
     baseline_of,
     baseline_text,
+    pooled,
     read_baseline,
+    updated,
 )
 from pytest_agentv.session.gating.baseline_update import refusal_after
-from pytest_agentv.session.gating.pooling import pooled, updated
 
 CASES = [
     case("tent", 4, group="catalogue", scores=(1.0, 1.0, 0.4, 1.0, 1.0), threshold=0.8, judge="gpt@9f3c"),
