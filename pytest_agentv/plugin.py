@@ -82,6 +82,8 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect eval files that are broken symlinks, too. pytest skips them silently."""
     report = yield
+    if refusal := getattr(collector, "agentv_refusal", None):
+        raise refusal from None  # not a broken file, but a wrong option: no run begins
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along

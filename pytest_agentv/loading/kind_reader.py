@@ -162,7 +162,7 @@ class _Reader(Generic[P]):
         ):
             self._place.at(*fault["loc"]).error("expected a value, got null")
             return
-        near = misspelt_key(str(key), mapping, self._known)
+        near = misspelt_key(str(key), mapping, self._known, () if above else spellings(self._part).get(str(key), ()))
         if near is not None:
             self._told.add((*above, near))
         hint = None if near is None else f"is {near!r} a misspelling of it?"

@@ -11,7 +11,15 @@ from typing import Final
 
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
-from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
+from pytest_agentv.loading.problems import (
+    ASKS_NOTHING,
+    BlankInput,
+    Problem,
+    UnreadKey,
+    describe_value,
+    did_you_mean,
+    near_word,
+)
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -42,9 +50,10 @@ class Place:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
         self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
 
-    def warn_of_row(self, message: str) -> None:
-        """Note a warning about one case. It names the row of a table, because other rows may be fine."""
-        self.problems.append(Problem(self.path, self._line(), self.key, message, None, "warning", self.source.row))
+    def warn_of_blank(self) -> None:
+        """Warn that a case asks nothing. The warning names the row of a table, because other rows may be fine."""
+        blank = BlankInput(self.path, self._line(), self.key, ASKS_NOTHING, None, "warning", self.source.row)
+        self.problems.append(blank)
 
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
@@ -150,9 +159,12 @@ def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> st
     return None if near is None else f"is {near!r} a misspelling of it?"
 
 
-def misspelt_key(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
-    """Return an unknown key of a mapping that looks like a missing key."""
+def misspelt_key(
+    missing: str, mapping: JsonObject, known: Collection[str], spellings: Collection[str] = ()
+) -> str | None:
+    """Return an unknown key of a mapping that looks like a missing key, or for which a spelling of it is suggested."""
     unknown = [key for key in mapping if key not in known]
     if not unknown:
         return None
-    return next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)
+    near = next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)
+    return near or next((key for key in unknown if near_word(key, known) in spellings), None)

@@ -13,6 +13,7 @@ from pytest_agentv.models.records import record
 
 _Error = TypeVar("_Error", bound=AgentvError)
 
+ASKS_NOTHING: Final = "is blank: the target is asked nothing"
 _FEW: Final = 4
 """Names with fewer letters are compared with their suffix, because they say too little."""
 _SHOWN: Final = 40
@@ -51,6 +52,12 @@ class Hint(Problem):
 
 class UnreadKey(Problem):
     """An unknown key inside an evaluator. It must not be ignored silently, because its author expects an effect."""
+
+    __slots__ = ()
+
+
+class BlankInput(Problem):
+    """A case whose target is asked nothing. A hook may still fill in the question."""
 
     __slots__ = ()
 

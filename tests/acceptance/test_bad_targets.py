@@ -91,7 +91,6 @@ def test_a_broken_targets_file_tells_all_its_faults_at_once_with_their_lines(one
         "targets.yaml:2: targets[0].command_template: is missing (is 'comand_template' a misspelling of it?)",
         "targets.yaml:5: targets[0].timeout_seconds: expected a number of seconds above 0, without quotes, got the "
         "text '5'",
-        "targets.yaml:4: targets[0].comand_template: unknown key (did you mean 'command_template'?)",
         "targets.yaml:6: targets[1].name: is missing (expected the name that runs and cases choose the target by)",
         "targets.yaml:7: targets[1].delay_ms: expected a number of milliseconds, 0 or more, got the text 'fast'",
         "targets.yaml:10: targets[2].command_template: unknown placeholder {PROMT}; did you mean '{PROMPT}'? valid are "

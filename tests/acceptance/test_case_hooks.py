@@ -103,6 +103,51 @@ def test_a_changed_target_is_the_one_that_is_asked(project):
     assert {(each["target"], each["candidate_answer"]) for each in project.run().results} == {("other", "nothing")}
 
 
+BLANK = """
+evalcases:
+  - {id: a, input: "", assert: [contains: hello]}
+  - {id: b, input: Say it, assert: [contains: hello]}
+"""
+ASKS = """
+from pytest_agentv import InputMessage, TextPart
+
+def pytest_agentv_case(case):
+    text = {text}
+    return case.replace(
+        question=text,
+        messages=(InputMessage("user", (TextPart(text),)),),
+        input_messages=({{"role": "user", "content": text}},),
+    )
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-strict",)])
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [
+        ("'hi'", []),
+        ("case.question", ["qa.eval.yaml:2: evalcases[0].input: is blank: the target is asked nothing"]),
+        (
+            "' '",
+            [
+                "qa.eval.yaml:2: evalcases[0].input: is blank: the target is asked nothing",
+                "qa.eval.yaml:3: b: is blank: the target is asked nothing",
+            ],
+        ),
+    ],
+)
+def test_the_warning_of_a_blank_input_looks_at_what_hooks_let_ask(project, text, blank, flags):
+    project.write("qa.eval.yaml", BLANK)
+    project.write("conftest.py", ASKS.format(text=text))
+    run = project.run(*flags)
+    assert [line for line in blank if line in run.text] == blank
+    assert bool(blank) == ("is blank" in run.text)
+    wrong = (
+        {"a": "error", "b": "error" if len(blank) > 1 else "pass"} if flags and blank else {"a": "pass", "b": "pass"}
+    )
+    assert run.statuses == wrong
+
+
 def test_a_changed_response_is_what_is_judged_and_recorded(any_mode):
     project = any_mode
     project.write(

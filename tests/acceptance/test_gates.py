@@ -566,6 +566,18 @@ GATES = """
 TAGS = {"c0": "tags: [booking]", "c1": "tags: [smalltalk]", "c2": "tags: [booking]"}
 
 
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["one process", "-n2"])
+def test_a_resumed_run_tells_which_cases_its_gates_judged(project, monkeypatch, mode):
+    project.write("pytest.ini", GATES)
+    write(project, suite(4, **TAGS))
+    monkeypatch.setenv("BROKEN", "c0 c1 c3")
+    flags = ("--agentv-gate=run", "--agentv-out=run.jsonl")
+    for more in ((), ("--agentv-resume=run.jsonl",)):
+        project.run(*flags, *more, mode=mode if more else ())
+        contract = json.loads((project.path / "run.verdict.json").read_text())
+        assert contract["judged_with_run"] == ["evals/a.eval.yaml::c0"]
+
+
 def test_gates_by_tag(project, monkeypatch):
     project.write("pytest.ini", GATES)
     write(project, suite(4, **TAGS))

@@ -546,7 +546,6 @@ def test_both(agentv, agentv_provider):
 @pytest.mark.parametrize(
     ("fixture", "flags", "message"),
     [
-        ("agentv", ("--agentv-resume=nowhere.jsonl",), "--agentv-resume: nowhere.jsonl holds no results file"),
         ("agentv_options", ("-o", "agentv_workers=0"), "agentv_workers: "),
         ("agentv_targets", ("--agentv-targets=nowhere.yaml",), "nowhere.yaml: there is no such targets file"),
     ],

@@ -11,6 +11,7 @@ import pytest
 import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
 
+from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import SCHEMA_VERSION
 from pytest_agentv.reporting.ci.stored import read_stored
@@ -373,8 +374,9 @@ def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another
 def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(project, flag, message, mode):
     project.write("foreign.jsonl", '{"eval_id": "a", "score": 1}\n')
     broken = run(project, flag, *mode)
-    assert broken.exit_code == (pytest.ExitCode.USAGE_ERROR if mode else pytest.ExitCode.INTERRUPTED)
-    assert [line.removeprefix("ERROR: ") for line in broken.lines].count(message) == 1
+    assert broken.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert broken.text.count(message) == broken.lines.count(f"ERROR: {message}") == 1
+    assert "Traceback" not in broken.text
     assert (called(project), broken.internals) == ([], [])
 
 
@@ -392,6 +394,31 @@ def test_a_run_that_was_killed_before_its_first_result_is_resumed_with_all_cases
     assert resumed.outcomes["passed"] >= 4
 
 
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, monkeypatch, mode):
+    (project.path / "a.eval.yaml").unlink()
+    checks = "[{not-contains: x, path: a.b}, {contains: hi}]"
+    project.write("b.eval.yaml", f"evalcases: [{{id: a, input: hi, assert: {checks}}}]\n")
+    project.write("targets.yaml", """targets: [{name: default, provider: mock, response: 'hi {"c": 1}'}]\n""")
+    run(project, "--agentv-out=own.jsonl")
+    run(project, "--agentv-resume=own.jsonl", out="resumed.jsonl", mode=mode)
+    monkeypatch.chdir(project.path)
+    assert main(["merge", "resumed.jsonl", "--out", "merged.jsonl"]) == 0
+    for name in ("own.jsonl", "resumed.jsonl", "merged.jsonl"):
+        [result] = results(project, name)
+        told = [each.get("unchecked") for each in result["evaluator_results"]]
+        assert told == ["a.b is missing: the answer has c", None]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+def test_tests_that_evaluate_cannot_go_on_from_a_missing_file(project, mode):
+    (project.path / "a.eval.yaml").unlink()
+    project.write("test_it.py", "def test_it(agentv): ...\n")
+    broken = run(project, "--agentv-resume=missing.jsonl", *mode)
+    assert broken.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --agentv-resume: missing.jsonl holds no results file to go on from" in broken.lines
+
+
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
     newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
     path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))
@@ -399,8 +426,8 @@ def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(proje
     refused = run(project, "--agentv-resume=newer.jsonl", out=None)
     reason = "schema_version: expected 1 or less, got 2: a newer pytest-agentv wrote it; the result was skipped"
     message = f"newer.jsonl holds no results of a run of pytest-agentv; newer.jsonl:1: {reason}"
-    assert f"--agentv-resume: {message}" in refused.lines
-    assert (called(project), refused.outcomes) == ([], {"errors": 1})
+    assert f"ERROR: --agentv-resume: {message}" in refused.lines
+    assert (called(project), refused.exit_code) == ([], pytest.ExitCode.USAGE_ERROR)
     with pytest.raises(FileError, match="schema_version: expected 1 or less, got 2"):
         read_stored(path)
 

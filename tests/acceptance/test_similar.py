@@ -47,6 +47,16 @@ def test_each_api_gives_embeddings(project, llm, kind):
         assert sum(cost > 0 for cost in costs) == 1, "paid for once"
 
 
+@pytest.mark.parametrize("check", ["similar: x, target: nope", "field: {path: a, similar: x, target: nope}"])
+def test_a_dry_run_knows_the_target_of_embeddings(project, check):
+    project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, input: q, assert: [{{{check}}}]}}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: '{}'}]\n")
+    for flags in (("--agentv-dry-run",), ()):
+        run = project.run(*flags)
+        assert run.by_id["a"]["error"] == "targets.yaml: no target 'nope'; available: default"
+        assert run.by_id["a"]["status"] == "error"
+
+
 def test_the_cache_keeps_embeddings(project, llm):
     url = llm.script("e")
     write(project, KINDS["openai"].format(url=url))
@@ -84,6 +94,8 @@ def test_a_missing_target_and_a_dry_run(project):
     project.write("targets.yaml", "targets:\n  - {name: default, provider: mock, response: x}\n")
     run = project.run()
     assert "embeddings" in run.by_id["a"]["error"]
+    assert "embeddings" in project.run("--agentv-dry-run").by_id["a"]["error"]
+    write(project, "provider: openai, model: text-embedding-3-small, api_key: '${{ NOBODY_HAS_IT }}'")
     dry = project.run("--agentv-dry-run")
     assert dry.by_id["a"]["status"] == "pass"
     assert dry.by_id["a"]["evaluator_results"][0]["score"] == 0

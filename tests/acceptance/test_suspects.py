@@ -1,6 +1,7 @@
 """Cases that look broken against the baseline are asked again, in the surroundings that they need."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 from forked_workers import fork_workers
@@ -72,6 +73,24 @@ def calls(project, case):
 
 def broke(run):
     return {line["eval_id"] for line in run.results if line["baseline"]["broke"]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_cost_of_fresh_answers_is_in_the_junit_file_as_in_the_results(project, suspects, mode):
+    project.write("a.eval.yaml", SUITE + "".join(map(CASE.format, range(12))))
+    costly = AGENT.replace('return "no"', 'return {"text": "no", "cost_usd": 0.25}')
+    project.write("agent.py", costly.replace('return f"yes', 'return "yes" if True else f"'))
+    run = suspects("--junitxml=live.xml", "--agentv-out=run.jsonl", broken="c1", mode=mode)
+    [line] = [json.loads(each) for each in (project.path / "run.jsonl").read_text().splitlines()][-1:]
+    assert line["repeat"]["confirm"]["asked"] > 0
+    assert line["execution_metrics"]["cost_usd"] == 0.25 * line["attempts"]
+    case = ElementTree.parse(project.path / "live.xml").find(".//testcase[@name='c1']")
+    told = {each.get("name"): each.get("value") for each in case.find("properties")}
+    assert float(told["agentv_cost_usd"]) == line["execution_metrics"]["cost_usd"]
+    assert int(told["agentv_attempts"]) == line["attempts"]
+    assert told["agentv_line"] == str(line["line"])
+    assert len(told) == len(case.find("properties"))
+    assert run.internals == []
 
 
 @pytest.mark.parametrize("mode", MODES)

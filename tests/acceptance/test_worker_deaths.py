@@ -119,3 +119,24 @@ def test_workers_that_die_before_they_begin_anything_end_the_run(project, monkey
     assert "maximum crashed workers reached: 4" in run.text
     assert "crashed while running" not in run.text
     assert "3 cases were not run, because a worker crashed:" in run.lines
+
+
+DIES_AFTER_THE_CASE = """
+import os
+
+def pytest_runtest_teardown(item):
+    if item.nodeid.endswith("::case-0"):
+        os._exit(3)
+"""
+
+
+def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stands(project):
+    project.write("conftest.py", DIES_AFTER_THE_CASE)
+    write_cases(project, numbered(3))
+    run = project.run("-n2")
+    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
+    assert run.statuses == dict.fromkeys(numbered(3), "pass")
+    assert len(run.results) == 3
+    assert "FAILED a.eval.yaml::case-0" in run.text
+    told = "its worker crashed after it was judged (pass): FAILED is the crash, the recorded result stands"
+    assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())

@@ -510,7 +510,8 @@ def test_a_case_whose_evaluators_ask_for_no_outcome_need_not_say_it():
     assert case_of(rubrics).expected_outcome == "The evaluators are content with the answer."
     judged = text.replace("type: heuristic, hits: [ok]", "type: llm_judge")
     assert case_of(judged).endswith("expected_outcome: is missing: expected a non-empty text")
-    assert "is missing" in case_of(text.replace("input", "expected_outcom: x, input"))
+    misspelt = case_of(text.replace("input", "expected_outcom: x, input"))
+    assert misspelt.endswith("[0].expected_outcom: unknown key (did you mean 'expected_outcome'?)")
 
 
 def test_targets_files_include_others():

@@ -315,13 +315,35 @@ def test_nothing_that_a_file_holds_reaches_the_terminal_unescaped(agentv):
     assert agentv("validate", "qa.eval.yaml").out.startswith("qa.eval.yaml:1: warning: \\x1b[31mred: unknown key\n")
 
 
+@pytest.mark.parametrize(
+    ("check", "fault"),
+    [
+        ("{type: contains, vlu: x}", "value: is missing (is 'vlu' a misspelling of it?)"),
+        ("{typ: contains, value: x}", "words (is 'typ' a misspelling of it?)"),
+    ],
+)
+def test_a_misspelt_key_of_a_check_is_one_fault(agentv, check, fault):
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", f"evalcases:\n  - {{id: a, input: hi, assert: [{check}]}}\n")
+    line, count = agentv("validate", "qa.eval.yaml").out.splitlines()
+    assert line.endswith(fault)
+    assert count == "1 file checked: 1 error, 0 warnings"
+
+
+@pytest.mark.parametrize("key", ["comand_template", "cmd_templ"])
+def test_a_misspelt_key_of_a_target_is_one_fault(agentv, key):
+    write("targets.yaml", f"targets: [{{name: default, provider: cli, {key}: echo hi}}]\n")
+    fault = f"targets.yaml:1: error: targets[0].command_template: is missing (is {key!r} a misspelling of it?)"
+    assert agentv("validate", "targets.yaml").out.splitlines() == [fault, "1 file checked: 1 error, 0 warnings"]
+
+
 def test_globs_stand_for_the_files_they_match(agentv):
     write("evals/qa.yaml", GOOD)
     write("evals/deep/qa.yml", GOOD.replace("expected_outcome", "outcom"))
     write("evals/notes.txt", "x")
     write("targets.yaml", TARGETS)
     run = agentv("validate", "evals/**/*")
-    assert run.out.splitlines()[-1] == "2 files checked: 2 errors, 0 warnings"
+    assert run.out.splitlines()[-1] == "2 files checked: 1 error, 0 warnings"
     assert run.out.startswith("evals/deep/qa.yml:")
     assert agentv("validate", "evals/*.yaml").out == "1 file checked: nothing wrong\n"
     assert agentv("validate", "x/*.yaml").out.startswith("x/*.yaml: error: no file matches\n")
@@ -356,7 +378,9 @@ def test_cases_beside_a_dataset_of_their_name_are_checked(agentv):
     write("evals/targets.yaml", TARGETS)
     write("evals/qa.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
     write("evals/qa.yaml", GOOD.replace("expected_outcome", "expected_outcom"))
-    assert "evals/qa.yaml:2: error: evalcases[0].expected_outcome: is missing" in agentv("validate", "evals").out
+    assert (
+        "evals/qa.yaml:3: error: evalcases[0].expected_outcom: unknown key (did you" in agentv("validate", "evals").out
+    )
 
 
 @pytest.mark.parametrize("name", ["evals/qa.yaml", "evals/qa.jsonl", "evals/targets.yaml"])
@@ -395,6 +419,12 @@ def test_a_missing_target_of_embeddings_is_told(agentv):
     write("evals/targets.yaml", TARGETS)
     write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{field: {path: a, similar: x, target: emb}}]}\n")
     assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'emb'" in agentv("validate", "evals").out
+
+
+def test_a_missing_target_of_a_short_check_is_told(agentv):
+    write("evals/targets.yaml", TARGETS)
+    write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{similar: x, target: nope}]}\n")
+    assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'nope'" in agentv("validate", "evals").out
 
 
 FIELDS = """\

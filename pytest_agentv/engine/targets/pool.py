@@ -103,6 +103,8 @@ class TargetPool:
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
         if self._options.dry_run:
+            for each in embedding_targets(evaluators):
+                self.file(eval_dir).find(each)
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         judge = self._judge(eval_dir, target, own) if needs_judge(evaluators) else None
@@ -136,8 +138,7 @@ class TargetPool:
             if target is None or target.path is None:
                 _LOGGER.warning("target %s: %s", name, warning)
             else:
-                text = f"target {name!r}: {warning}"
-                self.warn([Problem(Path(target.path), target.line, "", text, level="warning")])
+                self.warn([Problem(Path(target.path), target.line, "", f"target {name!r}: {warning}", level="warning")])
 
     def file(self, eval_dir: Path) -> TargetsFile:
         """Return the targets file of a folder. Raises like `prepare`."""
@@ -227,9 +228,8 @@ class TargetPool:
         provider = dry_run_provider(*delays)
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
         judge = ProviderJudge(mock, provider, self._options)
-        names = () if file is None else file.names
-        callable_targets = CallableTargets(mock.name, names, mock.name, lambda _: (mock, provider))
-        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callable_targets)
+        callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
+        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
 
     def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
         return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))

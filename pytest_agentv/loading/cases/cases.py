@@ -5,11 +5,11 @@ from typing import Any
 from pytest_agentv.errors import CaseError, locate
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME, choose_evaluators, wants_outcome
 from pytest_agentv.loading.cases.messages import (
+    asks_nothing,
     load_expected_message,
     load_input_message,
     raw_question,
     reference_answer,
-    warn_of_blank_input,
 )
 from pytest_agentv.loading.cases.references import LoadShared, References
 from pytest_agentv.loading.cases.written import LoadContext, WrittenCase, check_keys
@@ -28,7 +28,7 @@ from pytest_agentv.loading.keys import (
     threshold_at,
 )
 from pytest_agentv.loading.places import Place, first_key, has_text, mapping_at, misspelling, text_at
-from pytest_agentv.loading.problems import Problem, UnreadKey, join_problems, with_problems
+from pytest_agentv.loading.problems import BlankInput, Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.models.base import Json, JsonObject, Record, unshared
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.messages import FilePart, InputMessage
@@ -50,7 +50,8 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     """Check an entry of an eval file and read the files it refers to.
 
     Raises `CaseError` with all faults, one per line with `path:line`. Unlike AgentV, which drops them, invalid messages
-    and evaluators and missing files are faults. Source: agentv-formats 1.3 to 1.9.
+    and evaluators and missing files are faults. A blank input alone is a warning in a strict run, too: a hook may fill
+    it in. Source: agentv-formats 1.3 to 1.9.
     """
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
@@ -76,7 +77,7 @@ def _load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Lo
         softer = {"level": "warning", "row": None}  # it is shown once, not for each row
         problems = [each.replace(**softer) if isinstance(each, UnreadKey) else each for each in problems]
     faults = [problem for problem in problems if context.strict or problem.level == "error"]
-    if case is None or faults:
+    if case is None or any(not isinstance(problem, BlankInput) for problem in faults):
         raise with_problems(CaseError(join_problems(faults)), problems)
     return LoadedCase(case, tuple(problems), value)
 
@@ -148,8 +149,11 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     asked = load_asked(written)
     messages = tuple(load_input_message(each, references.at(each.place)) for each in asked)
     question = raw_question(messages)
-    if not question and suite.is_asked and not any(each.level == "error" for each in place.problems):
-        warn_of_blank_input(asked, messages, place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]))
+    input_messages = tuple(message.value for message in asked)
+    is_whole = not any(each.level == "error" for each in place.problems)
+    if not question and suite.is_asked and is_whole and asks_nothing(input_messages, messages):
+        # such a call is paid for as well
+        place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]).warn_of_blank()
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
     guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
@@ -163,7 +167,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         expected_outcome=outcome,
         question=question,
         messages=messages,
-        input_messages=tuple(message.value for message in asked),
+        input_messages=input_messages,
         expected_messages=expected_messages,
         reference_answer=reference_answer(expected_messages),
         guideline_paths=guidelines,

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from pytest_agentv.loading.cases.references import LoadShared, Scope
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
-from pytest_agentv.loading.places import Place, RenamedPlace, has_text
+from pytest_agentv.loading.places import Place, RenamedPlace, has_text, misspelling
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
@@ -146,14 +146,14 @@ def _read_kind(scope: Scope) -> _Written | None:
     short = kind_word(value, table)
     if short is not None:
         return _read_short(short, scope)
-    near = ((key, hint) for key in value if (hint := _instead_of(key, table)))
-    key, hint = next(near, (None, None))
+    key, hint = next(((key, hint) for key in value if (hint := _instead_of(key, table))), (None, None))
     if key is not None and _TYPE not in value:
         scope.place.at(key).error("is no kind of evaluator", hint)
     elif len(value) == 1 and value.keys().isdisjoint(_all_keys(table)):
         scope.place.at(*value).error(f"is no kind of evaluator: expected one of {_known(table)}")
     else:
-        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}")
+        slip = misspelling(_TYPE, value, _all_keys(table))
+        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}", slip)
     return None
 
 

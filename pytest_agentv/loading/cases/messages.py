@@ -167,11 +167,10 @@ def _expected_calls(message: WrittenMessage) -> Json:
     return calls or ABSENT
 
 
-def warn_of_blank_input(asked: Sequence[WrittenMessage], messages: Sequence[InputMessage], place: Place) -> None:
-    """Warn at a place if only blanks are sent to the target, because such a call is paid for as well."""
-    has_calls = any(message.value.get("tool_calls") for message in asked)
-    if not has_calls and all(_is_blank(part) for message in messages for part in message.parts):
-        place.warn_of_row("is blank: the target is asked nothing")
+def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
+    """Whether only blanks are sent to the target, given the messages as written and with files read."""
+    has_calls = any(message.get("tool_calls") for message in written)
+    return not has_calls and all(_is_blank(part) for message in messages for part in message.parts)
 
 
 def _is_blank(part: ContentPart) -> bool:

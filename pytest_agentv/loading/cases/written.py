@@ -91,11 +91,13 @@ class WrittenCase:
         return ""
 
     def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
-        """Note that a key is missing. If a misspelt key is the reason, it becomes an error and comes first."""
+        """Note that a key is missing. If a misspelt key is the reason, only that is noted: it becomes an error."""
         wanted = (*keys, *in_place_of)
         slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
         problems = self.place.problems
         problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
+        if slips:
+            return
         is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
         hint = "write `id` in place of `name`" if is_named else None
         self.place.at(keys[0]).error(f"is missing: expected {what}", hint)

@@ -183,7 +183,8 @@ class _Loader:
         faults = [
             validation.with_slip(each, values, unknown) for each in validation.check_written(found, values).faults
         ]
-        for fault in (*faults, *unknown, *hidden):
+        slips = {fault.slip for fault in faults}
+        for fault in (*faults, *(each for each in unknown if each.where[0] not in slips), *hidden):
             is_nested = any(key not in entry and key in values for key in fault.where[:1])
             at = place.at("settings", *fault.where) if is_nested else place.at(*fault.where)
             is_error = fault in faults or (found and found.is_strict and fault not in hidden)

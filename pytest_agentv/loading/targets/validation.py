@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import WORDING
-from pytest_agentv.loading.places import misspelling
+from pytest_agentv.loading.places import misspelt_key
 from pytest_agentv.loading.problems import describe_value, did_you_mean
 from pytest_agentv.loading.targets.environment import has_reference
 from pytest_agentv.loading.targets.fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
@@ -56,6 +56,8 @@ class Fault(Record):
     """The path below the target, with keys as written."""
     message: str
     hint: str | None = None
+    slip: str | None = None
+    """The unknown key that seems to be a misspelling of a missing one."""
 
 
 @record
@@ -124,8 +126,9 @@ def with_slip(fault: Fault, values: JsonObject, unknown: Iterable[Fault]) -> Fau
     key = str(fault.where[0])
     # Without a provider nobody knows which keys the target may have.
     others = {str(each.where[0]): None for each in unknown} if values.get("provider") else values
-    slip = misspelling(key, others, ("pi_provider",))
-    return fault if slip is None else Fault(fault.where, fault.message, slip)
+    meant = (str(each.where[0]) for each in unknown if each.hint == f"did you mean {key!r}?")
+    slip = misspelt_key(key, others, ("pi_provider",)) or next(meant, None)
+    return fault if slip is None else Fault(fault.where, fault.message, f"is {slip!r} a misspelling of it?", slip)
 
 
 def show_key(where: KeyPath) -> str:

@@ -22,6 +22,7 @@ from pytest_agentv.session.importing import import_unchanged
 from pytest_agentv.session.names import unique_names
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, as_text, show_warnings
+from pytest_agentv.session.recording.identity import check_resumed
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES
@@ -51,6 +52,9 @@ class _FileWithFaults(pytest.File):
 class EvalFile(pytest.Module, _FileWithFaults):
     """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
 
+    agentv_refusal: pytest.UsageError | None = None
+    """Why no run can begin. pytest takes an exception of `collect` for a fault of the file."""
+
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
@@ -58,6 +62,11 @@ class EvalFile(pytest.Module, _FileWithFaults):
 
     def collect(self) -> Iterable[EvalItem]:
         import_unchanged()  # from here on, this is a run with evals
+        try:
+            check_resumed(self.config)
+        except pytest.UsageError as error:
+            self.agentv_refusal = error
+            raise
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)

@@ -12,6 +12,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.writers import default_results_path
+from pytest_agentv.session.options import run_options
 from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_last_run, new_run_id
 from pytest_agentv.session.recording.travel import Place
 
@@ -57,6 +58,17 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     if _KEY not in config.stash:
         config.stash[_KEY] = _new_identity(config, options)
     return config.stash[_KEY]
+
+
+def check_resumed(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` if this is to be a resumed run, and there is no run to resume."""
+    if config.getoption("agentv_resume") is None and not config.getoption("agentv_retry_errors"):
+        return
+    try:
+        options = run_options(config)
+    except pytest.UsageError:
+        return  # a wrong ini value is a fault of each eval file
+    run_identity(config, options)
 
 
 def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:

@@ -14,14 +14,15 @@ from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.cases.config import load_guideline_patterns
+from pytest_agentv.loading.cases.messages import asks_nothing
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.files.suite_source import SuiteSource
-from pytest_agentv.loading.problems import Problem, join_problems
+from pytest_agentv.loading.problems import ASKS_NOTHING, BlankInput, Problem, join_problems, with_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindsOf
@@ -108,6 +109,7 @@ class CasePreparer:
             found, self._context_problems = self._context_problems, []
             loaded = load_case(suite, entry, context)
             case = adjust(loaded.case)
+            warnings = self._warnings(suite, loaded, case)
         except (CaseError, HookError) as error:
             kind = error.kind if isinstance(error, HookError) else "config"
             broken = error_result(identity, "setup", kind, str(error), dry_run=self._options.dry_run)
@@ -123,7 +125,7 @@ class CasePreparer:
             case_hash=self._hashes.of(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
-        problems = (*found, *loaded.warnings, *self._overruled(case))
+        problems = (*found, *warnings, *self._overruled(case))
         return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
 
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
@@ -168,6 +170,19 @@ class CasePreparer:
             combination=None if entry.combination is None else entry.combination.name,
             shard=self.shard,
         )
+
+    def _warnings(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> tuple[Problem, ...]:
+        """Return the warnings of a case. Hooks may have changed what it asks. Raises `CaseError` in a strict run."""
+        if loaded.case.question and case is loaded.case:
+            return loaded.warnings
+        blank = next((each for each in loaded.warnings if isinstance(each, BlankInput)), None)
+        rest = tuple(each for each in loaded.warnings if each is not blank)
+        if not suite.is_asked or not asks_nothing(case.input_messages, case.messages):
+            return rest
+        blank = blank or BlankInput(Path(case.path), case.line, case.eval_id, ASKS_NOTHING, level="warning")
+        if self._options.strict:
+            raise with_problems(CaseError(str(blank)), [*rest, blank])
+        return *rest, blank
 
     def _overruled(self, case: EvalCase) -> Iterator[Problem]:
         """Warn once if the command line asks for fewer answers than a case."""

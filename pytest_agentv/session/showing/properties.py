@@ -123,7 +123,11 @@ def _shared(name: str, value: _Scalar) -> Property:
 
 
 def _is_own(given: object) -> bool:
-    name = given[0] if isinstance(given, tuple) and given else None
+    return is_own(given[0] if isinstance(given, tuple) and given else None)
+
+
+def is_own(name: object) -> bool:
+    """Whether a property of this name is ours."""
     return isinstance(name, str) and (name in _OWN or name.startswith(_SCORE))
 
 

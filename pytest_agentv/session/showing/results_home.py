@@ -28,6 +28,8 @@ class ResultsHome:
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
         self.write_errors: list[str] = []
         """Why results were lost."""
+        self.late_crashes: tuple[str, ...] = ()
+        """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
 
     def begin(self) -> str | None:
@@ -58,7 +60,9 @@ class ResultsHome:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
-            recorded = node_ids(read_run(self._identity).results)
+            results = read_run(self._identity).results
+            recorded = node_ids(results)
+            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in results}))
             masker = Masker()
             masker.add_environment(os.environ)
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)

@@ -67,7 +67,7 @@ class RunReporter:
             if config.getoption("xmlpath", None):
                 from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
 
-                config.pluginmanager.register(JunitPlaces(config))
+                config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
         return reporter
@@ -160,7 +160,7 @@ class RunReporter:
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
-        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems)]))
+        self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
         self._home.find_loss(self._run, self._outcomes)
         if faults := list(self._outcomes.hidden_errors(self._run.results)):
             self._remarks += faults

@@ -1,7 +1,7 @@
 """Watches for workers that die, in the controller of an xdist run, and tells the others."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -106,6 +106,16 @@ class CrashWatch:
                 result = results.of(node_id, message)
                 if result is not None:
                     yield result
+
+    def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
+        """Yield a text for each case that a worker died on after its result was recorded.
+
+        `statuses` are those of the recorded cases, by node id.
+        """
+        for node_id in self._crashed:
+            if node_id in statuses:
+                told = "FAILED is the crash, the recorded result stands"
+                yield f"{node_id}: its worker crashed after it was judged ({statuses[node_id]}): {told}"
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""

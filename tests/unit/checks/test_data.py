@@ -25,6 +25,9 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
     [
         ({"is-json": True}, "```json\n{}\n```", ("is no JSON: Expecting value: line 1 column 1 (char 0)",)),
         ({"is-json": True}, "NaN", ("is no JSON: NaN is no JSON",)),
+        ({"is-json": True}, f'{{"a": [{"7" * 5001}]}}', ()),
+        ({"is-json": True}, "7" * 5_000_000, ()),
+        ({"not-is-json": True}, "7" * 5001, ("is JSON",)),
         ({"is-json": True}, DEEP, ("is no JSON: it is nested too deeply",)),
         ({"is-json": True}, "5", ()),
         (
@@ -126,6 +129,12 @@ def test_what_a_check_finds(bench, check, answer, misses):
     result = bench.judged(check, answer)
     assert (result.misses, result.error) == (misses, None)
     assert result.score == (0.0 if misses else 1.0)
+
+
+@pytest.mark.parametrize("check", ["is-json", "not-is-json"])
+def test_a_number_of_too_many_digits_cannot_be_judged_by_a_schema(bench, check):
+    result = bench.judged({check: {"type": "integer"}}, "7" * 5001)
+    assert result.error == "the answer has a number of 5,001 digits, which no schema can judge"
 
 
 @pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])

@@ -1,11 +1,16 @@
 """`is-json`: the answer is JSON."""
 
 import json
+from typing import Final
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
+
+_MOST_DIGITS: Final = 4300
+"""Python's own limit: the time to convert digits grows with their square."""
 
 
 class IsJson(JsonCheck):
@@ -25,7 +30,7 @@ class IsJson(JsonCheck):
 
     def check(self, context: Context) -> Score:
         try:
-            data = _parse(context.candidate_answer) if context.part is ABSENT else context.part
+            data = self._parse(context.candidate_answer) if context.part is ABSENT else context.part
         except (ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             return Score(0.0, misses=(f"is no JSON: {reason}",))
@@ -34,9 +39,18 @@ class IsJson(JsonCheck):
             return Score(0.0, misses=tuple(faults))
         return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
 
+    def _parse(self, text: str) -> Json:
+        """Parse an answer. Raises `EvaluatorError` for a number that no schema can judge.
 
-def _parse(text: str) -> Json:
-    return json.loads(text, parse_constant=_refuse)
+        Without a schema nobody reads the numbers, and JSON allows them any number of digits.
+        """
+        return json.loads(text, parse_constant=_refuse, parse_int=len if self.value is None else _whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise EvaluatorError(f"the answer has a number of {len(digits):,} digits, which no schema can judge", "config")
+    return int(digits)
 
 
 def _refuse(name: str) -> Json:
