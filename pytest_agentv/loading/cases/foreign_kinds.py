@@ -48,6 +48,10 @@ INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("equals-expected", "exact-match"), _EQUALS),
     **dict.fromkeys(("is-instance", "json-correctness"), "`is-json` takes a JSON Schema"),
     **dict.fromkeys(("pattern", "pattern-match"), "`regex` takes a pattern"),
+    "code-grader": "write `code_judge`, and its command as `script`",
+    "execution-metrics": "`latency`, `cost` and `token_usage` are limits",
+    "llm-grader": "write `llm_judge`",
+    "skill-trigger": "`tool-called` takes the name of a tool",
     "assert-set": "`composite` combines evaluators",
     "choice": "`word` finds a letter that stands by itself, `regex` any form",
     "exact": "`equals` ignores blanks around the answer",
@@ -58,7 +62,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "max-duration": "`latency` has a threshold in milliseconds",
     "word-count": "`length` has min_words and max_words",
 }
-"""By the names of promptfoo, pydantic-evals, deepeval and inspect_ai, in kebab case."""
+"""By the names of promptfoo, pydantic-evals, deepeval, inspect_ai and newer versions of AgentV, in kebab case."""
 
 _CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
 """The name of a kind, perhaps called as in other tools: `IsInstance(type_name="str")`."""
