@@ -307,3 +307,19 @@ def test_a_key_of_newer_files_that_changes_what_is_asked_is_an_error_of_the_case
         load_case(suite, suite.entries[0], context)
     softened = load_case(suite, suite.entries[0], context.replace(unknown_keys="warn"))
     assert [told in str(problem) for problem in softened.warnings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("header", "own", "is_told"),
+    [
+        ("assertions: [contains: x]", ", assert: [contains: y]", True),
+        ("assertions: [contains: x]", ", execution: {evaluators: [contains: y]}", True),
+        ("assertions: [contains: x]", "", False),
+        ("assert: [contains: x]", ", assertions: [contains: y]", False),
+    ],
+)
+def test_checks_of_the_file_that_newer_agentv_would_run_as_well_give_a_warning(header: str, own: str, is_told: bool):
+    path = Path("evals/qa.yaml")
+    path.write_text(f"{header}\nevalcases:\n  - {{id: a, input: hi{own}}}\n")
+    told = "evals/qa.yaml:1: assertions: is not run for cases with a list of their own; AgentV 4 runs both (repeat "
+    assert [str(each).startswith(told) for each in load_from(path).warnings] == [True] * is_told
