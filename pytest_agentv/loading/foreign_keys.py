@@ -13,10 +13,12 @@ INSTEAD: Final[Mapping[str, str]] = {
     "assertScoringFunction": "the score is the weighted mean; `composite` has other aggregators",
     "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "defaultTest": "write `defaults` for the keys of all cases, `assert` for their checks",
+    "depends_on": "no case waits for another one",
     "derivedMetrics": "a name for several checks: `composite`",
     "evaluateOptions": "write `repeat`, or give --agentv-workers",
     "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
     "ideal": "write `expected_output`",
+    "input": "write it in the cases, or under `defaults`",
     "metrics": _CHECKED,
     "options": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
     "outputPath": "give --agentv-out",
@@ -29,8 +31,12 @@ INSTEAD: Final[Mapping[str, str]] = {
     "scenarios": "write `matrix`, or a table: `evalcases: {from: cases.csv}`",
     "scorer": _CHECKED,
     "scorers": _CHECKED,
+    "skip_defaults": "the evaluators of a case replace those of its file",
     "solver": "a target asks the model: write it into targets.yaml",
     "transform": "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part",
+    "trials": "write `repeat`",
+    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
+    "workspace": "prepare the folder in a fixture, and name it under `fixtures`",
 }
 """Keys of a file or a case."""
 

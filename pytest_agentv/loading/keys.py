@@ -52,6 +52,12 @@ HEADER_KEYS: Final = frozenset(
     )
 )
 """At file level, or in the sidecar of a JSONL file."""
+ASKING_CASE_KEYS: Final = frozenset({"turns", "workspace"})
+ASKING_HEADER_KEYS: Final = frozenset({"input", "workspace"})
+"""Keys of newer versions of AgentV that say what is asked, and what is checked.
+
+They are not read, and are errors of the case: it would be another one without them.
+"""
 CASE_KEYS: Final = frozenset(
     (
         *("id", "conversation_id", "group", "required", "rubrics", "note", "question", "reference_answer"),

@@ -145,12 +145,16 @@ def number_at(
     return float(value)
 
 
-def warn_of_unknown_keys(mapping: JsonObject, known: Collection[str], place: Place) -> None:
+def warn_of_unknown_keys(
+    mapping: JsonObject, known: Collection[str], place: Place, refused: Collection[str] = ()
+) -> None:
+    """Warn of unknown keys. Those of `refused` are noted by `Place.unread`."""
     for key in mapping:
         if key not in known:
             from pytest_agentv.loading.foreign_keys import instead_of_key  # noqa: PLC0415 - most files have no such fault
 
-            place.at(key).warn("unknown key", instead_of_key(key) or did_you_mean(key, known))
+            note = place.at(key).unread if key in refused else place.at(key).warn
+            note("unknown key", instead_of_key(key) or did_you_mean(key, known))
 
 
 def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:

@@ -51,7 +51,7 @@ class Hint(Problem):
 
 
 class UnreadKey(Problem):
-    """An unknown key inside an evaluator. It must not be ignored silently, because its author expects an effect."""
+    """An unknown key that says what is asked or checked. Ignored silently, it would make the case another one."""
 
     __slots__ = ()
 

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -280,3 +281,40 @@ def test_cases_share_the_evaluators_of_their_file_which_are_hashed_once() -> Non
     first, second = (load_case(suite, entry, context).case for entry in suite.entries)
     assert first.evaluators is second.evaluators
     assert first.folder is second.folder
+
+
+NEWER_KEYS = [
+    ("", "turns: [{input: hi, assert: [contains: x]}]", "evalcases[0].turns: unknown key (the target is asked once"),
+    ("", "workspace: {template: ./shop}", "evalcases[0].workspace: unknown key (prepare the folder in a fixture"),
+    ("workspace: {template: ./shop}\n", "note: x", "workspace: unknown key (prepare the folder in a fixture"),
+    ("input: Answer in one word.\n", "note: x", "input: unknown key (write it in the cases, or under `defaults`)"),
+]
+
+
+@pytest.mark.parametrize(("header", "key", "told"), NEWER_KEYS)
+def test_a_key_of_newer_files_that_changes_what_is_asked_is_an_error_of_the_case(header: str, key: str, told: str):
+    path = Path("evals/qa.yaml")
+    path.write_text(f"{header}evalcases:\n  - {{id: a, input: hi, assert: [contains: x], {key}}}\n")
+    suite = read_suite(path)
+    assert suite.problems == ()
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    with pytest.raises(CaseError, match=re.escape(told)):
+        load_case(suite, suite.entries[0], context)
+    softened = load_case(suite, suite.entries[0], context.replace(unknown_keys="warn"))
+    assert [told in str(problem) for problem in softened.warnings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("header", "own", "is_told"),
+    [
+        ("assertions: [contains: x]", ", assert: [contains: y]", True),
+        ("assertions: [contains: x]", ", execution: {evaluators: [contains: y]}", True),
+        ("assertions: [contains: x]", "", False),
+        ("assert: [contains: x]", ", assertions: [contains: y]", False),
+    ],
+)
+def test_checks_of_the_file_that_newer_agentv_would_run_as_well_give_a_warning(header: str, own: str, is_told: bool):
+    path = Path("evals/qa.yaml")
+    path.write_text(f"{header}\nevalcases:\n  - {{id: a, input: hi{own}}}\n")
+    told = "evals/qa.yaml:1: assertions: is not run for cases with a list of their own; AgentV 4 runs both (repeat "
+    assert [str(each).startswith(told) for each in load_from(path).warnings] == [True] * is_told

@@ -213,6 +213,9 @@ def test_input_of_which_nothing_is_sent_is_a_warning(written: str, is_told: bool
         ("expected_messages: []", ""),
         ("expected_output: '  text '", "  text "),
         ("expected_output: {a: [1]}", '{\n  "a": [\n    1\n  ]\n}'),
+        ("expected_output: {role: assistant, content: one}", "one"),
+        ("expected_output: {role: assistant, tool_calls: [{tool: a}]}", '[\n  {\n    "tool": "a"\n  }\n]'),
+        ("expected_output: {role: admin, name: Ada}", '{\n  "role": "admin",\n  "name": "Ada"\n}'),
         ("expected_messages: [{role: assistant, content: first}, {role: assistant, content: last}]", "last"),
         ("expected_messages: [{role: assistant, content: [{type: text, value: x}, y]}]", None),
         ("expected_messages: [{role: assistant, tool_calls: [{tool: a}]}]", '[\n  {\n    "tool": "a"\n  }\n]'),
@@ -222,6 +225,13 @@ def test_input_of_which_nothing_is_sent_is_a_warning(written: str, is_told: bool
 def test_the_reference_answer_is_the_last_expected_message(expected: str, reference: str | None) -> None:
     pretty = json.dumps([{"type": "text", "value": "x"}, "y"], indent=2)
     assert expecting(expected).reference_answer == (pretty if reference is None else reference)
+
+
+def test_one_message_needs_no_list() -> None:
+    assert case_of("input: {role: system, content: Be brief.}").messages[0].role == "system"
+    assert expecting("expected_output: {role: user, content: {a: 1}}").expected_messages[0]["role"] == "user"
+    with pytest.raises(CaseError, match=r"expected_output\.role: expected one of .*, got the text 'asistant'"):
+        expecting("expected_output: {role: asistant, content: {a: 1}}")
 
 
 def test_a_file_in_an_expected_message_is_replaced_by_its_text(repo: Path) -> None:

@@ -80,6 +80,7 @@ SUITE = {
             ],
         },
         {"id": "b", "criteria": "o", "input": "q", "expected_output": {"x": [1]}, "execution": {"assert": []}},
+        {"id": "m", "criteria": "o", "input": {"role": "user", "content": "q"}},
     ],
 }
 TARGETS = {

@@ -175,6 +175,17 @@ def test_the_last_assistant_message_with_content_is_expected():
     assert expected_data(messages) == {"a": 2}
 
 
+@pytest.mark.parametrize("last", ['```json\n{"a": 2}\n```', 'The order: {"a": 2}'])
+def test_the_expected_data_may_have_text_around_it(last):
+    messages = ({"role": "assistant", "content": {"a": 1}}, {"role": "assistant", "content": last})
+    assert expected_data(messages) == {"a": 2}
+
+
+def test_a_message_without_data_leaves_the_data_of_the_message_before():
+    messages = ({"role": "assistant", "content": {"a": 1}}, {"role": "assistant", "content": "Anything else?"})
+    assert expected_data(messages) == {"a": 1}
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [

@@ -47,6 +47,10 @@ INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("select-best", "max-score", "arena-g-eval"), "`matrix` and --agentv-target=a,b compare targets"),
     **dict.fromkeys(("equals-expected", "exact-match"), _EQUALS),
     **dict.fromkeys(("is-instance", "json-correctness"), "`is-json` takes a JSON Schema"),
+    "code-grader": "write `code_judge`, and its command as `script`",
+    "execution-metrics": "`latency`, `cost` and `token_usage` are limits",
+    "llm-grader": "write `llm_judge`",
+    "skill-trigger": "`tool-called` takes the name of a tool",
     "assert-set": "`composite` combines evaluators",
     **dict.fromkeys(("answer", "choice"), "`regex` finds the letter or word after its mark: `regex: 'ANSWER: *B\\b'`"),
     "exact": "`equals` ignores blanks around the answer; case and punctuation count",
@@ -61,7 +65,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "rouge-n": "`rouge` counts single words with variant: rouge1",
     "word-count": "`length` has min_words and max_words",
 }
-"""By the names of promptfoo, pydantic-evals, deepeval and inspect_ai, in kebab case."""
+"""By the names of promptfoo, pydantic-evals, deepeval, inspect_ai and newer versions of AgentV, in kebab case."""
 
 _CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
 """The name of a kind, perhaps called as in other tools: `IsInstance(type_name="str")`."""

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
+    ASKING_CASE_KEYS,
+    ASKING_HEADER_KEYS,
     CASE_KEYS,
     EXECUTION_KEYS,
     EXPECTED_KEYS,
@@ -44,7 +46,7 @@ class LoadContext(Record):
     evaluators: KindTable = field(default_factory=KindTable, compare=False)
     """The kinds of evaluators that files may name."""
     unknown_keys: UnknownKeys = "error"
-    """Level of unknown keys inside evaluators."""
+    """Level of unknown keys that say what is asked or checked."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
     """The evaluators of earlier eval files, by the names of variables.
 
@@ -120,7 +122,7 @@ def _meant(key: str) -> str | None:
 def check_keys(written: WrittenCase) -> None:
     """Warn of unknown keys. Check the keys that only collection reads."""
     value, place = written.value, written.place
-    warn_of_unknown_keys(value, CASE_KEYS, place)
+    warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
     warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
     warn_of_evaluator_word(value, place)
     warn_of_unread_lists(value, place)
@@ -132,6 +134,9 @@ def check_keys(written: WrittenCase) -> None:
         for key in present[1:]:
             place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
     header = written.suite.header
+    if not ASKING_HEADER_KEYS.isdisjoint(header):
+        unread = {key: header[key] for key in header if key in ASKING_HEADER_KEYS}
+        warn_of_unknown_keys(unread, (), written.header_place(), ASKING_HEADER_KEYS)
     if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
         _check_marks(value, place)
         _check_marks(header, written.suite.header_place(place.problems))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from pytest_agentv.loading.files.entries import Shared
 from pytest_agentv.loading.files.layers import Layer
 from pytest_agentv.loading.keys import (
+    ASKING_HEADER_KEYS,
     FILE_EXECUTION_KEYS,
     HEADER_KEYS,
     min_pass_rate_at,
@@ -45,7 +46,7 @@ def read_header(header: JsonObject, place: Place) -> Header:
         min_pass_rate=min_pass_rate_at(header, place),
         shared=Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place)),
     )
-    warn_of_unknown_keys(header, HEADER_KEYS, place)
+    warn_of_unknown_keys(header, HEADER_KEYS | ASKING_HEADER_KEYS, place)  # these are errors of the cases
     warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place)
     warn_of_evaluator_word(header, place)
     warn_of_unread_lists(header, place)

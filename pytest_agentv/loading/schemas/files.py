@@ -99,7 +99,7 @@ _PARTIAL_CASE: Final = closed(
         "required": any_of({"type": "boolean"}, TEMPLATE),
         "rubrics": any_of(list_of(_RUBRIC), TEMPLATE),
         **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
-        **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), TEXT, _PROMPT_FILE)),
+        **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), ref("message"), TEXT, _PROMPT_FILE)),
         **dict.fromkeys(EXPECTED_KEYS, any_of(list_of(ref("message")), MAPPING, TEXT)),
     },
     CASE_KEYS,

@@ -424,6 +424,11 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
         ({"field": {"path": "a", "type": "contians", "value": "x"}}, ".field.type: expected a kind of evaluator"),
         ({"similar": "a", "provider": "b"}, ".provider: unknown key (did you mean 'target'?)"),
+        (
+            {"type": "llm-grader", "prompt": "x"},
+            ".type: expected a kind of evaluator, got the text 'llm-grader' (write",
+        ),
+        ({"type": "code_grader", "command": ["x"]}, "got the text 'code_grader' (write `code_judge`, and its command"),
         ({"llm-rubric": "Is polite"}, ".llm-rubric: is no kind of evaluator (write the sentence by itself: `- Is"),
         (
             {"type": "not-javascript", "value": "x"},

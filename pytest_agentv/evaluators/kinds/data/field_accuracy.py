@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.comparing.answer_data import parse_answer, parse_json, read_path
+from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
@@ -110,13 +110,12 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
 
 
 def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
-    """Return the mapping or list of the last assistant message that has content; `ABSENT` when it has none."""
+    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
     for message in reversed(messages):
         content = message.get("content", ABSENT)
-        if message["role"] != "assistant" or content is ABSENT or not (content or isinstance(content, Mapping | list)):
-            continue
-        data = parse_json(content) if isinstance(content, str) else content
-        return data if isinstance(data, Mapping | list | tuple) else ABSENT
+        data = parse_answer(content) if isinstance(content, str) else content
+        if message["role"] == "assistant" and isinstance(data, Mapping | list | tuple):
+            return data
     return ABSENT
 
 
