@@ -3,7 +3,6 @@
 import argparse
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -15,7 +14,7 @@ from pytest_agentv.models.options.defaults import (
 )
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import MAX_WORKERS, check_workers, parse_output_format
+from pytest_agentv.models.options.values import MAX_WORKERS, check_workers
 from pytest_agentv.session.compat import ini_value
 from pytest_agentv.session.ini import ini_name, ini_names, ini_option
 
@@ -71,7 +70,6 @@ def check_options(config: pytest.Config) -> None:
         raise pytest.UsageError("--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one")
     _check_workers(config, config.getoption("agentv_workers"), "argument --agentv-workers")
     _check_delays(config.getoption("agentv_dry_run_delay_min"), config.getoption("agentv_dry_run_delay_max"))
-    _check_format(_joined(f"--{PREFIX}-output-format", words), config.getoption("agentv_out"))
     for option in RUN_OPTIONS:
         given = _joined(f"--{PREFIX}-{option.name}", words) if option.joins else []
         if len(given) > 1:  # xdist passes this on to workers, which do not see the command line
@@ -155,18 +153,6 @@ def _check_delays(shortest: float | None, longest: float | None) -> None:
         raise pytest.UsageError(
             f"{flag}-min={shortest:g} is above {flag}-max={longest:g}: expected the shorter delay first"
         )
-
-
-def _check_format(given: Sequence[str], out: Path | None) -> None:
-    """Refuse a suffix of the results file that contradicts the flag. It only overrides the ini file and `addopts`."""
-    if not given or out is None:
-        return
-    from pytest_agentv.reporting.writers import format_of  # noqa: PLC0415 - only if both are given
-
-    wanted = parse_output_format(given[-1])
-    if format_of(out, wanted) != wanted:
-        flag = f"--{PREFIX}-output-format={wanted}"
-        raise pytest.UsageError(f"{flag} contradicts the suffix of --{PREFIX}-out={out}: drop one, or change it")
 
 
 def _flags(option: RunOption) -> list[str]:

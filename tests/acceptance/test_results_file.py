@@ -127,23 +127,6 @@ def test_an_unknown_format_is_an_error_that_lists_the_known_ones_and_nothing_run
     assert not (project.path / ".agentv").exists()
 
 
-@pytest.mark.scenario("Output format flag")
-@pytest.mark.scenario("Output file specification")
-@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
-def test_a_format_that_contradicts_the_suffix_of_the_path_is_refused_unless_it_is_only_configured(project, suite, mode):
-    """The flag was ignored without a word."""
-    project.write("targets.yaml", MOCK)
-    project.write("a.eval.yaml", suite(a="hello"))
-    run = project.run("--agentv-out=r.jsonl", "--agentv-output-format=yaml", mode=mode)
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    message = "--agentv-output-format=yaml contradicts the suffix of --agentv-out=r.jsonl: drop one, or change it"
-    assert f"ERROR: {message}" in run.lines
-    assert not (project.path / "r.jsonl").exists()
-    project.write("pytest.ini", "[pytest]\naddopts = --agentv-output-format=yaml\nagentv_output_format = yaml\n")
-    assert project.run("--agentv-out=r.jsonl", mode=mode).outcomes == {"passed": 1}
-    assert json.loads((project.path / "r.jsonl").read_text("utf-8"))["eval_id"] == "a"
-
-
 def test_a_second_run_into_the_same_file_adds_to_it_and_sums_up_only_its_own_results(project, suite):
     project.write("targets.yaml", MOCK)
     project.write("a.eval.yaml", suite(a="hello", b="nowhere"))
