@@ -1,17 +1,20 @@
 """Calls a provider, and retries after a time-out."""
 
 import asyncio
+import logging
 import time
 from dataclasses import field
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.user_errors import describe_error, leaves
 
+_LOGGER: Final = logging.getLogger(__name__)
 _GRACE_SECONDS: Final = 10.0
 """Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
 
@@ -30,23 +33,27 @@ class Attempts(Record):
     """The provider's data on its API requests and its log, under the keys of results."""
 
 
-async def invoke_with_retries(provider: Adapter, request: ProviderRequest, max_retries: int) -> Attempts:
-    """Call a provider, and retry a call that timed out up to `max_retries` times.
+async def invoke_with_retries(
+    provider: Adapter, request: ProviderRequest, max_retries: int, called: str = "target"
+) -> Attempts:
+    """Call a provider, and retry a call that timed out up to `max_retries` times. Logs each call of `called`.
 
     Returns any failure of the provider as a value. Source: decisions 26, "Timeout with retry".
     """
     requests: JsonObject = {}
     while True:
         started = time.perf_counter()
+        response = error = None
         try:
             response = require_answer(await invoke_within_limit(provider, request))
-            requests = _add_requests(requests, {} if response.cached else response.raw)
-            return Attempts(request.attempt + 1, _milliseconds_since(started), response, requests=requests)
+            raw = {} if response.cached else response.raw
         except ProviderError as failure:
-            error = failure
-        requests = _add_requests(requests, error.raw)
-        if error.kind != "timeout" or request.attempt >= max_retries:
-            return Attempts(request.attempt + 1, _milliseconds_since(started), error=error, requests=requests)
+            error, raw = failure, failure.raw
+        requests = _add_requests(requests, raw)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests)
+        _log_call(called, attempts, raw)
+        if error is None or error.kind != "timeout" or request.attempt >= max_retries:
+            return attempts
         request = request.replace(attempt=request.attempt + 1)
 
 
@@ -75,6 +82,21 @@ async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> Pr
 
 def _timeout_error(request: ProviderRequest) -> ProviderError:
     return ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
+
+
+def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return
+    response, error = attempts.response, attempts.error
+    if fault := error or (response and response.error):
+        outcome = f"failed: {fault}"
+    elif response is not None and response.cached:
+        outcome = "answered from the cache"
+    elif raw.get("request_attempts", 1) > 1:
+        outcome = f"answered at request {raw['request_attempts']}; before: {raw.get('last_error')}"
+    else:
+        outcome = "answered"
+    _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
 
 
 def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:

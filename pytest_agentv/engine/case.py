@@ -153,7 +153,8 @@ async def _ask(job: CaseJob, prepared: _Prepared, request: ProviderRequest, memb
     if prepared.answer is not None:
         return Attempts(0, None, require_answer(prepared.answer))
     provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
-    return await invoke_with_retries(provider, request, job.options.max_retries)
+    called = f"target {prepared.target.name}"
+    return await invoke_with_retries(provider, request, job.options.max_retries, called)
 
 
 async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:

@@ -43,6 +43,7 @@ def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Ans
                 job.case.eval_id,
                 attempt=attempt,
                 answer=job.answer,
+                reruns=job.reruns,
                 target=job.identity.target,
                 trace=last.trace if last else None,
                 trace_summary=None if last is None or last.trace is None else last.summary,  # else only metrics

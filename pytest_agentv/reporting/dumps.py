@@ -46,6 +46,7 @@ def dump_trace(
     *,
     attempt: int,
     answer: int = 0,
+    reruns: int = 0,
     target: str,
     trace: tuple[TraceEvent, ...] | None,
     trace_summary: TraceSummary | None,
@@ -55,6 +56,7 @@ def dump_trace(
     """Write the trace of one attempt (counted from 1) to `<eval_id>_attempt-<n>.json` and return the path.
 
     The second answer of a case that is asked several times goes to `<eval_id>_answer-2_attempt-<n>.json`, and so on.
+    The first rerun goes to `<eval_id>_rerun-1_attempt-<n>.json`, because the trace of the failure before is wanted too.
     Raises `FileError`. Source: eval-cli-2026-01, "Dump traces enabled".
     """
     payload = {
@@ -64,8 +66,8 @@ def dump_trace(
         "trace": None if trace is None else [event.to_plain() for event in trace],
         "trace_summary": None if trace_summary is None else trace_summary.to_plain(),
     }
-    name = file_name(eval_id, qualifier) + (f"_answer-{answer + 1}" if answer else "")
-    return _dump(folder / f"{name}_attempt-{attempt}.json", payload, masker)
+    which = (f"_rerun-{reruns}" if reruns else "") + (f"_answer-{answer + 1}" if answer else "")
+    return _dump(folder / f"{file_name(eval_id, qualifier)}{which}_attempt-{attempt}.json", payload, masker)
 
 
 def file_name(eval_id: str, qualifier: str | None = None) -> str:

@@ -159,12 +159,16 @@ def answer_times(project, *flags):
 
 
 @pytest.mark.scenario("Dry-run mode")
-def test_mocked_answers_take_as_long_as_the_flags_say(project, suite):
+def test_mocked_answers_take_as_long_as_the_flags_say(project, suite, monkeypatch):
     project.write("targets.yaml", LOCKED)
     project.write("a.eval.yaml", suite(a="x", b="x"))
     assert max(answer_times(project)) < 300
     assert min(answer_times(project, "--agentv-dry-run-delay=300")) >= 299
-    assert min(answer_times(project, "--agentv-dry-run-delay-min=300", "--agentv-dry-run-delay-max=310")) >= 299
+    range_of_delays = ("--agentv-dry-run-delay-min=100", "--agentv-dry-run-delay-max=400")
+    monkeypatch.setattr("random.randint", lambda low, high: low)
+    assert 99 <= min(answer_times(project, *range_of_delays)) < 390
+    monkeypatch.setattr("random.randint", lambda low, high: high)
+    assert min(answer_times(project, *range_of_delays)) >= 399
 
 
 def test_a_shortest_delay_above_the_longest_is_a_wrong_usage(project, suite):

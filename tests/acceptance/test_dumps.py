@@ -177,6 +177,34 @@ def test_an_answer_of_a_target_that_tells_nothing_of_its_way_has_null_for_its_tr
     assert run.by_id["a"]["execution_metrics"] == {"duration_ms": 7}
 
 
+FLAKY = """
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls")
+
+
+def answer(prompt):
+    count = len(CALLS.read_text()) if CALLS.exists() else 0
+    CALLS.write_text("x" * (count + 1))
+    call = {"role": "assistant", "tool_calls": [{"tool": f"tool_{count}"}]}
+    return {"output_messages": [call, {"role": "assistant", "content": "hello" if count else "no"}]}
+"""
+
+
+@pytest.mark.scenario("Dump traces enabled")
+def test_a_rerun_keeps_the_trace_of_the_answer_that_failed(project, suite):
+    """It was overwritten."""
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write("agent.py", FLAKY)
+    project.write("a.eval.yaml", suite(a="hello"))
+    assert project.run("--agentv-dump-traces", "--reruns=2").outcomes == {"passed": 1, "rerun": 1}
+    found = dumps(project, ".agentv/traces")
+    assert {name: dump["trace_summary"]["tool_names"] for name, dump in found.items()} == {
+        "a_attempt-1.json": ["tool_0"],
+        "a_rerun-1_attempt-1.json": ["tool_1"],
+    }
+
+
 @pytest.mark.scenario("Include full trace in results")
 @pytest.mark.scenario("Default excludes full trace")
 def test_the_trace_is_in_the_results_only_where_it_is_asked_for(project, suite):

@@ -139,6 +139,8 @@ def test_a_dry_run_in_between_is_not_the_run_to_resume(project, pytester):
     ids=["dry run after calls", "calls after a dry run"],
 )
 def test_mocked_results_are_not_mixed_with_those_of_calls(project, first, second, kind, mode):
+    """The second eval file was told that another process, which was this one, resumed the file."""
+    write_cases(project, {"second": "say hello"}, "b.eval.yaml")
     run(project, *first)
     written = (project.path / "own.jsonl").read_bytes()
     called(project)
@@ -146,6 +148,7 @@ def test_mocked_results_are_not_mixed_with_those_of_calls(project, first, second
     assert refused.exit_code not in (0, pytest.ExitCode.INTERNAL_ERROR)
     message = f"--agentv-resume: own.jsonl holds results {kind}"
     assert message in refused.text
+    assert "is being resumed" not in refused.text
     assert called(project) == []
     assert (project.path / "own.jsonl").read_bytes() == written
     assert refused.internals == []

@@ -243,3 +243,62 @@ def test_a_verbose_run_shows_the_calls_and_what_the_evaluators_said_of_each_case
     quiet = project.run(mode=mode).text
     assert "2 attempts" not in quiet
     assert "running" not in quiet
+
+
+JUDGED = """
+import asyncio
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls")
+
+
+async def answer(prompt):
+    if not CALLS.exists():
+        CALLS.touch()
+        await asyncio.sleep(60)
+    if "break" in prompt:
+        raise RuntimeError("out of order")
+    return "hello"
+"""
+
+
+@pytest.mark.scenario("Verbose logging")
+@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
+def test_a_verbose_run_shows_each_call_of_a_target_and_of_a_judge(project, suite, mode):
+    """Only commands were shown."""
+    project.write("agent.py", JUDGED)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: python, callable: agent.py:answer, timeout_seconds: 0.5, judge_target: model}
+          - {name: model, provider: mock, response: '{"score": 1}'}
+        """,
+    )
+    case = "input_messages: [{role: user, content: %s}], evaluators: [{name: j, type: llm_judge}]}\n"
+    cases = "".join(f"  - {{id: {word}, expected_outcome: o, {case % word}" for word in ("fine", "break"))
+    project.write("a.eval.yaml", f"evalcases:\n{cases}")
+    flags = ("--agentv-verbose", "--agentv-cache")
+    assert [shown_calls(project.run(*flags, mode=mode)) for _ in range(2)] == [
+        [
+            "target default: call 1: failed: target 'default': agent.py:answer timed out after 0.5s",
+            "target default: call 2: answered",
+            "judge model: call 1: answered",
+            OUT_OF_ORDER,
+        ],
+        [
+            "target default: call 1: answered from the cache",
+            "judge model: call 1: answered from the cache",
+            OUT_OF_ORDER,
+        ],
+    ]
+    assert "call 1" not in project.run("--agentv-cache", mode=mode).text
+
+
+OUT_OF_ORDER = "target default: call 1: failed: target 'default': agent.py:answer raised RuntimeError: out of order"
+
+
+def shown_calls(run):
+    """Return what stands below the lines of cases, without the times of calls."""
+    lines = (re.fullmatch(r"  DEBUG .+?:attempts\.py:\d+ (.+: call \d+), [\d.]+ ms(: .+)", line) for line in run.lines)
+    return ["".join(line.groups()) for line in lines if line]

@@ -50,6 +50,13 @@ def test_the_threshold_can_be_chosen(agentv, flag):
     assert json.loads(run.out)["summary"]["ties"] == 1
 
 
+@pytest.mark.scenario("Basic comparison")
+@pytest.mark.parametrize(("score", "outcome"), [(0.6, "win"), (0.595, "tie"), (0.405, "tie"), (0.4, "loss")])
+def test_a_tenth_is_the_threshold_unless_another_is_given(agentv, score, outcome):
+    run = agentv("compare", results("a.jsonl", x=0.5), results("b.jsonl", x=score))
+    assert [case["outcome"] for case in json.loads(run.out)["matched"]] == [outcome]
+
+
 @pytest.mark.scenario("Exit code indicates comparison result")
 @pytest.mark.parametrize(("score", "exit_code"), [(0.6, 0), (0.5, 0), (0.4, 1)])
 def test_the_exit_code_tells_whether_the_candidate_is_worse(agentv, score, exit_code):

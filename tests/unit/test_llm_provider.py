@@ -640,6 +640,12 @@ class TestRecord:
             "last_error": "HTTP 503",
         }
 
+    @pytest.mark.scenario("Verbose logging")
+    def test_a_call_whose_request_was_repeated_says_so_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("DEBUG", "pytest_agentv")
+        self.requests(ProviderResponse(raw={"request_attempts": 3, "last_error": "HTTP 429"}))
+        assert re.fullmatch(r"target: call 1, \d+ ms: answered at request 3; before: HTTP 429", caplog.messages[-1])
+
     def test_a_provider_without_an_api_and_a_cached_answer_made_none(self) -> None:
         assert self.requests(ProviderResponse(raw={"exit_code": 0})) == {}
         assert self.requests(ProviderResponse(raw={"request_attempts": 3}, cached=True)) == {}

@@ -169,6 +169,16 @@ class TestLoop:
         assert str(caught.value) == "HTTP 429"
         assert (world.log.attempts, world.slept) == (4, [1, 2, 4])
 
+    @pytest.mark.scenario("Exponential backoff with default config")
+    def test_waits_are_random_so_that_requests_that_failed_together_do_not_return_together(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ends = iter([min, max])
+        monkeypatch.setattr("random.uniform", lambda *limits: next(ends)(limits))
+        world = World([replied(429), replied(429)])
+        asyncio.run(with_retries(world.request, DEFAULT, world.log, sleep=world.sleep, clock=lambda: world.now))
+        assert world.slept == [0.75, 2.5]
+
     @pytest.mark.scenario("Custom retry configuration")
     def test_a_policy_says_how_often(self) -> None:
         world = World([replied(429)] * 9)

@@ -1,6 +1,7 @@
 """The table of run options, and how command line, ini file and defaults become the options of a run."""
 
 import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,14 @@ from pytest_agentv.session.options import run_options
 )
 def test_what_makes_sense_is_accepted(parse, text, value):
     assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    "option", [each for each in RUN_OPTIONS if type(each.default) in (int, float)], ids=lambda option: option.name
+)
+def test_a_number_that_the_help_calls_the_default_is_the_default(option):
+    (said,) = re.findall(r"\(default: ([\d.]+)\)", option.help)
+    assert float(said) == option.default == getattr(RunOptions(), option.dest)
 
 
 @pytest.mark.scenario("Invalid format specification")

@@ -31,7 +31,8 @@ class ProviderJudge:
         from pytest_agentv.evaluators.metering import current_meter  # noqa: PLC0415 - for those that ask a judge
 
         request = self._request(system_prompt, user_prompt, context)
-        attempts = await invoke_with_retries(self._provider, request, self._options.max_retries)
+        retries = self._options.max_retries
+        attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
         response = attempts.response
         current_meter().add_reply(response, attempts.count)
         if response is None:

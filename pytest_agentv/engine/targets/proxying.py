@@ -54,7 +54,7 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
         system_prompt=system_prompt,
         timeout_seconds=asked.timeout_seconds,
     )
-    attempts = await invoke_with_retries(provider, request, max_retries=0)
+    attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
     return attempts.response

@@ -80,11 +80,12 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
         resumed = find_last_run(options.resume or folder, flag, options.executor, dry_run=options.dry_run)
-        lock_resumed(resumed.path, flag, config)
+        goes_on = options.out is None or options.out.absolute() == resumed.path
+        if goes_on and (fault := resumed.mixing_fault(dry_run=options.dry_run)):
+            raise pytest.UsageError(f"{flag}: {fault}")
+        lock_resumed(resumed.path, flag, config)  # the last check: the next eval file would find our own lock
         retried = resumed.broken if options.resume is None else None
-        if options.out is None or options.out.absolute() == resumed.path:
-            if fault := resumed.mixing_fault(dry_run=options.dry_run):
-                raise pytest.UsageError(f"{flag}: {fault}")
+        if goes_on:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
