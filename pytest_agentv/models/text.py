@@ -1,4 +1,4 @@
-"""Formats values as AgentV (a JavaScript program) does."""
+"""Formats values as AgentV (a JavaScript program) does, and counts as texts."""
 
 import json
 import math
@@ -69,6 +69,11 @@ def format_fixed(value: float, digits: int) -> str:
         return format_number(value)
     step = Decimal(1).scaleb(-digits)
     return str(Decimal(value).quantize(step, rounding=ROUND_HALF_UP))
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return `1 case`, `1,000 cases`. `many` is the plural, unless it is `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def trim(text: str) -> str:

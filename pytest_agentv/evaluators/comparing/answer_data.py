@@ -10,6 +10,7 @@ from typing import Final
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
+from pytest_agentv.models.text import counted
 
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
@@ -132,7 +133,7 @@ def _contents(value: Json) -> str:
         more = ", …" if len(keys) > SHOWN_KEYS else ""
         return f"has {', '.join(keys[:SHOWN_KEYS])}{more}" if keys else "has no keys"
     if isinstance(value, list | tuple):
-        return f"has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
+        return f"has {counted(len(value), 'entry', 'entries')}"
     return "is no mapping and no list"
 
 

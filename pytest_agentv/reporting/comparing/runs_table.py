@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_score
 
@@ -199,7 +200,7 @@ def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
         if value is not None and known < figures.judged:
             yield f"{name}: {what} known for {known} of {figures.judged} cases"
     if count := figures.cached_cases:
-        answers = f"{count} {'answer' if count == 1 else 'answers'}"
+        answers = counted(count, "answer")
         yield f"{name}: cost with {answers} from the cache at the price first paid"
 
 

@@ -6,10 +6,11 @@ from typing import Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
-from pytest_agentv.reporting.html.texts import counted, listed
+from pytest_agentv.reporting.html.texts import listed
 from pytest_agentv.reporting.html.values import mapping_of, number_of
 
 

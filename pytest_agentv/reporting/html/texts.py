@@ -22,11 +22,6 @@ def spelled(text: str) -> str:
     return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 case`, `1,000 cases`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def percent(share: float) -> str:
     """Return `89.2 %`."""
     return f"{100 * share:.1f} %"

@@ -70,10 +70,6 @@ def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
     yield from map(SummaryLine, lines)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
-
-
 def percent(rate: float) -> str:
     return f"{rate * 100:.1f} %"
 

@@ -8,6 +8,7 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.values import parse_pass_rate
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 
 Tier: TypeAlias = Literal["critical", "advisory"]
@@ -47,7 +48,7 @@ class RateCheck(Record):
         if self.rate is None:
             return f"no case could be judged; {_percent(self.min_rate)} must pass"
         relation = "reaches" if self.is_reached else "is below"
-        cases = f"{self.n:,} {'case' if self.n == 1 else 'cases'}"
+        cases = counted(self.n, "case")
         wanted = f"{_percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
         return f"the pass rate {_percent(self.rate)} of {cases} {relation} {wanted}"
 

@@ -11,6 +11,7 @@ import pytest
 from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.models.options.values import Shard
 from pytest_agentv.models.results import ShardFigures
+from pytest_agentv.models.text import counted
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import is_evaluation
 
@@ -77,7 +78,7 @@ class Sharding:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._left:
-            evaluations = "1 evaluation is" if self._left == 1 else f"{self._left:,} evaluations are"
+            evaluations = counted(self._left, "evaluation is", "evaluations are")
             terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
 
     def _is_own(self, item: pytest.Item) -> bool:

@@ -12,6 +12,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
 RESUME: Final = "--agentv-resume"
@@ -139,7 +140,7 @@ def new_run_id(started: datetime) -> str:
 
 
 def _unsigned_text(file: Path, count: int) -> str:
-    results = "1 result does" if count == 1 else f"{count} results do"
+    results = counted(count, "result does", "results do")
     return (
         f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, no "
         f"grading_hash), as those of older versions: such cases are run again"
