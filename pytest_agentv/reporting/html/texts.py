@@ -48,13 +48,13 @@ def duration(milliseconds: float | None) -> str:
     """Return `250 ms`, `3.7 s`, `2.5 min` or `1.2 h`; empty if unknown."""
     if milliseconds is None:
         return ""
-    if milliseconds >= _HOUR:
-        return f"{milliseconds / _HOUR:.1f} h"
-    if milliseconds >= _MINUTE:
-        return f"{milliseconds / _MINUTE:.1f} min"
-    if milliseconds >= _SECOND:
+    if round(milliseconds) < _SECOND:
+        return f"{milliseconds:.0f} ms"
+    if round(milliseconds / _SECOND, 1) < _MINUTE / _SECOND:
         return f"{milliseconds / _SECOND:.1f} s"
-    return f"{milliseconds:.0f} ms"
+    if round(milliseconds / _MINUTE, 1) < _HOUR / _MINUTE:
+        return f"{milliseconds / _MINUTE:.1f} min"
+    return f"{milliseconds / _HOUR:.1f} h"
 
 
 def listed(parts: Sequence[str]) -> str:
