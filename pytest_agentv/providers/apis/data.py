@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_amount
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -105,6 +105,19 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     if not total_in and not total_out:
         return None
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
+
+
+def told_cost(usage: JsonObject) -> float | None:
+    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
+
+    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
+    """
+    cost = usage.get("cost")
+    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
+    if usage.get("is_byok") is True:
+        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
+    found = [float(part) for part in parts if is_amount(part)]
+    return sum(found) or None if len(found) == len(parts) else None
 
 
 def terms_of(tier: Json) -> dict[str, str]:

@@ -7,7 +7,8 @@ from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, part_count
+from pytest_agentv.providers.apis.data import count
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 

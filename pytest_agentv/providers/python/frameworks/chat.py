@@ -6,7 +6,7 @@ from typing import Any
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.data import terms_of
+from pytest_agentv.providers.apis.data import terms_of, told_cost
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -82,8 +82,9 @@ def _spent(reply: object) -> Spent | None:
     found = tokens(get(usage, "prompt_tokens"), get(usage, "completion_tokens"), cached, reasoning)
     if found is None:
         return None
-    cost = get(get(reply, "_hidden_params"), "response_cost") or get(usage, "cost")
-    known = float(cost) if isinstance(cost, int | float) and cost > 0 else None
+    by_litellm = get(get(reply, "_hidden_params"), "response_cost")
+    told = {key: plain(get(usage, key)) for key in ("cost", "is_byok", "cost_details")}
+    known = told_cost({"cost": by_litellm} if by_litellm else told)
     billing = Billing(context=terms_of(get(reply, "service_tier")))
     return Spent(found, text(get(reply, "model")), "openai", known, billing)
 

@@ -1,7 +1,6 @@
 """Reads parts of objects and mappings alike, and converts values of tools and agents to plain JSON data."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
@@ -9,6 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.providers.apis.data import parsed as parsed_text
 
 SIZE_LIMIT: Final = 64 * 2**20
 """The most characters of a return value."""
@@ -64,12 +64,7 @@ def _texts(content: object) -> Iterator[str]:
 
 def parsed(value: object) -> Json:
     """Return plain data. Parses a text that is JSON, because most APIs send the arguments of tools as text."""
-    if isinstance(value, str):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return plain(value)
+    return parsed_text(value) if isinstance(value, str) else plain(value)
 
 
 def time_text(value: object) -> str | None:
