@@ -30,6 +30,19 @@ def compact_json(value: Json) -> str:
     return _COMPACT.encode(_javascript_numbers(value))
 
 
+class NoJsonConstantError(ValueError):
+    """A text has a NaN or an Infinity, which some programs write into JSON."""
+
+
+def strict_json(text: str) -> Json:
+    """Return the value of a JSON text. Raises `ValueError`, also for NaN, and `RecursionError`."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise NoJsonConstantError(f"{name} is no JSON")
+
+
 def pretty_json(value: Json) -> str:
     """Return JSON indented by two spaces, as in prompts."""
     return json.dumps(_javascript_numbers(value), ensure_ascii=False, indent=2)

@@ -1,11 +1,10 @@
 """`is-json`: the answer is JSON."""
 
-import json
-
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import strict_json
 
 
 class IsJson(JsonCheck):
@@ -25,7 +24,7 @@ class IsJson(JsonCheck):
 
     def check(self, context: Context) -> Score:
         try:
-            data = _parse(context.candidate_answer) if context.part is ABSENT else context.part
+            data = strict_json(context.candidate_answer) if context.part is ABSENT else context.part
         except (ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             return Score(0.0, misses=(f"is no JSON: {reason}",))
@@ -33,11 +32,3 @@ class IsJson(JsonCheck):
         if faults:
             return Score(0.0, misses=tuple(faults))
         return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
-
-
-def _parse(text: str) -> Json:
-    return json.loads(text, parse_constant=_refuse)
-
-
-def _refuse(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
