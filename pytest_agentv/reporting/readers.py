@@ -141,14 +141,14 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):
-        return _skipped(path, line, f"the last line {INCOMPLETE}")
-    return _skipped(path, line, f"the line is {fault}")
+        return skipped(path, line, f"the last line {INCOMPLETE}")
+    return skipped(path, line, f"the line is {fault}")
 
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
         if not text.endswith(b"\n"):  # A cut document is often valid YAML, but only half a result.
-            yield _skipped(path, number, f"the last document {INCOMPLETE}")
+            yield skipped(path, number, f"the last document {INCOMPLETE}")
         else:
             yield _parse_yaml(path, number, text)
 
@@ -174,18 +174,19 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
         value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return _skipped(path, error.line or line, fault)
+        return skipped(path, error.line or line, fault)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
-        return _skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
+        return skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
     return _checked(path, line, value)
 
 
 def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(line, value)
-    return _skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
+    return skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
 
 
-def _skipped(path: Path, line: int, what: str) -> Problem:
+def skipped(path: Path, line: int, what: str) -> Problem:
+    """Return the warning about a part of a file that holds no result."""
     return Problem(path, line, "", f"{what}; it was skipped", level="warning")

@@ -7,10 +7,10 @@ from typing import Any, Final
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.loading.tables.delimited import read_delimited
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import iter_entries
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.agreement import (
     Confusion,
     CorrectedRate,
@@ -142,7 +142,7 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
         number = float(word) if word else label
     except ValueError:
         number = None
-    if not isinstance(number, int | float) or not is_number(number) or not low <= number <= high:
+    if not is_measure(number) or not low <= number <= high:
         expected = f"expected pass, fail or a number from {low:g} to {high:g}"
         raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
     return (number - low) / (high - low)

@@ -22,16 +22,6 @@ def spelled(text: str) -> str:
     return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
-def percent(share: float) -> str:
-    """Return `89.2 %`."""
-    return f"{100 * share:.1f} %"
-
-
-def bounds(low: float, high: float) -> str:
-    """Return `86.8 to 91.2`, in percent."""
-    return f"{100 * low:.1f} to {100 * high:.1f}"
-
-
 def points(share: float) -> str:
     """Return `+0.1`, in percentage points, with a true minus sign."""
     return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")

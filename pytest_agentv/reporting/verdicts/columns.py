@@ -71,10 +71,12 @@ def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
 
 
 def percent(rate: float) -> str:
+    """Return `89.2 %`."""
     return f"{rate * 100:.1f} %"
 
 
 def bounds(low: float, high: float) -> str:
+    """Return `86.8 to 91.2`, in percent."""
     return f"{low * 100:.1f} to {high * 100:.1f}"
 
 

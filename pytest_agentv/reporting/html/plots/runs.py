@@ -6,7 +6,8 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.history import PastRun
 from pytest_agentv.reporting.html.plots.axes import Axis
-from pytest_agentv.reporting.html.texts import bounds, dollars, percent
+from pytest_agentv.reporting.html.texts import dollars
+from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 
 @record
