@@ -12,7 +12,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted, format_fixed
 from pytest_agentv.reporting.comparing.case_scores import CaseKey
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import shortened, visible
 
 DEFAULT_THRESHOLD: Final = 0.1
 
@@ -186,11 +186,7 @@ def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
 
 
 def _one_line(eval_id: str) -> str:
-    return _short(visible(eval_id).replace("\n", " "))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDEST_ID else f"{text[: _WIDEST_ID - 1]}…"
+    return shortened(visible(eval_id).replace("\n", " "), _WIDEST_ID, "…")
 
 
 def _signed(value: float, digits: int) -> str:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import shortened, visible
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_score
 
 _LISTED: Final = 10
@@ -216,8 +216,7 @@ def _cells(figures: RunFigures, keys: Sequence[str], best: Mapping[str, str]) ->
 
 
 def _short(name: str) -> str:
-    label = visible(name)
-    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+    return shortened(visible(name), _LONGEST_NAME, "…")
 
 
 def _plain(figures: RunFigures) -> JsonObject:

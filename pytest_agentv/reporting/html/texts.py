@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from pytest_agentv.reporting.escaping import shortened
+
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -56,7 +58,7 @@ def first_sentence(text: str, length: int = 160) -> str:
     """Return the first sentence of a text on one line, without its full stop."""
     line = " ".join(text.split())
     sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0].rstrip(".")
-    return sentence if len(sentence) <= length else f"{sentence[: length - 1]}…"
+    return shortened(sentence, length, "…")
 
 
 def case_link(key: str) -> str:
