@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
@@ -162,8 +162,7 @@ class RunGate:
 
     @property
     def _name(self) -> str:
-        root, path = self._config.rootpath, self._path
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return name_below(self._path, self._config.rootpath)
 
     def _check_tags(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag without any case."""

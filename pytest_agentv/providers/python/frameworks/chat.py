@@ -8,7 +8,7 @@ from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import terms_of, told_cost
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
-from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 
@@ -49,7 +49,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             transcript.restart()
         elif role in ("tool", "function"):
             name = text(get(message, "name"))
-            transcript.result(_output(get(message, "content")), text(get(message, "tool_call_id")), name)
+            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), name)
         elif role in ("assistant", "model"):
             _say(transcript, message)
             refusal = text(get(message, "refusal"))
@@ -67,11 +67,6 @@ def _calls(message: object) -> Iterator[ToolCall]:
         arguments = get(function, "arguments", "input")
         name = text(get(function, "name")) or "?"
         yield ToolCall(name, ABSENT if arguments is None else parsed(arguments), id=text(get(call, "id")))
-
-
-def _output(content: object) -> Any:
-    found = text_content(content)
-    return plain(content) if found is ABSENT else parsed(found)
 
 
 def _spent(reply: object) -> Spent | None:

@@ -67,6 +67,12 @@ def parsed(value: object) -> Json:
     return parsed_text(value) if isinstance(value, str) else plain(value)
 
 
+def output_of(value: object) -> Json:
+    """Return the output of a tool, which may have parts."""
+    found = text_content(value)
+    return plain(value) if found is ABSENT else parsed(found)
+
+
 def time_text(value: object) -> str | None:
     """Return a time, a `datetime` or seconds since 1970, as ISO 8601 in UTC with milliseconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
