@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Absent, Json
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.text import compact_json, counted
 
 _STEP: Final = re.compile(
@@ -121,7 +121,7 @@ def _describe(data: Json) -> str:
     if isinstance(data, list):
         return f"a list of {len(data)}"
     text = compact_json(data)
-    return text if len(text) <= _SHOWN else f"{_cut(text)}…"
+    return beginning(text, _SHOWN)
 
 
 def _cut(text: str) -> str:

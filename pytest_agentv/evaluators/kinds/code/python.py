@@ -20,7 +20,7 @@ from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
 from pytest_agentv.models.base import ABSENT, Json, unshared
 from pytest_agentv.models.kind import Text
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.providers.python.importing import import_callable
 from pytest_agentv.runtime.threads import run_in_thread
@@ -196,7 +196,7 @@ def read_result(value: Any, what: str) -> Score:
     if isinstance(value, Score):
         return value
     if isinstance(value, bool):
-        text = what if len(what) <= _SHOWN else f"{masked(what)[:_SHOWN]}…"
+        text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
     if isinstance(value, Mapping):
         return _read_mapping(value, what)

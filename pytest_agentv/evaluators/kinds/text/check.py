@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.models.kind import Text, expected
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -45,8 +45,7 @@ class TextCheck(Evaluator):
 
 def shown(text: str) -> str:
     """Return a text in quotes, cut if it is long."""
-    text = text if len(text) <= _SHOWN else f"{masked(text)[:_SHOWN]}…"
-    return f'"{text}"'
+    return f'"{beginning(text, _SHOWN)}"'
 
 
 def verdict(is_met: bool, hit: str, miss: str) -> Score:
