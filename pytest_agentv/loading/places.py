@@ -114,12 +114,12 @@ def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
     return {}
 
 
-def text_at(mapping: JsonObject, key: str, place: Place, what: str = "a text") -> str | None:
+def text_at(mapping: JsonObject, key: str, place: Place) -> str | None:
     """Return the trimmed text under a key; None if it is missing or blank. Notes an error for other values."""
     value = mapping.get(key)
     if value is None or isinstance(value, str):
         return (value or "").strip() or None
-    place.at(key).expected(what, value)
+    place.at(key).expected("a text", value)
     return None
 
 

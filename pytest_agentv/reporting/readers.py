@@ -32,29 +32,17 @@ class Entry(Record):
     value: JsonObject
 
 
-@record
-class ResultsFile(Record):
-    """The results of a file in order, and a problem for each part that could not be read."""
-
-    results: tuple[JsonObject, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
-    """Read a results file, JSONL or YAML, or only its results of one run. Raises `FileError` if it cannot be opened."""
-    entries = list(iter_results(path, run_id))
-    problems = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return ResultsFile(tuple(entry for entry in entries if not isinstance(entry, Problem)), problems)
-
-
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
-    """Yield results while reading, and a problem for each skipped part. Raises like `read_results`."""
+    """Yield results while reading, and a problem for each skipped part.
+
+    Raises `FileError` if the file cannot be opened.
+    """
     for entry in iter_entries(path, run_id):
         yield entry if isinstance(entry, Problem) else entry.value
 
 
 def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same as `iter_results`, with line numbers. Raises like `read_results`."""
+    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`."""
     try:
         with path.open("rb") as file:
             _refuse_utf_16(path, file)
@@ -94,7 +82,7 @@ def version_fault(value: JsonObject) -> str | None:
 def iter_texts(path: Path) -> Iterator[_NumberedText]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-    Unreadable pieces are included. Raises like `read_results`.
+    Unreadable pieces are included. Raises like `iter_results`.
     """
     try:
         with path.open("rb") as file:

@@ -13,8 +13,8 @@ from typing import Final, Self
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.evaluators.scripts.loopback_server import HttpRequest, HttpResponse, LoopbackServer
+from pytest_agentv.evaluators.scripts.payload import camel_case_message
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderResponse

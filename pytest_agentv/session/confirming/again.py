@@ -20,6 +20,12 @@ from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.preparing import PreparedCase
 
 
+def confirm_suspects(session: pytest.Session, section: Any) -> None:
+    """Ask the suspected cases of a run again, before it is judged. Their answers are added to the results file."""
+    for answers, results in section.suspects().items():
+        ask_again(session, results, answers)
+
+
 def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: int) -> list[EvalResult]:
     """Ask cases for fresh answers, concurrently, and record their results.
 
