@@ -12,7 +12,7 @@ from typing import Final
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_number
 from pytest_agentv.models.records import record
 
 _MISSPELT: Final = 0.75
@@ -130,7 +130,7 @@ def number_at(
     value = mapping.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+    if not is_number(value) or not 0 <= value <= most:
         place.at(key).expected(what, value)
         return None
     return float(value)

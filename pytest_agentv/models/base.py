@@ -26,6 +26,11 @@ LARGEST: Final = 1e100
 """The largest figure of a run. Sums and squares of many such numbers are finite."""
 
 
+def is_number(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number. `true` is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def is_measure(value: Json) -> TypeGuard[float]:
     """Whether a value is a number to compute with: no boolean, finite, and not larger than any figure of a run."""
     return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.errors import FileError, SourceError, locate
 from pytest_agentv.loading.problems import Hint, Problem
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import SCHEMA_VERSION
 
@@ -74,7 +74,7 @@ def holds_baseline(path: Path) -> bool:
 def version_fault(value: JsonObject) -> str | None:
     """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
     version = value.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int | float) or version <= SCHEMA_VERSION:
+    if not is_number(version) or version <= SCHEMA_VERSION:
         return None  # a version that is no number is reported with the other keys
     return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_number
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 
@@ -38,8 +38,7 @@ def as_text(value: Json) -> str | None:
 
 def as_number(value: Json) -> float:
     """Return a number unchanged; 0 for any other value, for NaN, and for numbers too large to compute with."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and abs(value) <= _LARGEST_NUMBER else 0
+    return value if is_number(value) and abs(value) <= _LARGEST_NUMBER else 0
 
 
 def joined_text(content: Json) -> str | None:

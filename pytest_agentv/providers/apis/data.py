@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, JsonObject, is_amount
+from pytest_agentv.models.base import Json, JsonObject, is_amount, is_number
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -132,8 +132,3 @@ def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
         return None
     is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
     return tuple(tuple(map(float, each)) for each in values) if is_vector else None
-
-
-def is_number(value: Json) -> bool:
-    """Whether a value is a number. `true` is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
-from pytest_agentv.models.base import ABSENT, Json, unshared
+from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.scores import Score
@@ -221,8 +221,7 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
 
 
 def _number(value: Any, what: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= 1:
+    if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
         shown = masked(repr(value))
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise EvaluatorError(f"{what} {shown}, expected {_RESULTS}", "config")

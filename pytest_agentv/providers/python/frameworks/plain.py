@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, is_number
 from pytest_agentv.providers.apis.data import parsed as parsed_text
 
 SIZE_LIMIT: Final = 64 * 2**20
@@ -75,7 +75,7 @@ def output_of(value: object) -> Json:
 
 def time_text(value: object) -> str | None:
     """Return a time, a `datetime` or seconds since 1970, as ISO 8601 in UTC with milliseconds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         value = datetime.fromtimestamp(value, UTC)
     if isinstance(value, datetime):
         in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
