@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, JsonObject, is_amount, is_number
+from pytest_agentv.models.base import Json, JsonObject, is_amount, is_number, mapping
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -28,11 +28,6 @@ def count(value: Json) -> int:
 def is_count(value: Json) -> bool:
     """Whether a value is a number of tokens: a whole number, which some servers write as 30.0."""
     return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
-
-
-def mapping(value: Json) -> JsonObject:
-    """Return a mapping unchanged, and an empty one for any other value, because replies may lack any part."""
-    return value if isinstance(value, dict) else {}
 
 
 def entries(value: Json) -> Sequence[JsonObject]:

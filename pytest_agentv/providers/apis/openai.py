@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -17,7 +17,6 @@ from pytest_agentv.providers.apis.data import (
     entries,
     is_count,
     known,
-    mapping,
     name_of,
     parsed,
     split_query,

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure
+from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure, text_or_none
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
-from pytest_agentv.reporting.verdicts.case_reading import is_part, text_or_none
+from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 _Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agentv.loading.problems import Hint, Problem
-from pytest_agentv.models.base import Json, JsonObject, Record, is_measure
+from pytest_agentv.models.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.failing.expected import failed_as_expected
 from pytest_agentv.reporting.readers import iter_foreign
-from pytest_agentv.reporting.verdicts.case_reading import ended_at, is_error_of, result_fault, text_or_none
+from pytest_agentv.reporting.verdicts.case_reading import ended_at, is_error_of, result_fault
 
 
 class CaseName(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.loading.problems import Problem, describe_value
-from pytest_agentv.models.base import Json, JsonObject, is_measure
+from pytest_agentv.models.base import Json, JsonObject, is_measure, text_or_none
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_foreign, skipped
 from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, limit_of, unique_names
@@ -181,8 +181,3 @@ def _items(value: Json) -> Sequence[Any]:
 
 def _count(value: Json) -> int | None:
     return value if type(value) is int and value >= 0 else None
-
-
-def text_or_none(value: Json) -> str | None:
-    """Return a text unchanged, and None for any other value."""
-    return value if isinstance(value, str) else None

@@ -8,7 +8,7 @@ from unicodedata import normalize
 from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.models.kind import Text, expected
+from pytest_agentv.models.kind import Items, Text, expected
 from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
@@ -41,6 +41,15 @@ class TextCheck(Evaluator):
     def check(self, answer: str) -> Score:
         """Judge a text."""
         raise NotImplementedError
+
+
+class TextsCheck(TextCheck):
+    """A check for several texts."""
+
+    value: Items[Text]
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
 
 
 def shown(text: str) -> str:
