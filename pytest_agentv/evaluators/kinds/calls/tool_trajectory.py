@@ -112,14 +112,12 @@ def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[li
     kept: list[str] = []
     broken: list[str] = []
     for tool in config.forbidden or ():
-        (broken if counts.get(tool) else kept).append(
-            f"{tool} called {counted(counts.get(tool, 0), 'time')} (forbidden)"
-        )
+        count = counts.get(tool, 0)
+        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
     for tool, most in (config.maximums or {}).items():
         count = counts.get(tool, 0)
-        (kept if count <= most else broken).append(
-            f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
-        )
+        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
+        (kept if count <= most else broken).append(text)
     total = sum(counts.values())
     if config.max_calls is not None:
         found = kept if total <= config.max_calls else broken
