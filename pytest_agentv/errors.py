@@ -87,6 +87,11 @@ class HookError(KindError):
     """A hook of a conftest or plugin raised an error or returned an invalid value."""
 
 
+def name_below(path: Path, root: Path) -> str:
+    """Return a path with slashes, relative to a folder if it is below it."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
 def locate(path: Path, line: int | None) -> str:
     """Return `path:line`, or only the path. Paths below the working directory are relative to it."""
     try:

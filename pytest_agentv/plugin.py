@@ -152,7 +152,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     done = yield
     section = session.config.pluginmanager.get_plugin("agentv-verdict")
     if section is not None and not session.config.getoption("collectonly"):
-        from pytest_agentv.session.confirming.suspects import confirm_suspects
+        from pytest_agentv.session.confirming.again import confirm_suspects
 
         confirm_suspects(session, section)
         section.judge(session)

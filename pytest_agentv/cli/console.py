@@ -29,8 +29,3 @@ def escape_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"

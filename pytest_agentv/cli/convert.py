@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.text import compact_json, counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import iter_results
 from pytest_agentv.reporting.serialization import json_safe
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     if not texts:
         raise FileError(source, "holds no records: expected lines of JSON objects, or YAML documents that are mappings")
     write_atomically(target, "".join(texts))
-    say(f"Converted {count(len(texts), 'record')} to {locate(target.absolute(), None)}")
+    say(f"Converted {counted(len(texts), 'record')} to {locate(target.absolute(), None)}")
     return int(bool(problems))
 
 
@@ -81,7 +81,7 @@ def _export(source: Path, target: Path, kind: str) -> int:
 
     stored = read_ended(source)
     write_atomically(target, exported(source, stored, kind))
-    say(f"Converted {count(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
+    say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
     return int(not stored.is_whole)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.cli.rubrics.file import RubricFile
 from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.targets.pool import choose_target
@@ -24,6 +24,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
@@ -87,9 +88,9 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
         return 0
     model = _open_model(file.suite, options, masker)
     if options.verbose:
-        say(f"Asking target {model.name!r} for the rubrics of {count(len(entries), 'case')}")
+        say(f"Asking target {model.name!r} for the rubrics of {counted(len(entries), 'case')}")
     written = asyncio.run(_write_all(file, entries, model, masker, verbose=options.verbose))
-    say(f"{shown}: wrote rubrics for {count(written, 'case')}")
+    say(f"{shown}: wrote rubrics for {counted(written, 'case')}")
     return 0 if written == len(entries) else _FAILED
 
 
@@ -148,7 +149,7 @@ async def _write_all(
             replied = await write_rubrics(model.provider, request)
             rubrics = [rubric.replace(description=masker.mask(rubric.description)) for rubric in replied]
             written += file.write(entry, rubrics)
-            say(f"{visible(request.eval_id)}: {count(len(rubrics), 'rubric')}")
+            say(f"{visible(request.eval_id)}: {counted(len(rubrics), 'rubric')}")
             for rubric in rubrics if verbose else ():
                 say(visible(f"  [{rubric.id}] {rubric.description}"))
     finally:

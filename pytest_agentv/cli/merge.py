@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.values import OutputFormat
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.merging.kept import copy_kept, kept_results
 from pytest_agentv.reporting.merging.merged import (
     Merged,
@@ -141,7 +142,7 @@ def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
     words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
     words |= {"error": "could not be judged", "judged": "judged"}
     counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
-    results = f"{count(len(merged.chosen), 'result')} of {count(len(parts), 'file')}"
+    results = f"{counted(len(merged.chosen), 'result')} of {counted(len(parts), 'file')}"
     return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"
 
 
@@ -149,7 +150,7 @@ def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
-            yield f"{locate(part.path, None)}: {count(len(part.problems) - _SHOWN, 'more problem')}"
+            yield f"{locate(part.path, None)}: {counted(len(part.problems) - _SHOWN, 'more problem')}"
         if not part.results and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
 
@@ -164,7 +165,7 @@ def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
             )
             both = len(own.intersection(ids))
             same = f", also the {'one' if both == 1 else f'{both:,}'} whose id another file has" if both else ""
-            text = f"{count(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
+            text = f"{counted(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
             yield f"{locate(part.path, None)}: {text}"
 
 
@@ -172,7 +173,7 @@ def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         if kept := len(kept_results(part.path)):
             them = "it" if kept == 1 else "them"
-            yield f"{locate(part.path, None)}: workers keep {count(kept, 'result')} more; --agentv-resume adds {them}"
+            yield f"{locate(part.path, None)}: workers keep {counted(kept, 'result')} more; --agentv-resume adds {them}"
 
 
 def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
@@ -182,7 +183,7 @@ def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
         here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
-        yield f"{count(len(merged.replaced) - _SHOWN, 'more case')} with several results"
+        yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
 
 
 def _target_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
@@ -195,4 +196,4 @@ def _target_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
 def _missing_texts(missing: Missing | None) -> Iterator[str]:
     if missing is not None and missing.cases:
         verb = "has" if missing.cases == 1 else "have"
-        yield f"{missing.cases:,} of {count(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}"
+        yield f"{missing.cases:,} of {counted(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}"

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.cli.exports import ending_beside, environment_masker, exported, read_ended
 from pytest_agentv.errors import locate
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.stored import StoredRun
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -74,10 +75,10 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
     ending = ending_beside(run, result.cases, [each.value for each in result.results])
     size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
-    cases = count(len(result.results), "case")
+    cases = counted(len(result.results), "case")
     say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
     if result.dropped:
-        note(f"{locate(run, None)}: {count(result.dropped, 'line')} dropped, the last line of a case counts")
+        note(f"{locate(run, None)}: {counted(result.dropped, 'line')} dropped, the last line of a case counts")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checking.checks import Checker, CheckSettings, kind_of
-from pytest_agentv.cli.console import count, say
+from pytest_agentv.cli.console import say
 from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folder, is_glob, walk
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
@@ -17,6 +17,7 @@ from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.options.values import UNKNOWN_KEYS
+from pytest_agentv.models.text import counted
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reporting.escaping import visible
 
@@ -127,8 +128,8 @@ def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[
         text = str(problem).removeprefix(f"{where}: ")
         yield visible(f"{where}: {problem.level}: {text}")
     errors, warnings = _count(problems)
-    found = f"{count(errors, 'error')}, {count(warnings, 'warning')}" if problems else "nothing wrong"
-    yield f"{count(len(files), 'file')} checked: {found}"
+    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if problems else "nothing wrong"
+    yield f"{counted(len(files), 'file')} checked: {found}"
 
 
 def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:

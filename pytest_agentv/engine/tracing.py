@@ -160,9 +160,11 @@ def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
 def _parse_json(path: Path, text: str, first_line: int) -> Json:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = locate(path, first_line + error.lineno - 1)
-        message = f"{where}: expected a JSON list of events, or one event per line: {error.msg}"
+    except (ValueError, RecursionError) as error:
+        where = locate(path, first_line + getattr(error, "lineno", 1) - 1)
+        deep = isinstance(error, RecursionError)
+        reason = getattr(error, "msg", "nested too deeply" if deep else "a number has too many digits")
+        message = f"{where}: expected a JSON list of events, or one event per line: {reason}"
         raise ProviderError(message, "config") from error
 
 

@@ -14,7 +14,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import Amount, Kind, Text, expected
 from pytest_agentv.models.kind_table import NEGATION
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.scores import Score
 
 EvaluationContext = Context
@@ -123,8 +123,7 @@ class Evaluator(Kind):
 
     def describe(self) -> str:
         """Return the kind and what it checks: `not-contains: 30 days`."""
-        summary = " ".join(self.summary().split())
-        summary = summary if len(summary) <= _NAME_LENGTH else f"{masked(summary)[:_NAME_LENGTH]}…"
+        summary = beginning(" ".join(self.summary().split()), _NAME_LENGTH)
         return f"{NEGATION if self.negate is True else ''}{self.kind}" + (f": {summary}" if summary else "")
 
     def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - most kinds have none

@@ -3,12 +3,12 @@
 The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.traces import JudgeMetrics, TokenUsage, added_judge_metrics
 from pytest_agentv.providers.base import ProviderResponse
 
@@ -26,8 +26,8 @@ class Meter:
 
     def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
         """Add calls. Only the last of them reports its figures."""
-        usage = usage if usage is not None and _is_amount(usage.input) and _is_amount(usage.output) else None
-        cost = cost_usd if _is_amount(cost_usd) else None
+        usage = usage if usage is not None and is_amount(usage.input) and is_amount(usage.output) else None
+        cost = cost_usd if is_amount(cost_usd) else None
         self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
         self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))
 
@@ -61,8 +61,3 @@ def metering() -> Iterator[Meter]:
 def current_meter() -> Meter:
     """Return the meter of the running evaluator. Without one, as in a dry run, return an unused meter."""
     return _METER.get() or Meter()
-
-
-def _is_amount(value: object) -> bool:
-    # Python targets and plugins may return values of any type.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.places import Place, misspelt_key
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_number
 from pytest_agentv.models.kind import EXPECTED, Kind, Part, field_parts, spellings
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.text import format_number
@@ -175,7 +175,7 @@ def _with_texts(value: Json, faults: Sequence[ErrorDetails]) -> Json | None:
     for fault in faults:
         number = fault["input"]
         wants_text = fault["type"] == "string_type" or fault.get("ctx", {}).get("what") == "a non-empty text"
-        if wants_text and isinstance(number, int | float) and not isinstance(number, bool):
+        if wants_text and is_number(number):
             changed = _replaced(changed, fault["loc"], format_number(number))
     return None if changed == value else changed
 
@@ -231,8 +231,7 @@ def _note(fault: ErrorDetails, place: Place) -> None:
 
 def _quotes(what: str, value: Json, place: Place) -> str | None:
     """Return the hint for a number where a text is expected."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return place.quotes(format_number(value)) if is_number and what in _TEXTS else None
+    return place.quotes(format_number(value)) if is_number(value) and what in _TEXTS else None
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

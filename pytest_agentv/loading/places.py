@@ -20,7 +20,7 @@ from pytest_agentv.loading.problems import (
     did_you_mean,
     near_word,
 )
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_number
 from pytest_agentv.models.records import record
 
 _MISSPELT: Final = 0.75
@@ -123,12 +123,12 @@ def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
     return {}
 
 
-def text_at(mapping: JsonObject, key: str, place: Place, what: str = "a text") -> str | None:
+def text_at(mapping: JsonObject, key: str, place: Place) -> str | None:
     """Return the trimmed text under a key; None if it is missing or blank. Notes an error for other values."""
     value = mapping.get(key)
     if value is None or isinstance(value, str):
         return (value or "").strip() or None
-    place.at(key).expected(what, value)
+    place.at(key).expected("a text", value)
     return None
 
 
@@ -139,7 +139,7 @@ def number_at(
     value = mapping.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+    if not is_number(value) or not 0 <= value <= most:
         place.at(key).expected(what, value)
         return None
     return float(value)

@@ -26,6 +26,21 @@ LARGEST: Final = 1e100
 """The largest figure of a run. Sums and squares of many such numbers are finite."""
 
 
+def mapping(value: Json) -> JsonObject:
+    """Return a mapping unchanged, and an empty one for any other value, because data of others may lack any part."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_or_none(value: Json) -> str | None:
+    """Return a text unchanged, and None for any other value."""
+    return value if isinstance(value, str) else None
+
+
+def is_number(value: Json) -> TypeGuard[float]:
+    """Whether a value is a number. `true` is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def is_measure(value: Json) -> TypeGuard[float]:
     """Whether a value is a number to compute with: no boolean, finite, and not larger than any figure of a run."""
     return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST

@@ -1,9 +1,9 @@
-"""Formats values as AgentV (a JavaScript program) does."""
+"""Formats values as AgentV (a JavaScript program) does, and counts as texts."""
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
@@ -28,6 +28,22 @@ def compact_json(value: Json) -> str:
         if _FOREIGN_NUMBER.search(text) is None:
             return text[1:-1]  # the list puts a bracket after a bare number
     return _COMPACT.encode(_javascript_numbers(value))
+
+
+class NoJsonConstantError(ValueError):
+    """A text has a NaN or an Infinity, which some programs write into JSON."""
+
+
+def strict_json(text: str, parse_int: Callable[[str], int] | None = None) -> Json:
+    """Return the value of a JSON text, with whole numbers by `parse_int`.
+
+    Raises `ValueError`, also for NaN, and `RecursionError`.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, parse_int=parse_int)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise NoJsonConstantError(f"{name} is no JSON")
 
 
 def pretty_json(value: Json) -> str:
@@ -69,6 +85,11 @@ def format_fixed(value: float, digits: int) -> str:
         return format_number(value)
     step = Decimal(1).scaleb(-digits)
     return str(Decimal(value).quantize(step, rounding=ROUND_HALF_UP))
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return `1 case`, `1,000 cases`. `many` is the plural, unless it is `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def trim(text: str) -> str:

@@ -222,3 +222,8 @@ def candidate_answer(messages: Sequence[Message] | None) -> str:
         if message.role == "assistant" and message.content is not ABSENT:
             return message.content if isinstance(message.content, str) else compact_json(message.content)
     return ""
+
+
+def shortest(*limits: float | None) -> float | None:
+    """Return the shortest of some time limits; None: there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -9,7 +9,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.pieces import mask_pieces
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.targets import RetryPolicy
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import counted, format_number
 from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, with_retries
 
 T = TypeVar("T")
@@ -73,5 +73,4 @@ class Repeater:
 
 
 def _requests(log: RequestLog) -> str:
-    noun = "request" if log.attempts == 1 else "requests"
-    return f"{log.attempts} {noun}, {log.waited_ms / 1000:.1f} s of waiting"
+    return f"{counted(log.attempts, 'request')}, {log.waited_ms / 1000:.1f} s of waiting"

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_number
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.text import compact_json, format_number
@@ -162,7 +162,7 @@ def javascript_string(value: Json) -> str:
         return "[object Object]"
     if isinstance(value, list):
         return ",".join("" if item is None else javascript_string(item) for item in value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return _javascript_number(value)
     return compact_json(value)
 

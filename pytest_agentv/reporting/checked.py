@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.loading.problems import Problem, describe_value
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_number
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import Entry, iter_entries, version_fault
@@ -54,7 +54,7 @@ def _with_status(value: JsonObject) -> JsonObject:
     from pytest_agentv.statistics.repeats import passing  # noqa: PLC0415 - results of our runs have a status
 
     written = value.get("threshold")
-    threshold = written if isinstance(written, int | float) and not isinstance(written, bool) else _DEFAULT_THRESHOLD
+    threshold = written if is_number(written) else _DEFAULT_THRESHOLD
     is_passed = passing([value["score"]], threshold)
     return {**value, "status": "pass" if is_passed else "fail"}
 
@@ -62,7 +62,7 @@ def _with_status(value: JsonObject) -> JsonObject:
 def _score_fault(value: JsonObject) -> str | None:
     """Return the fault of the score, if any. pydantic would accept texts and booleans as numbers."""
     score = value.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+    if not is_number(score) or not 0 <= score <= 1:
         return f"score: expected a number from 0 to 1, got {describe_value(score)}"
     return None
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import LEFT, REPLACING, UNENFORCED
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 from pytest_agentv.reporting.writers import verdict_path
@@ -116,7 +116,7 @@ def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
     rate, mean = statistics.rate, contract.get("mean")
     if rate is None or mean is None:
         return rate is None and mean is None
-    return is_number(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
+    return is_measure(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
 
 
 def _list(value: Any) -> list[Any]:

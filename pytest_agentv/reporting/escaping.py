@@ -73,6 +73,16 @@ def escaped_size(text: str) -> int:
     return len(json.dumps(text)) - 2
 
 
+def shortened(text: str, length: int, mark: str = "...") -> str:
+    """Return a text of at most `length` characters. `mark` replaces the part that was cut."""
+    return text if len(text) <= length else f"{text[: length - len(mark)]}{mark}"
+
+
+def on_one_line(text: str, length: int, mark: str = "...") -> str:
+    """Return a text on one line of at most `length` characters."""
+    return shortened(" ".join(text.split()), length, mark)
+
+
 def cut(text: str, size: int, mark: str = "...") -> str:
     """Return a text of at most `size` escaped bytes. `mark` replaces the part that was cut."""
     head = text[: size + 1]

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.errors import FileError, SourceError, locate
 from pytest_agentv.loading.problems import Hint, Problem
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import SCHEMA_VERSION
 
@@ -32,29 +32,17 @@ class Entry(Record):
     value: JsonObject
 
 
-@record
-class ResultsFile(Record):
-    """The results of a file in order, and a problem for each part that could not be read."""
-
-    results: tuple[JsonObject, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
-    """Read a results file, JSONL or YAML, or only its results of one run. Raises `FileError` if it cannot be opened."""
-    entries = list(iter_results(path, run_id))
-    problems = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return ResultsFile(tuple(entry for entry in entries if not isinstance(entry, Problem)), problems)
-
-
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
-    """Yield results while reading, and a problem for each skipped part. Raises like `read_results`."""
+    """Yield results while reading, and a problem for each skipped part.
+
+    Raises `FileError` if the file cannot be opened.
+    """
     for entry in iter_entries(path, run_id):
         yield entry if isinstance(entry, Problem) else entry.value
 
 
 def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same as `iter_results`, with line numbers. Raises like `read_results`."""
+    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`."""
     try:
         with path.open("rb") as file:
             _refuse_utf_16(path, file)
@@ -86,7 +74,7 @@ def holds_baseline(path: Path) -> bool:
 def version_fault(value: JsonObject) -> str | None:
     """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
     version = value.get("schema_version")
-    if isinstance(version, bool) or not isinstance(version, int | float) or version <= SCHEMA_VERSION:
+    if not is_number(version) or version <= SCHEMA_VERSION:
         return None  # a version that is no number is reported with the other keys
     return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
 
@@ -94,7 +82,7 @@ def version_fault(value: JsonObject) -> str | None:
 def iter_texts(path: Path) -> Iterator[_NumberedText]:
     """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-    Unreadable pieces are included. Raises like `read_results`.
+    Unreadable pieces are included. Raises like `iter_results`.
     """
     try:
         with path.open("rb") as file:
@@ -141,14 +129,14 @@ def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
     except RecursionError:
         fault = "nested too deeply"
     if not text.endswith(b"\n"):
-        return _skipped(path, line, f"the last line {INCOMPLETE}")
-    return _skipped(path, line, f"the line is {fault}")
+        return skipped(path, line, f"the last line {INCOMPLETE}")
+    return skipped(path, line, f"the line is {fault}")
 
 
 def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, text in _documents(lines):
         if not text.endswith(b"\n"):  # A cut document is often valid YAML, but only half a result.
-            yield _skipped(path, number, f"the last document {INCOMPLETE}")
+            yield skipped(path, number, f"the last document {INCOMPLETE}")
         else:
             yield _parse_yaml(path, number, text)
 
@@ -174,18 +162,19 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
         value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        return _skipped(path, error.line or line, fault)
+        return skipped(path, error.line or line, fault)
     except UnicodeDecodeError as error:
         number = line + text.count(b"\n", 0, error.start)
-        return _skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
+        return skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
     return _checked(path, line, value)
 
 
 def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(line, value)
-    return _skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
+    return skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
 
 
-def _skipped(path: Path, line: int, what: str) -> Problem:
+def skipped(path: Path, line: int, what: str) -> Problem:
+    """Return the warning about a part of a file that holds no result."""
     return Problem(path, line, "", f"{what}; it was skipped", level="warning")

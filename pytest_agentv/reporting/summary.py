@@ -12,6 +12,7 @@ from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible, wrap
 from pytest_agentv.reporting.figures import case_name, format_score, place_of
 from pytest_agentv.reporting.statistics import (
@@ -162,8 +163,7 @@ def _count_line(results: Sequence[EvalResult], outcomes: Outcomes) -> SummaryLin
     counts = Counter(map(outcomes.of, results))
     style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
     expected = f"{counts['expected']} {outcomes.expected_words}, " if counts["expected"] else ""
-    errors = f"{counts['error']} {'error' if counts['error'] == 1 else 'errors'}"
-    text = f"{counts['pass']} passed, {counts['fail']} failed, {expected}{errors}"
+    text = f"{counts['pass']} passed, {counts['fail']} failed, {expected}{counted(counts['error'], 'error')}"
     return SummaryLine(f"Total eval cases: {len(results)} ({text})", style)
 
 

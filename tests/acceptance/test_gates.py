@@ -5,9 +5,8 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from results_files import read_results
 from thorough import tries
-
-from pytest_agentv.reporting.readers import read_results
 
 AGENT = """
     import os, random, threading

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from results_files import read_results
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
@@ -10,7 +11,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.readers import iter_entries, iter_results, iter_texts, read_results
+from pytest_agentv.reporting.readers import iter_entries, iter_results, iter_texts
 from pytest_agentv.reporting.writers import ResultSink
 
 

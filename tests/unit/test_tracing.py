@@ -146,6 +146,11 @@ class TestTraceFiles:
                 '{"type": "message"}\n\nDone.',
                 ":3: expected a JSON list of events, or one event per line: Expecting value",
             ),
+            ("[" * 100_000, ":1: expected a JSON list of events, or one event per line: nested too deeply"),
+            (
+                '{"type": "message"}\n' + "7" * 5_000,
+                ":2: expected a JSON list of events, or one event per line: a number has too many digits",
+            ),
             ('{"type": "message"}\n[1]', ":2: an event is a JSON object, not [1]"),
             ('[{"type": "error"}, "x"]', ': [1]: an event is a JSON object, not "x"'),
             (

@@ -10,8 +10,9 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, parse_delta
 from pytest_agentv.cli.comparing.compare_statistics import read
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.comparing.labels import Agreement, agree, read_labels
 from pytest_agentv.statistics.agreement import LEAST_LABELS, LEAST_OF_A_CLASS
 from pytest_agentv.statistics.intervals import Interval
@@ -54,7 +55,7 @@ def _gate(agreement: Agreement, least: float | None) -> int:
 
 def _lines(agreement: Agreement) -> Iterator[str]:
     table = agreement.confusion
-    yield f"{count(agreement.cases, 'case')} with a label and a verdict"
+    yield f"{counted(agreement.cases, 'case')} with a label and a verdict"
     yield ""
     yield f"{'':14}{'label pass':>12}{'label fail':>12}"
     yield f"{'judge pass':14}{table.both_pass:>12,}{table.only_judge:>12,}"
@@ -75,9 +76,9 @@ def _lines(agreement: Agreement) -> Iterator[str]:
         least = f"{LEAST_LABELS} labels with {LEAST_OF_A_CLASS} of each kind, and cases without a label"
         yield f"Pass rate corrected by the labels: it takes at least {least}"
     if agreement.split:
-        yield f"{count(agreement.split, 'case')} on which people are split left out"
+        yield f"{counted(agreement.split, 'case')} on which people are split left out"
     if agreement.unmatched:
-        yield f"{count(agreement.unmatched, 'label')} of cases that were not judged left out"
+        yield f"{counted(agreement.unmatched, 'label')} of cases that were not judged left out"
 
 
 def _rate_line(what: str, rate: tuple[float, Interval] | None) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, add_margin, parse_delta
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.comparing.case_scores import Scores, align, read_scores
 from pytest_agentv.reporting.comparing.comparison import (
     DEFAULT_THRESHOLD,
@@ -78,7 +79,7 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
         examples += f"the candidate {listed(comparison.unmatched2[:1])}"
         return f"no case is in both files, so there is nothing to compare: {examples}"
     if comparison.unmatched1 and not allow_missing:
-        cases = count(len(comparison.unmatched1), "case")
+        cases = counted(len(comparison.unmatched1), "case")
         return f"the candidate lacks {cases} of the baseline: {listed(comparison.unmatched1)} (or use --allow-missing)"
     return None
 
@@ -150,15 +151,15 @@ def _check(path: Path, scores: Scores) -> None:
 def _remarks(path: Path, scores: Scores) -> Iterator[str]:
     yield from map(str, scores.problems[:_SHOWN])
     if len(scores.problems) > _SHOWN:
-        yield f"{locate(path, None)}: {count(len(scores.problems) - _SHOWN, 'more problem')}"
+        yield f"{locate(path, None)}: {counted(len(scores.problems) - _SHOWN, 'more problem')}"
     repeated = [key for key, number in scores.counts.items() if number > 1]
     for key in repeated[:_SHOWN]:
         yield f"{locate(path, None)}: {scores.counts[key]} results of {key.label!r}; the last one counts"
     if len(repeated) > _SHOWN:
-        yield f"{locate(path, None)}: {count(len(repeated) - _SHOWN, 'more case')} with several results"
+        yield f"{locate(path, None)}: {counted(len(repeated) - _SHOWN, 'more case')} with several results"
     errors = sum(score is None for score in scores.by_key.values())
     if errors:
-        yield f"{locate(path, None)}: {count(errors, 'case')} could not be judged and {_has(errors)} no score"
+        yield f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {_has(errors)} no score"
 
 
 def _has(number: int) -> str:

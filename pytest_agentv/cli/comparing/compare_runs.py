@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores
 from pytest_agentv.reporting.comparing.comparison import listed
 from pytest_agentv.reporting.comparing.runs import AlignedRuns, align_runs, read_runs
@@ -40,7 +41,7 @@ def compare_files(
 
 def _missing_text(aligned: AlignedRuns, *, allow_missing: bool) -> str:
     lacking = dict.fromkeys(run for runs in aligned.missing.values() for run in runs)
-    cases = count(len(aligned.missing), "case")
+    cases = counted(len(aligned.missing), "case")
     names = listed([CaseKey(case) for case in aligned.missing])
     text = f"agentv compare: left out {cases} that not all runs have: {names}"
     text += f"; lacking in {', '.join(lacking)}"

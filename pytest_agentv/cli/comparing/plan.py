@@ -8,8 +8,9 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser
 from pytest_agentv.cli.comparing.compare_statistics import is_baseline, read
-from pytest_agentv.cli.console import count, note, say
+from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import locate
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.comparing.plan import Plan, plan_of
 from pytest_agentv.reporting.verdicts.baseline import read_baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
@@ -39,7 +40,7 @@ def _cases(path: Path) -> Sequence[JudgedCase]:
 
 
 def _lines(plan: Plan, points: float) -> Iterator[str]:
-    yield f"{count(plan.cases, 'case')}, {count(plan.answers, 'answer')} each; to see a drop of {points:g} points"
+    yield f"{counted(plan.cases, 'case')}, {counted(plan.answers, 'answer')} each; to see a drop of {points:g} points"
     yield "in 4 of 5 runs, compare two runs of"
     yield ""
     yield f"  {'repeats':>8}  {'cases':>8}  {'answers per run':>16}"
@@ -55,7 +56,7 @@ def _lines(plan: Plan, points: float) -> Iterator[str]:
 
 def _red_lines(cases: int) -> Iterator[str]:
     """Show how often a suite without a fault is red: with many cases, chance alone fails one of them."""
-    yield f"Chance that at least one of {count(cases, 'case')} is red, each answer passing with"
+    yield f"Chance that at least one of {counted(cases, 'case')} is red, each answer passing with"
     yield f"  {'repeats':>8}  {'min_pass_rate':>13}" + "".join(f"  {rate:>6.0%}" for rate in _RELIABILITIES)
     for repeats in _REPEATS:
         for rate in _RATES if repeats > 1 else _RATES[:1]:

@@ -9,7 +9,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.judging.grading import section
 from pytest_agentv.evaluators.judging.json_text import first_json_object
 from pytest_agentv.evaluators.judging.thoughts import without_thoughts
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.options.defaults import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
@@ -128,7 +128,7 @@ def _rubric(rubric_id: str, item: JsonObject) -> WrittenRubric:
 
 
 def _weight(value: Json) -> float:
-    is_weight = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
+    is_weight = is_number(value) and 0 <= value <= _MOST
     return float(value) if is_weight else 1.0
 
 

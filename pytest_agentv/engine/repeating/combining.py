@@ -8,6 +8,7 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scoring import Threshold, decide_status
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.models.text import counted
 from pytest_agentv.models.traces import ExecutionMetrics, added_judge_metrics, added_usage
 from pytest_agentv.statistics.intervals import wilson
 from pytest_agentv.statistics.repeats import Verdict, is_flaky, pass_rate, passing, verdict
@@ -198,7 +199,7 @@ def is_set_up_error(result: EvalResult) -> bool:
 
 def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
     """Return why there is no verdict, such as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
-    passes = f"{figures.passes} {'answer passes' if figures.passes == 1 else 'answers pass'}"
+    passes = counted(figures.passes, "answer passes", "answers pass")
     needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
     skipped = figures.planned - figures.asked
     left = f", {skipped} more would not decide it" if skipped else ""

@@ -8,7 +8,7 @@ from typing import Final
 
 from pytest_agentv.engine.tracing import read_trace
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
@@ -30,6 +30,17 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
     # The first answer keeps the key that it has without repeats and reruns.
     numbers = {"answer": request.answer, "reruns": request.reruns}
     return {**asked, **{name: number for name, number in numbers.items() if number}}
+
+
+def digest_of(value: Json) -> str:
+    """Return the hash of plain data, in which the order of keys does not count."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def cached_file(folder: Path, question: Json) -> Path:
+    """Return the file of a cache in which the answer to a question is kept."""
+    key = digest_of(question)
+    return folder / key[:2] / f"{key}.json"
 
 
 def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | None:

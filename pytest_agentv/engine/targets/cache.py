@@ -1,14 +1,12 @@
 """Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`)."""
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer, what_is_asked
+from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
@@ -93,9 +91,7 @@ class CachedProvider:
 
     def _path(self, request: ProviderRequest) -> Path:
         question = {"version": _VERSION, "target": self._target, **what_is_asked(request)}
-        text = json.dumps(self._as_at_home(question), sort_keys=True, default=str)
-        key = hashlib.sha256(text.encode()).hexdigest()
-        return self._folder / key[:2] / f"{key}.json"
+        return cached_file(self._folder, self._as_at_home(question))
 
 
 def _code_place(target: Target) -> Path | None:

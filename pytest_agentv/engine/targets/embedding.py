@@ -1,13 +1,13 @@
 """Gets embeddings from a target: asks for each text once, in requests for several cases, and caches them on disk."""
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from pytest_agentv.engine.targets.answer_files import cached_file
 from pytest_agentv.engine.targets.cache import lasting_settings
 from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
@@ -114,9 +114,7 @@ class TargetEmbedder:
     def _path(self, text: str) -> Path | None:
         if self._cache is None:
             return None
-        question = {"embedding": _VERSION, "target": self._settings, "text": text}
-        key = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
-        return self._cache / key[:2] / f"{key}.json"
+        return cached_file(self._cache, {"embedding": _VERSION, "target": self._settings, "text": text})
 
 
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:

@@ -1,14 +1,12 @@
 """Keeps the answers of models until they are judged, so that a resumed run does not pay for them again."""
 
-import hashlib
-import json
 import logging
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.jobs import CaseIdentity
-from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer, what_is_asked
+from pytest_agentv.engine.targets.answer_files import digest_of, keep_answer, read_answer, what_is_asked
 from pytest_agentv.engine.targets.folders import UnjudgedFolders
 from pytest_agentv.engine.targets.waiting import WaitingAnswers, counted_path, waiting_name
 from pytest_agentv.models.masking.secrets import Masker
@@ -45,8 +43,7 @@ class UnjudgedAnswer:
         """
         asked = what_is_asked(self._request.replace(reruns=0))
         key = [self._identity.node_id, self._identity.target_hash, asked]
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
-        return self._folders.own / waiting_name(self._identity, digest)
+        return self._folders.own / waiting_name(self._identity, digest_of(key))
 
     def find(self) -> ProviderResponse | None:
         """Return an answer that was not judged: of an earlier run, of a worker that died, or of a case that is rerun.

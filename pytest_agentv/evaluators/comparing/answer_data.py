@@ -1,7 +1,6 @@
 """Reads the JSON of an answer, and parts of it."""
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import Final
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
+from pytest_agentv.models.text import counted, strict_json
 
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
@@ -52,7 +52,7 @@ def _only(values: Iterable[Json]) -> Json | Absent:
 def parse_json(text: str) -> Json | Absent:
     """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return strict_json(text)
     except (ValueError, RecursionError):
         return ABSENT
 
@@ -132,9 +132,5 @@ def _contents(value: Json) -> str:
         more = ", …" if len(keys) > SHOWN_KEYS else ""
         return f"has {', '.join(keys[:SHOWN_KEYS])}{more}" if keys else "has no keys"
     if isinstance(value, list | tuple):
-        return f"has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
+        return f"has {counted(len(value), 'entry', 'entries')}"
     return "is no mapping and no list"
-
-
-def _refuse(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")

@@ -1,6 +1,5 @@
 """An expected tool call, and its comparison with actual calls."""
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -10,7 +9,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.comparing.answer_data import parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search_now
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_amount
 from pytest_agentv.models.kind import Amount, Part, Text, expected, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.text import compact_json, format_number
@@ -134,8 +133,7 @@ def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | Non
         if not holds(expected.output, call.output):
             return "output mismatch"
     if expected.max_duration_ms is not None:
-        is_amount = isinstance(call.duration_ms, int | float) and 0 <= call.duration_ms < math.inf
-        _require_reported(is_amount, "duration_ms", "max_duration_ms", call, target)
+        _require_reported(is_amount(call.duration_ms), "duration_ms", "max_duration_ms", call, target)
         if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
             took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
             return f"took {took} ms, at most {limit} ms were expected"

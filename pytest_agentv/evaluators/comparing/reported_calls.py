@@ -7,7 +7,7 @@ from typing import Final
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.expected_calls import DOCS, call_fits
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, is_number
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import TraceEvent
@@ -80,7 +80,7 @@ def _duration(event: TraceEvent) -> float | None:
     """Return the milliseconds in the metadata of an event."""
     metadata = event.metadata or {}
     value = metadata.get("duration_ms", metadata.get("durationMs"))
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if is_number(value) else None
 
 
 def call_counts(context: Context) -> Mapping[str, int] | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, Judge, Services
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_number
 from pytest_agentv.models.text import pretty_json, trim
 
 FEEDBACK_LIMIT: Final = 4
@@ -24,7 +24,7 @@ Reply with exactly one JSON object and no text before or after it:
 def has_score(found: JsonObject) -> bool:
     """Whether an object's `score` is a finite number."""
     score = found.get("score")
-    return isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < math.inf
+    return is_number(score) and abs(score) < math.inf
 
 
 def feedback(value: Json, limit: int | None = None) -> tuple[str, ...]:

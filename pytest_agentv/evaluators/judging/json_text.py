@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import strict_json
 
 DEEPEST: Final = 100
 """Levels of nesting that are read; deeper values count as broken."""
@@ -24,13 +25,6 @@ _TOKEN: Final = re.compile(
     rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
     r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
 )
-
-
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 @record
@@ -85,7 +79,7 @@ def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
 def json_object(text: str) -> JsonObject | None:
     """Return the JSON object of a text; None for any other text."""
     try:
-        value = _DECODER.decode(text)
+        value = strict_json(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

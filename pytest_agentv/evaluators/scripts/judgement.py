@@ -7,7 +7,7 @@ from pytest_agentv.evaluators.judging.grading import feedback, has_score, reason
 from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.scripts.script import cut
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import compact_json, trim
 
@@ -85,4 +85,4 @@ def _details(value: Json) -> JsonObject | None:
 
 
 def _head(text: str) -> str:
-    return text if len(text) <= SHOWN_OUTPUT else f"{masked(text)[:SHOWN_OUTPUT]}…"
+    return beginning(text, SHOWN_OUTPUT)

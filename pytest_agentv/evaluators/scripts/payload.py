@@ -1,4 +1,7 @@
-"""Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema")."""
+"""Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema").
+
+Templates of judges and the target proxy show messages under camelCase names instead.
+"""
 
 import math
 import re
@@ -57,4 +60,13 @@ def _message(message: Message) -> dict[str, Json]:
     plain = message.to_plain()
     if not message.tool_calls:
         del plain["tool_calls"]  # AgentV's messages have no empty list
+    return plain
+
+
+def camel_case_message(message: Message) -> dict[str, Json]:
+    """Return a message under AgentV's camelCase key names; user data within keeps its own."""
+    plain = message.to_plain()
+    if calls := plain.pop("tool_calls"):
+        names = {"duration_ms": "durationMs"}
+        plain["toolCalls"] = [{names.get(key, key): value for key, value in call.items()} for call in calls]
     return plain

@@ -13,9 +13,9 @@ from typing import Final, Self
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
 from pytest_agentv.evaluators.scripts.loopback_server import HttpRequest, HttpResponse, LoopbackServer
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.evaluators.scripts.payload import camel_case_message
+from pytest_agentv.models.base import Json, JsonObject, mapping
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderResponse
 
@@ -123,7 +123,7 @@ class TargetProxy:
 
     async def _invoke_batch(self, body: bytes) -> Json:
         """Ask one after another. A failure of one request is the answer to that request only."""
-        batch = _object(_parse(body)).get("requests")
+        batch = mapping(_parse(body)).get("requests")
         if not isinstance(batch, list):
             raise _RefusedError(400, "Missing required field: requests (array)")
         if self.call_count + len(batch) > self.max_calls:
@@ -140,7 +140,7 @@ class TargetProxy:
     async def _ask(self, request: Json) -> Json:
         """Call a target. Failed calls count; refused requests do not."""
         self._check_limit()  # in a batch too: another request may have used the last calls meanwhile
-        fields = _object(request)
+        fields = mapping(request)
         question = fields.get("question")
         if not isinstance(question, str) or not question:
             raise _RefusedError(400, "Missing required field: question")
@@ -202,10 +202,6 @@ def _parse(body: bytes) -> Json:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise _RefusedError(500, f"Invalid JSON: {error}") from None
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _error(status: int, message: str) -> HttpResponse:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pytest_agentv.executors.dask.client import Cluster, WorkerInfo
-from pytest_agentv.executors.dask.keeping import collect
 from pytest_agentv.executors.dask.remote import hold
 from pytest_agentv.executors.kept import KeptResult
 
@@ -68,7 +67,7 @@ class Channel:
         self._has_mail.set()
         try:
             await asyncio.gather(*self._tasks[:1])  # results that were written, so that the worker drops them
-            return await collect(self._cluster, self._worker.address, self._run)
+            return await self._cluster.collect(self._worker.address, self._run)
         finally:
             self.release()
 

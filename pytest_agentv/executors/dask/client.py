@@ -2,11 +2,12 @@
 
 import asyncio
 import importlib.metadata
+import json
 import logging
 import platform
 import time
 import warnings
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -15,6 +16,7 @@ from distributed import Client
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.dask.remote import OPERATION, install
+from pytest_agentv.executors.kept import KeptResult
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.values import is_encrypted
 from pytest_agentv.models.records import record
@@ -79,6 +81,14 @@ class Cluster:
         scheduler: Any = self.client.scheduler
         replies = await scheduler.broadcast(msg={"op": OPERATION, **message}, workers=[worker])
         return replies[worker]
+
+    async def collect(self, worker: str, run: str, tickets: Collection[str] | None = None) -> list[KeptResult]:
+        """Return the kept results of some jobs, or of a run that is over, whose jobs the worker ends first.
+
+        Raises Dask's errors if the worker cannot be reached.
+        """
+        found = await self.tell(worker, do="collect", run=run, tickets=tickets)
+        return [KeptResult(*json.loads(data)) for data in found]
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the workers that take jobs now. Raises `OSError` if the scheduler is gone."""

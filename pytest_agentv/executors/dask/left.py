@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from pytest_agentv.errors import locate
 from pytest_agentv.executors.dask.client import Cluster, ClusterError, WorkerInfo, connect
-from pytest_agentv.executors.dask.keeping import collect
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.left_runs import LeftRuns
 
@@ -18,7 +17,7 @@ async def fetch(
     for worker in workers:
         with suppress(OSError, ClusterError):  # the worker is gone, or has another version
             await cluster.prepare([worker])
-            kept = await collect(cluster, worker.address, run, tickets)
+            kept = await cluster.collect(worker.address, run, tickets)
             found |= {each.ticket: each for each in kept}
     return found
 

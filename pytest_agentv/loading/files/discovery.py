@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_agentv.errors import name_below
 from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, read_fault
 from pytest_agentv.loading.problems import Problem
 
@@ -93,7 +94,7 @@ def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
 
 
 def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
-    relative = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+    relative = name_below(path, root)
     return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
 
 

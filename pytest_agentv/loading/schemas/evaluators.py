@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pytest_agentv.loading.schemas.models import first_line
 from pytest_agentv.loading.schemas.shapes import ref
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Part, spellings
@@ -66,7 +67,7 @@ def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) 
 
 
 def _about(kind: type[Part], before: str = "") -> JsonObject:
-    return {"description": f"{before}{_first_line(kind)}", "examples": [_example(kind)]}
+    return {"description": f"{before}{first_line(kind)}", "examples": [_example(kind)]}
 
 
 def _example(kind: Any) -> Any:
@@ -157,7 +158,3 @@ def _words_name(kind: type[Part]) -> str:
 
 def _short_name(kind: type[Part]) -> str:
     return f"{kind.__name__}Short"
-
-
-def _first_line(kind: type[Part]) -> str:
-    return (kind.__doc__ or "").strip().partition("\n")[0]

@@ -45,12 +45,13 @@ def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
     if issubclass(model, Kind) and not texts:
         properties["type"] = {}  # the condition has checked it
     is_open = model.model_config.get("extra") == "allow"
-    about = {"description": _first_line(model)} if issubclass(model, Part) else {}
+    about = {"description": first_line(model)} if issubclass(model, Part) else {}
     shape = {**about, **MAPPING, "properties": properties, "additionalProperties": is_open}
     return {**shape, "allOf": required} if required else shape
 
 
-def _first_line(model: type[BaseModel]) -> str:
+def first_line(model: type[BaseModel]) -> str:
+    """Return the first line of a docstring."""
     return (model.__doc__ or "").strip().partition("\n")[0]
 
 

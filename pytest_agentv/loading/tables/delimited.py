@@ -12,6 +12,7 @@ from typing import Final
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.tables.rows import Row, Table
+from pytest_agentv.models.text import counted
 
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -68,8 +69,7 @@ def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[di
     if len(cells) != len(columns):
         more = cells[len(columns) :]
         if not more or any(more):  # some programs end each line with delimiters
-            noun = "cell" if len(cells) == 1 else "cells"
-            return {}, f"has {len(cells)} {noun}: expected {len(columns)}, as many as the header has"
+            return {}, f"has {counted(len(cells), 'cell')}: expected {len(columns)}, as many as the header has"
     return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
 
 

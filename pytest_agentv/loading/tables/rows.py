@@ -4,7 +4,7 @@ import math
 from dataclasses import field
 from pathlib import Path
 
-from pytest_agentv.errors import locate
+from pytest_agentv.errors import locate, name_below
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import Problem, describe_value
@@ -54,8 +54,7 @@ class Row:
 
     def shown_from(self, root: Path) -> str:
         """Return the place like `where`, but relative to a parent folder."""
-        path = self.table.path
-        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        name = name_below(self.table.path, root)
         if self.table.function is not None:
             return self.where
         return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"

@@ -22,7 +22,6 @@ class Environment(Record):
     """The variables of the process, plus those of the `.env` file that the process does not have."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of the `.env` file."""
-    dotenv_path: Path | None = None
 
 
 @record
@@ -72,7 +71,7 @@ def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Ma
     """
     path = find_dotenv(eval_dir, repo_root, cwd)
     dotenv = _read_dotenv(path) if path else {}
-    return Environment({**dotenv, **process_env}, dotenv, path)
+    return Environment({**dotenv, **process_env}, dotenv)
 
 
 def has_reference(value: Json) -> bool:

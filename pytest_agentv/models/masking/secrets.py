@@ -109,3 +109,8 @@ def masked(text: str) -> str:
     """
     masker = _CURRENT.get()
     return text if masker is None else masker.mask(text)
+
+
+def beginning(text: str, length: int) -> str:
+    """Return a text, cut after `length` characters. Masks it before, because half a secret is not recognized."""
+    return text if len(text) <= length else f"{masked(text)[:length]}…"

@@ -19,6 +19,7 @@ from pytest_agentv.loading.targets.fields import (
     path_in,
     program_in,
 )
+from pytest_agentv.loading.targets.free_data import reveal
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret, masked
@@ -28,7 +29,7 @@ from pytest_agentv.providers.agents.failure import check_failure
 from pytest_agentv.providers.agents.log import stream_logs
 from pytest_agentv.providers.agents.output import AgentOutput
 from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand, find_program
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.processes.reaper import marked_processes, temporary_folder
@@ -153,7 +154,7 @@ class AgentProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         argv = self._locate()
         command = self._settings.command(request)
-        limit = _shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
         output = AgentOutput(log := self._logs.open(request.eval_id, request.attempt), self._settings.skipped_types)
         try:
             result = await self._run(argv, command, limit, output)
@@ -232,11 +233,3 @@ def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system
 def system_prompt(settings: CodingAgent, request: ProviderRequest) -> str:
     """Return the instructions: those of the judge that asks, or of the target, or the default ones."""
     return request.system_prompt or settings.system_prompt or DEFAULT_SYSTEM_PROMPT
-
-
-def reveal(value: str | Secret) -> str:
-    return value.reveal() if isinstance(value, Secret) else value
-
-
-def _shortest(*limits: float | None) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key, system_prompt
 from pytest_agentv.providers.agents.events import (
     as_list,
-    as_mapping,
     as_number,
-    as_text,
     joined_text,
     result_output,
     shorten,
@@ -71,7 +69,7 @@ class ClaudeCode(CodingAgent):
                 case "assistant":
                     transcript.add_reply(event)
                 case "user":
-                    transcript.add_results(as_mapping(event.get("message")))
+                    transcript.add_results(mapping(event.get("message")))
                 case "result":
                     result = event
         return _read_result(result, transcript)
@@ -82,9 +80,9 @@ class ClaudeCode(CodingAgent):
             return _summarize_result(event)
         if kind not in ("assistant", "user"):
             return f"{kind}: {event['subtype']}" if "subtype" in event else str(kind)
-        content = as_mapping(event.get("message")).get("content")
+        content = mapping(event.get("message")).get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
-        return f"{kind}: " + "; ".join(filter(None, (_summarize_block(as_mapping(block)) for block in blocks)))
+        return f"{kind}: " + "; ".join(filter(None, (_summarize_block(mapping(block)) for block in blocks)))
 
 
 @dataclass(slots=True)
@@ -98,13 +96,13 @@ class _Transcript:
     """The id of the reply whose blocks are still coming."""
 
     def add_reply(self, event: JsonObject) -> None:
-        message = as_mapping(event.get("message"))
+        message = mapping(event.get("message"))
         if message.get("model") == _MADE_UP:
             return
         text, calls = joined_text(message.get("content")), _tool_calls(message)
         if self.messages and self.reply_id is not None and self.reply_id == message.get("id"):
             last = self.messages[-1]
-            whole = "\n".join(part for part in (as_text(last.content), text) if part is not None)
+            whole = "\n".join(part for part in (text_or_none(last.content), text) if part is not None)
             content = last.content if text is None else whole
             self.messages[-1] = last.replace(content=content, tool_calls=last.tool_calls + calls)
         elif text is not None or calls:
@@ -113,16 +111,16 @@ class _Transcript:
 
     def add_results(self, message: JsonObject) -> None:
         self.reply_id = None
-        for block in map(as_mapping, as_list(message.get("content"))):
-            call_id = as_text(block.get("tool_use_id"))
+        for block in map(mapping, as_list(message.get("content"))):
+            call_id = text_or_none(block.get("tool_use_id"))
             if block.get("type") == "tool_result" and call_id is not None:
                 self.outputs[call_id] = result_output(block.get("content"))
 
 
 def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
-    blocks = map(as_mapping, as_list(message.get("content")))
+    blocks = map(mapping, as_list(message.get("content")))
     return tuple(
-        ToolCall(str(block.get("name")), block.get("input", ABSENT), id=as_text(block.get("id")))
+        ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
         for block in blocks
         if block.get("type") == "tool_use"
     )
@@ -130,7 +128,7 @@ def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
 
 def _origin(event: JsonObject) -> JsonObject | None:
     """Return the id of the tool call that started the agent of a message; None: it is the main agent."""
-    parent = as_text(event.get("parent_tool_use_id"))
+    parent = text_or_none(event.get("parent_tool_use_id"))
     return None if parent is None else {"parent_tool_use_id": parent}
 
 
@@ -140,12 +138,12 @@ def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
         return AgentAnswer(messages)
     answer = AgentAnswer(
         messages,
-        token_usage=_usage(as_mapping(result.get("usage"))),
+        token_usage=_usage(mapping(result.get("usage"))),
         cost_usd=as_number(result.get("total_cost_usd")) or None,
         duration_ms=as_number(result.get("duration_ms")) or None,
         is_complete=True,
     )
-    text = as_text(result.get("result"))
+    text = text_or_none(result.get("result"))
     if result.get("is_error") or result.get("subtype") != "success":
         kind = status_kind(as_number(result.get("api_error_status")))
         return answer.replace(failure=text or _reason(result), failure_kind=kind)
@@ -157,7 +155,7 @@ def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
 def _reason(result: JsonObject) -> str:
     """Return why there is no text, such as `error_max_turns: Reached maximum number of turns (1)`."""
     errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
-    return ": ".join(filter(None, (as_text(result.get("subtype")), *errors))) or "it said that it failed"
+    return ": ".join(filter(None, (text_or_none(result.get("subtype")), *errors))) or "it said that it failed"
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:
@@ -169,7 +167,7 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
 
 def _summarize_result(result: JsonObject) -> str:
     cost, duration = as_number(result.get("total_cost_usd")), as_number(result.get("duration_ms"))
-    denied = [str(as_mapping(denial).get("tool_name")) for denial in as_list(result.get("permission_denials"))]
+    denied = [str(mapping(denial).get("tool_name")) for denial in as_list(result.get("permission_denials"))]
     refusals = f", refused for lack of permission: {', '.join(denied)}" if denied else ""
     return f"result: {result.get('subtype')}, ${cost:.4f}, {duration:.0f}ms{refusals}"
 
@@ -182,4 +180,4 @@ def _summarize_block(block: JsonObject) -> str | None:
             return f"tool_use ({block.get('name')})"
         case "tool_result":
             return f"tool_result ({block.get('tool_use_id')})"
-    return as_text(block.get("type"))
+    return text_or_none(block.get("type"))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
-from pytest_agentv.providers.agents.events import as_mapping, as_number, as_text, shorten
+from pytest_agentv.providers.agents.events import as_number, shorten
 from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
 
@@ -48,11 +48,11 @@ class Codex(CodingAgent):
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = str(event.get("type"))
-        item = as_mapping(event.get("item"))
+        item = mapping(event.get("item"))
         if not item:
-            said = as_text(as_mapping(event.get("error")).get("message")) or as_text(event.get("message"))
+            said = text_or_none(mapping(event.get("error")).get("message")) or text_or_none(event.get("message"))
             return f"{kind}: {said}" if said else kind
-        words = (as_text(item.get(key)) for key in ("text", "command", "tool", "message", "query"))
+        words = (text_or_none(item.get(key)) for key in ("text", "command", "tool", "message", "query"))
         said = next((word for word in words if word), "")
         code = item.get("exit_code")
         return f"{kind}: {item.get('type')} {shorten(said)}".rstrip() + (f" (exit code {code})" if code else "")
@@ -70,24 +70,24 @@ class _Turn:
     def take(self, event: JsonObject) -> None:
         match event.get("type"):
             case "item.started" | "item.updated" | "item.completed":
-                item = as_mapping(event.get("item"))
+                item = mapping(event.get("item"))
                 message = _read_item(item)
                 if message is not None:
-                    self.messages[as_text(item.get("id")) or f"#{len(self.messages)}"] = message
+                    self.messages[text_or_none(item.get("id")) or f"#{len(self.messages)}"] = message
             case "turn.completed":
                 self.is_complete, self.failure = True, None
-                self.usage = as_mapping(event.get("usage"))
+                self.usage = mapping(event.get("usage"))
             case "turn.failed":
                 self.is_complete = True
-                self.failure = as_text(as_mapping(event.get("error")).get("message")) or "the turn failed"
+                self.failure = text_or_none(mapping(event.get("error")).get("message")) or "the turn failed"
             case "error":  # possibly transient: only an error at the end without a result counts
-                self.failure = as_text(event.get("message")) or self.failure
+                self.failure = text_or_none(event.get("message")) or self.failure
 
 
 def _read_item(item: JsonObject) -> Message | None:
-    kind = as_text(item.get("type"))
+    kind = text_or_none(item.get("type"))
     if kind == "agent_message":
-        return Message("assistant", as_text(item.get("text")) or "")
+        return Message("assistant", text_or_none(item.get("text")) or "")
     if kind is None or kind in _TEXTS:
         return None
     return Message("assistant", tool_calls=(_tool_call(kind, item),))
@@ -95,7 +95,7 @@ def _read_item(item: JsonObject) -> Message | None:
 
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:
     """Return the call of a tool. A server's tools are named after the server and the tool, others after the item."""
-    call_id = as_text(item.get("id"))
+    call_id = text_or_none(item.get("id"))
     if kind == "mcp_tool_call":
         name = f"mcp__{item.get('server')}__{item.get('tool')}"
         result = item.get("result") if item.get("error") is None else item.get("error")

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, is_number, mapping
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 
@@ -23,40 +23,28 @@ _LARGEST_NUMBER: Final = 2**53
 """The largest integer that JavaScript programs count exactly."""
 
 
-def as_mapping(value: Json) -> JsonObject:
-    """Return a mapping unchanged, and an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
 def as_list(value: Json) -> Sequence[Json]:
     return value if isinstance(value, list) else ()
 
 
-def as_text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def as_number(value: Json) -> float:
     """Return a number unchanged; 0 for any other value, for NaN, and for numbers too large to compute with."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and abs(value) <= _LARGEST_NUMBER else 0
+    return value if is_number(value) and abs(value) <= _LARGEST_NUMBER else 0
 
 
 def joined_text(content: Json) -> str | None:
     """Return the text of a message's content, which is a text or a list of blocks; None if there is no text."""
     if isinstance(content, str):
         return content
-    blocks = [as_mapping(block) for block in as_list(content)]
-    texts = [
-        text for block in blocks if block.get("type") == "text" and (text := as_text(block.get("text"))) is not None
-    ]
+    blocks = [mapping(block) for block in as_list(content)]
+    texts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
     return "\n".join(texts) if texts else None
 
 
 def result_output(content: Json) -> Json:
     """Return the output of a tool: the text of its result, or the blocks if one of them is not a text."""
     blocks = as_list(content)
-    if blocks and all(as_mapping(block).get("type") == "text" for block in blocks):
+    if blocks and all(mapping(block).get("type") == "text" for block in blocks):
         return joined_text(content)
     return content
 

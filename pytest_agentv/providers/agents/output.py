@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import JsonObject, text_or_none
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.providers.agents.events import as_text
 from pytest_agentv.providers.agents.log import StreamLog, as_json
 
 MOST_KEPT: Final = 256 * 2**20
@@ -110,7 +109,7 @@ class AgentOutput:
             self._said[stream] = f"{self._said[stream]}{text}\n"[-_LONGEST_REPORT:]
             self._log.write_text(stream, text)
             return
-        if as_text(event.get("type")) in self._skipped:
+        if text_or_none(event.get("type")) in self._skipped:
             return
         self._bytes_left -= len(line)
         if not self.overflowed:

@@ -9,22 +9,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pytest_agentv.loading.targets.fields import OptionalText, SecretText
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
-from pytest_agentv.providers.agents.events import (
-    as_list,
-    as_mapping,
-    as_number,
-    as_text,
-    joined_text,
-    result_output,
-    shorten,
-    with_outputs,
-)
+from pytest_agentv.providers.agents.events import as_list, as_number, joined_text, result_output, shorten, with_outputs
 from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
 
@@ -89,33 +80,33 @@ class Pi(CodingAgent):
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the messages. Each retry of the program itself reports all of them again, and the last report counts."""
         ends = [event for event in events if event.get("type") == _DONE]
-        replies = [as_mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
-        transcript = [as_mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
+        replies = [mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
+        transcript = [mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
         messages = with_outputs(
             (_read_message(message) for message in transcript if message.get("role") == "assistant"),
             _outputs(transcript),
         )
         last = next((message for message in reversed(transcript) if message.get("role") == "assistant"), {})
-        reason = as_text(last.get("stopReason"))
+        reason = text_or_none(last.get("stopReason"))
         is_failed = reason in _FAILED
         spent = _Spent()
         for reply in replies:
-            spent.add(as_mapping(reply.get("usage")))
+            spent.add(mapping(reply.get("usage")))
         return AgentAnswer(
             messages,
             token_usage=spent.usage,
             cost_usd=spent.cost_usd or None,  # it reports 0 for a model of unknown price
             finish_reason=reason,
             is_complete=bool(ends),
-            failure=as_text(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
+            failure=text_or_none(last.get("errorMessage")) or "the run was aborted" if is_failed else None,
         )
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = str(event.get("type"))
         match kind:
             case "message_end":
-                message = as_mapping(event.get("message"))
-                said = as_text(message.get("errorMessage")) or joined_text(message.get("content")) or ""
+                message = mapping(event.get("message"))
+                said = text_or_none(message.get("errorMessage")) or joined_text(message.get("content")) or ""
                 return f"{kind}: {message.get('role')}: {shorten(said)}"
             case "tool_execution_start":
                 return f"{kind}: {event.get('toolName')} ({event.get('toolCallId')})"
@@ -147,7 +138,7 @@ class _Spent:
         self.total_in += as_number(usage.get("input")) + as_number(usage.get("cacheWrite"))
         self.total_out += as_number(usage.get("output"))
         self.cached += as_number(usage.get("cacheRead"))
-        self.cost_usd += as_number(as_mapping(usage.get("cost")).get("total"))
+        self.cost_usd += as_number(mapping(usage.get("cost")).get("total"))
 
     @property
     def usage(self) -> TokenUsage | None:
@@ -157,7 +148,7 @@ class _Spent:
 
 
 def _read_message(message: JsonObject) -> Message:
-    blocks = [as_mapping(block) for block in as_list(message.get("content"))]
+    blocks = [mapping(block) for block in as_list(message.get("content"))]
     text = joined_text(message.get("content"))
     return Message(
         "assistant",
@@ -169,7 +160,7 @@ def _read_message(message: JsonObject) -> Message:
 
 
 def _tool_call(block: JsonObject) -> ToolCall:
-    return ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=as_text(block.get("id")))
+    return ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=text_or_none(block.get("id")))
 
 
 def _outputs(transcript: Sequence[JsonObject]) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_amount, is_number, mapping
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -28,11 +28,6 @@ def count(value: Json) -> int:
 def is_count(value: Json) -> bool:
     """Whether a value is a number of tokens: a whole number, which some servers write as 30.0."""
     return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
-
-
-def mapping(value: Json) -> JsonObject:
-    """Return a mapping unchanged, and an empty one for any other value, because replies may lack any part."""
-    return value if isinstance(value, dict) else {}
 
 
 def entries(value: Json) -> Sequence[JsonObject]:
@@ -107,6 +102,19 @@ def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
     return TokenUsage(max(0, total_in - cached), total_out, cached or None)
 
 
+def told_cost(usage: JsonObject) -> float | None:
+    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
+
+    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
+    """
+    cost = usage.get("cost")
+    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
+    if usage.get("is_byok") is True:
+        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
+    found = [float(part) for part in parts if is_amount(part)]
+    return sum(found) or None if len(found) == len(parts) else None
+
+
 def terms_of(tier: Json) -> dict[str, str]:
     """Return the terms of a service tier for `Billing.context`; empty for the usual tiers."""
     word = text_of(tier).strip().lower()
@@ -119,8 +127,3 @@ def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
         return None
     is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
     return tuple(tuple(map(float, each)) for each in values) if is_vector else None
-
-
-def is_number(value: Json) -> bool:
-    """Whether a value is a number. `true` is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

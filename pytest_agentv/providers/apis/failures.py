@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.runtime.retry import RequestFailure
 
 _SHOWN: Final = 400
@@ -150,7 +150,7 @@ def describe_no_json(error: json.JSONDecodeError) -> str:
 def shorten(text: str) -> str:
     """Return a text on one line, cut after `_SHOWN` characters. Masks secrets before it cuts."""
     line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{masked(line)[:_SHOWN]}…"
+    return beginning(line, _SHOWN)
 
 
 def _message_of(data: Json) -> str | None:

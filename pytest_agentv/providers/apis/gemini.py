@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from pytest_agentv.loading.targets.fields import DefaultText, Whole
-from pytest_agentv.models.base import ABSENT, JsonObject
+from pytest_agentv.models.base import ABSENT, JsonObject, mapping
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -20,7 +20,6 @@ from pytest_agentv.providers.apis.data import (
     in_turns,
     is_count,
     known,
-    mapping,
     name_of,
     schema_of,
     split_query,

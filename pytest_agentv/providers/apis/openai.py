@@ -1,12 +1,11 @@
 """OpenAI's chat completions, and every server that speaks them."""
 
-import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -17,14 +16,13 @@ from pytest_agentv.providers.apis.data import (
     count,
     entries,
     is_count,
-    is_number,
     known,
-    mapping,
     name_of,
     parsed,
     split_query,
     terms_of,
     text_of,
+    told_cost,
     usage_of,
     vectors_of,
 )
@@ -181,25 +179,10 @@ def _usage(usage: JsonObject, cached: int, reasoning: int) -> TokenUsage | None:
 def _billing(reply: JsonObject, usage: JsonObject) -> Billing:
     details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
     return Billing(
-        _told_cost(usage),
+        told_cost(usage),
         terms_of(reply.get("service_tier")),
         is_unknown=any(count(each.get("audio_tokens")) for each in details),
     )
-
-
-def _told_cost(usage: JsonObject) -> float | None:
-    """Return the US dollars that a gateway reports: OpenRouter a number, Perplexity parts and their sum.
-
-    With a user's own key at OpenRouter (`is_byok`), the model's vendor is paid as well.
-    """
-    cost = usage.get("cost")
-    parts = [cost.get("total_cost") if isinstance(cost, dict) else cost]
-    if usage.get("is_byok") is True:
-        parts.append(mapping(usage.get("cost_details")).get("upstream_inference_cost"))
-    found = [
-        float(part) for part in parts if isinstance(part, int | float) and is_number(part) and 0 <= part < math.inf
-    ]
-    return sum(found) or None if len(found) == len(parts) else None
 
 
 def _call(call: JsonObject) -> ToolCall:

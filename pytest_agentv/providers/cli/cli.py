@@ -13,12 +13,13 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import command_words
 from pytest_agentv.loading.targets.fields import OptionalText, RealFlag, RealSeconds, ShieldedText, path_in, text_of
+from pytest_agentv.loading.targets.free_data import reveal
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret, masked
 from pytest_agentv.models.records import record
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli.output import (
     parse_batch_output,
@@ -139,7 +140,7 @@ class CliProvider:
         self._batch_ids: set[str] | None = set() if is_batched else None  # the cases that were sent in one call
         self._settings = settings
         self._cwd = settings.cwd or str(Path.cwd())
-        self._environment = {**environment, **{key: _reveal(value) for key, value in settings.env.items()}}
+        self._environment = {**environment, **{key: reveal(value) for key, value in settings.env.items()}}
         self._placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in settings.command_template]
         self._uses_output_file = "{OUTPUT_FILE}" in settings.command_template
         self._uses_prompt_file = "{PROMPT_FILE}" in settings.command_template + (settings.stdin or "")
@@ -156,7 +157,7 @@ class CliProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         with self._folder(request.eval_id) as folder:
             values = request_values(request, self._settings.files_format, folder / "output.json")
-            run = await self._run(values, _shortest(self._settings.timeout_seconds, request.timeout_seconds))
+            run = await self._run(values, shortest(self._settings.timeout_seconds, request.timeout_seconds))
         response = await _beside_the_loop(run.content, lambda: self._parse(run.content, request.eval_id))
         return self._complete(response, run, run.duration_ms)
 
@@ -168,7 +169,7 @@ class CliProvider:
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
-            run = await self._run(values, _shortest(self._settings.timeout_seconds, _total_seconds(requests)))
+            run = await self._run(values, shortest(self._settings.timeout_seconds, _total_seconds(requests)))
         responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
         share = round(run.duration_ms / max(1, len(requests)))
         return [self._complete(response, run, share) for response in responses]
@@ -236,15 +237,7 @@ async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
     return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
 
 
-def _shortest(*limits: float | None) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
 def _total_seconds(requests: Iterable[ProviderRequest]) -> float | None:
     """Return the time limit of a batch: the sum of the limits of its requests."""
     limits = [request.timeout_seconds for request in requests]
     return None if None in limits else sum(filter(None, limits))
-
-
-def _reveal(value: str | Secret) -> str:
-    return value.reveal() if isinstance(value, Secret) else value

@@ -11,7 +11,7 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
 from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
@@ -30,10 +30,6 @@ _LONGEST_REPORT: Final = 2000
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
 
 
-class _NoJsonConstantError(ValueError):
-    """The output has a NaN or an Infinity, which some programs write into JSON."""
-
-
 def parse_output(content: str) -> ProviderResponse:
     """Read the answer to one request. Output of any other shape is the text of the answer.
 
@@ -42,7 +38,7 @@ def parse_output(content: str) -> ProviderResponse:
     try:
         response = parse_response(_parse_json(content), javascript_string)
     except (ValueError, RecursionError) as error:
-        meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | _NoJsonConstantError)
+        meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | NoJsonConstantError)
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     return response if response.output_messages is not None else _plain_text(content)
 
@@ -201,13 +197,9 @@ def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
 
 def _parse_json(text: str) -> Json:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return strict_json(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def _refuse_constant(name: str) -> Json:
-    raise _NoJsonConstantError(f"{name} is no JSON")
 
 
 def _plain_text(content: str, *warnings: str) -> ProviderResponse:

@@ -1,11 +1,10 @@
 """Turns a model's reply into a response: the answer's text, its tokens, or the reason why there is no answer."""
 
-import math
 from dataclasses import field
 from typing import Any
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT, Record
+from pytest_agentv.models.base import ABSENT, Record, is_amount
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
@@ -118,4 +117,4 @@ def read_usage(usage: Any) -> TokenUsage | None:
 def read_cost(reply: Any) -> float | None:
     """Return the US dollars by litellm's price map. Without a price for the model, it returns None or 0."""
     cost = getattr(reply, "_hidden_params", {}).get("response_cost")
-    return float(cost) if isinstance(cost, int | float) and 0 < cost < math.inf else None
+    return float(cost) if is_amount(cost) and cost > 0 else None

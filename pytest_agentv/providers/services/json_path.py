@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import ABSENT, Absent, Json
-from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.masking.secrets import beginning, masked
+from pytest_agentv.models.text import compact_json, counted
 
 _STEP: Final = re.compile(
     r"\.(?P<name>[^\W\d][\w-]*)|\.\*|\[\s*(?P<index>-?\d{1,9})\s*\]|\[\s*\*\s*\]"
@@ -94,8 +94,7 @@ def _step(data: Json, to: str | int, where: str) -> Json:
     if isinstance(to, int) and isinstance(data, list):
         if -len(data) <= to < len(data):
             return data[to]
-        noun = "entry" if len(data) == 1 else "entries"
-        raise MissingPathError(f"{where} has {len(data) or 'no'} {noun}")
+        raise MissingPathError(f"{where} has {counted(len(data), 'entry', 'entries') if data else 'no entries'}")
     if isinstance(to, str) and isinstance(data, dict):
         if to in data:
             return data[to]
@@ -122,7 +121,7 @@ def _describe(data: Json) -> str:
     if isinstance(data, list):
         return f"a list of {len(data)}"
     text = compact_json(data)
-    return text if len(text) <= _SHOWN else f"{_cut(text)}…"
+    return beginning(text, _SHOWN)
 
 
 def _cut(text: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.data import count, mapping, parsed, usage_of
+from pytest_agentv.providers.apis.data import count, parsed, usage_of
 from pytest_agentv.providers.apis.exchange import HttpReply
 from pytest_agentv.providers.apis.failures import read_error_text, shorten
 from pytest_agentv.providers.base import ProviderResponse

@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
@@ -117,7 +118,7 @@ def _is_judged(result: EvalResult) -> bool:
 def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
     """Yield how many cases are compared, and what is left out."""
     rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
-    cases = f"{count:,} {'case' if count == 1 else 'cases'}" if count else "no case"
+    cases = counted(count, "case") if count else "no case"
     yield f"Compared with the base over {cases} of both{f'. Not compared: {rest}' if rest else ''}."
     yield ""
 

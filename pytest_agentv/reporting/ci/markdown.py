@@ -14,7 +14,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import on_one_line, visible
 from pytest_agentv.reporting.figures import case_name, format_score
 from pytest_agentv.reporting.statistics import judged_results, lowest_results, score_statistics
 from pytest_agentv.reporting.totals import score_figures, total_figures
@@ -225,8 +225,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 def code_span(text: str, length: int) -> str:
     """Return text as a code span on one line. Escapes pipes, which end a table cell even in a code span."""
-    line = " ".join(visible(text).split()) or "-"
-    cut = line if len(line) <= length else f"{line[: length - 1]}…"
+    cut = on_one_line(visible(text), length, "…") or "-"
     fence = "`" * (max(map(len, re.findall("`+", cut)), default=0) + 1)
     padding = " " if cut.startswith("`") or cut.endswith("`") else ""
     content = cut.replace("|", "\\|")

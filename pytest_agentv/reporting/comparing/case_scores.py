@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_agentv.loading.problems import Problem, describe_value
-from pytest_agentv.models.base import JsonObject, Record, is_measure
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.readers import Entry, iter_foreign
-from pytest_agentv.reporting.verdicts.cases import limit_of
+from pytest_agentv.reporting.readers import iter_foreign, skipped
+from pytest_agentv.reporting.verdicts.case_reading import is_error_of, score_fault
 
 
 @record
@@ -62,11 +62,11 @@ def read_scores(path: Path) -> Scores:
 def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
     """Yield the results of a file that have an id and a score, and a problem for each other one."""
     for entry in iter_foreign(path):
-        fault = entry if isinstance(entry, Problem) else _fault(path, entry)
-        if fault is not None:
-            yield fault
-        elif isinstance(entry, Entry):
-            yield entry.value
+        if isinstance(entry, Problem):
+            yield entry
+        else:
+            fault = score_fault(entry.value)
+            yield entry.value if fault is None else skipped(path, entry.line, fault)
 
 
 def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
@@ -101,22 +101,7 @@ def key_of(value: JsonObject) -> CaseKey:
 
 def is_error(value: JsonObject) -> bool:
     """Return whether a case could not be judged, or was not: a dry run judges nothing."""
-    return value.get("error") is not None or value.get("status") == "error" or value.get("dry_run") is True
-
-
-def _fault(path: Path, entry: Entry) -> Problem | None:
-    """Return the reason why a result cannot be compared; None if it can."""
-    eval_id, score = entry.value.get("eval_id"), entry.value.get("score")
-    if not isinstance(eval_id, str):
-        return _skipped(path, entry.line, f"the result has no eval_id: expected a text, got {describe_value(eval_id)}")
-    if not is_measure(score):
-        what = f"the result of {eval_id!r} has no score"
-        return _skipped(path, entry.line, f"{what}: expected a number{limit_of(score)}, got {describe_value(score)}")
-    return None
-
-
-def _skipped(path: Path, line: int, what: str) -> Problem:
-    return Problem(path, line, "", f"{what}; it was skipped", level="warning")
+    return is_error_of(value) or value.get("dry_run") is True
 
 
 def _tells_apart(keys: Iterable[CaseKey], names: Sequence[str], name: str) -> bool:

@@ -10,9 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.models.text import format_fixed
+from pytest_agentv.models.text import counted, format_fixed
 from pytest_agentv.reporting.comparing.case_scores import CaseKey
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import shortened, visible
 
 DEFAULT_THRESHOLD: Final = 0.1
 
@@ -143,7 +143,7 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
         if keys:
             yield f"{name} ({len(keys):,}): {listed(keys)}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
-    counts = f"{_counted(wins, 'win', 'wins')}, {_counted(losses, 'loss', 'losses')}, {_counted(ties, 'tie', 'ties')}"
+    counts = f"{counted(wins, 'win')}, {counted(losses, 'loss', 'losses')}, {counted(ties, 'tie')}"
     yield f"Summary: {counts} | Mean delta: {_signed(comparison.mean_delta, _MEAN_DIGITS)} | {_verdict(comparison)}"
 
 
@@ -186,20 +186,12 @@ def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
 
 
 def _one_line(eval_id: str) -> str:
-    return _short(visible(eval_id).replace("\n", " "))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDEST_ID else f"{text[: _WIDEST_ID - 1]}…"
+    return shortened(visible(eval_id).replace("\n", " "), _WIDEST_ID, "…")
 
 
 def _signed(value: float, digits: int) -> str:
     text = format_fixed(value, digits)
     return text if text.startswith("-") and float(text) else f"+{text.removeprefix('-')}"
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 def _verdict(comparison: Comparison) -> str:

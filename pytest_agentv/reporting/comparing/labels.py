@@ -7,10 +7,10 @@ from typing import Any, Final
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.loading.tables.delimited import read_delimited
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.readers import iter_entries
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.agreement import (
     Confusion,
     CorrectedRate,
@@ -71,41 +71,46 @@ def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
 
 def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
     """Compare the verdicts of a run with labels; None if no case is both judged and labelled."""
-    by_case: dict[int, list[Label]] = {}
-    unmatched = 0
     judged = [case for case in cases if case.scores]
-    for label in labels:
-        found = [index for index, case in enumerate(judged) if _is_of(label, case)]
-        unmatched += not found
-        for index in found:
-            by_case.setdefault(index, []).append(label)
+    by_case, unmatched = _by_case(labels, judged)
     if not by_case:
         return None
     is_scale = any(label.value not in (0, 1) for label in labels)
     means = {index: sum(label.value for label in group) / len(group) for index, group in by_case.items()}
-    chosen = [index for index, mean in means.items() if is_scale or mean != _HALF]
-    labelled, values = [judged[index] for index in chosen], [means[index] for index in chosen]
+    chosen = {index: mean for index, mean in means.items() if is_scale or mean != _HALF}
+    labelled = [judged[index] for index in chosen]
     verdicts = [_passes(case) for case in labelled]
-    said = [value >= _bar(case, is_scale=is_scale) for value, case in zip(values, labelled, strict=True)]
+    said = [mean >= _bar(judged[index], is_scale=is_scale) for index, mean in chosen.items()]
     scores = [round(sum(case.scores) / case.judged, _DIGITS) for case in labelled]
-    ratings = [round(value, _DIGITS) for value in values]
-    others = [case for index, case in enumerate(judged) if index not in by_case]
+    ratings = [round(mean, _DIGITS) for mean in chosen.values()]
+    others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
+    ours, theirs = list(map(float, verdicts)), list(map(float, said))
     raters = sorted({label.rater for label in labels})
     return Agreement(
         cases=len(labelled),
         confusion=confusion(verdicts, said),
-        kappa=kappa(list(map(float, verdicts)), list(map(float, said))),
+        kappa=kappa(ours, theirs),
         linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
         quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
         alpha=_alpha(by_case.values(), raters, is_scale=is_scale),
         raters=len(raters),
-        corrected=corrected_rate(
-            list(map(float, verdicts)), list(map(float, said)), [float(_passes(case)) for case in others]
-        ),
+        corrected=corrected_rate(ours, theirs, others),
         unlabelled=len(others),
         unmatched=unmatched,
         split=len(means) - len(chosen),
     )
+
+
+def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
+    """Return the labels by the positions of their cases, and how many labels have no case."""
+    found: dict[int, list[Label]] = {}
+    unmatched = 0
+    for label in labels:
+        indexes = [index for index, case in enumerate(cases) if _is_of(label, case)]
+        unmatched += not indexes
+        for index in indexes:
+            found.setdefault(index, []).append(label)
+    return found, unmatched
 
 
 def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
@@ -142,7 +147,7 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
         number = float(word) if word else label
     except ValueError:
         number = None
-    if not isinstance(number, int | float) or not is_number(number) or not low <= number <= high:
+    if not is_measure(number) or not low <= number <= high:
         expected = f"expected pass, fail or a number from {low:g} to {high:g}"
         raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
     return (number - low) / (high - low)

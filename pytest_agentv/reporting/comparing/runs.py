@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure
+from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure, text_or_none
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
@@ -50,7 +50,7 @@ def read_runs(path: Path) -> RunsFile:
         key, outcome = key_of(value), _outcome(value)
         scores[key] = None if outcome.status == "error" else outcome.score
         counts[key] += 1
-        combination = _text(value.get("combination"))
+        combination = text_or_none(value.get("combination"))
         groups.setdefault(combination or key.target or "", {})[_case_key(key, combination)] = outcome
     return RunsFile(path, groups, Scores(scores, counts, tuple(problems)))
 
@@ -106,7 +106,7 @@ def _status(value: JsonObject) -> str | None:
     """Return the status of a result. AgentV's own results have none, but may have an error."""
     if is_error(value):
         return "error"
-    if (status := _text(value.get("status"))) is not None:
+    if (status := text_or_none(value.get("status"))) is not None:
         return status
     threshold = _number(value.get("threshold"))
     return None if threshold is None else "pass" if value["score"] >= threshold - _SLACK else "fail"
@@ -123,7 +123,3 @@ def _number(value: Json) -> float | None:
 
 def _amount(value: Json) -> float | None:
     return float(value) if is_amount(value) else None
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.escaping import shortened, visible
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_score
 
 _LISTED: Final = 10
@@ -199,7 +200,7 @@ def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
         if value is not None and known < figures.judged:
             yield f"{name}: {what} known for {known} of {figures.judged} cases"
     if count := figures.cached_cases:
-        answers = f"{count} {'answer' if count == 1 else 'answers'}"
+        answers = counted(count, "answer")
         yield f"{name}: cost with {answers} from the cache at the price first paid"
 
 
@@ -215,8 +216,7 @@ def _cells(figures: RunFigures, keys: Sequence[str], best: Mapping[str, str]) ->
 
 
 def _short(name: str) -> str:
-    label = visible(name)
-    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+    return shortened(visible(name), _LONGEST_NAME, "…")
 
 
 def _plain(figures: RunFigures) -> JsonObject:

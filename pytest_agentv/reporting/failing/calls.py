@@ -6,7 +6,8 @@ from typing import Final
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.text import compact_json, counted
+from pytest_agentv.reporting.escaping import shortened
 
 _MOST_CALLS: Final = 20
 _LONGEST_VALUE: Final = 60
@@ -38,7 +39,7 @@ def _output(value: Json, masker: Masker) -> str:
     match value:
         case list() | tuple():
             noun = "row" if all(isinstance(each, Mapping) for each in value) else "item"
-            return f"{len(value)} {noun}" + ("" if len(value) == 1 else "s")
+            return counted(len(value), noun)
         case str():
             return _short(" ".join(masker.mask(value).split()) or '""', masker)
     return _short(compact_json(value), masker)
@@ -46,7 +47,4 @@ def _output(value: Json, masker: Masker) -> str:
 
 def _short(text: str, masker: Masker) -> str:
     """Cut a text. The masker could not find half a secret later."""
-    if len(text) <= _LONGEST_VALUE:
-        return text
-    text = masker.mask(text)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    return text if len(text) <= _LONGEST_VALUE else shortened(masker.mask(text), _LONGEST_VALUE)

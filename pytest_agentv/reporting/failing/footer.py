@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import cut, visible
 from pytest_agentv.reporting.failing.sections import Look
 from pytest_agentv.reporting.figures import (
@@ -46,7 +47,7 @@ def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
     parts = known_parts(result)
     yield look.name(result.target, _SHORT)
     if result.attempts:
-        yield f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}"
+        yield counted(result.attempts, "attempt")
     if (duration := duration_of(result)) is not None:
         yield format_duration(duration)
     if (cost := cost_of(result)) is not None and not result.cached:

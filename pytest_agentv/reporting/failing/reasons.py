@@ -7,7 +7,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult
 from pytest_agentv.models.text import format_fixed, format_number
-from pytest_agentv.reporting.escaping import shown, visible
+from pytest_agentv.reporting.escaping import on_one_line, shown, visible
 
 _MOST_MISSES: Final = 3
 _LONGEST_MISS: Final = 80
@@ -24,11 +24,11 @@ def reason_line(result: EvalResult, masker: Masker) -> str:
     arithmetic = _arithmetic(result)
     weak = _weak(result)
     if result.evaluator_results:
-        parts = [f"{_one_line(visible(each.name), _LONGEST_NAME)}: {_reason(each, masker)}" for each in weak]
+        parts = [f"{on_one_line(visible(each.name), _LONGEST_NAME)}: {_reason(each, masker)}" for each in weak]
     else:
         parts = [_said(result.misses, result.reasoning, masker)]
     reason = "; ".join(filter(None, parts)) or (NOTHING_COUNTS if _counts_nothing(result) else "the score is too low")
-    return f"{_one_line(reason, _LONGEST_LINE - len(arithmetic))}{arithmetic}"
+    return f"{on_one_line(reason, _LONGEST_LINE - len(arithmetic))}{arithmetic}"
 
 
 def _weak(result: EvalResult) -> list[EvaluatorResult]:
@@ -40,7 +40,7 @@ def _weak(result: EvalResult) -> list[EvaluatorResult]:
 def _reason(result: EvaluatorResult, masker: Masker) -> str:
     if result.type == "composite" and result.evaluator_results and not result.misses:
         members = [each for each in result.evaluator_results if each.score < 1]
-        said = (f"{_one_line(visible(each.name), _LONGEST_NAME)} {_reason(each, masker)}" for each in members)
+        said = (f"{on_one_line(visible(each.name), _LONGEST_NAME)} {_reason(each, masker)}" for each in members)
         return ", ".join(said) or (NOTHING_COUNTS if _counts_nothing(result) else format_fixed(result.score, 2))
     words = [_keyword(miss) for miss in result.misses] if result.type == "heuristic" else result.misses
     return _said(words, result.reasoning, masker) or format_fixed(result.score, 2)
@@ -62,11 +62,11 @@ def _said(misses: Sequence[str], reasoning: str | None, masker: Masker) -> str:
         more = [f"and {len(misses) - _MOST_MISSES} more"] if len(misses) > _MOST_MISSES else []
         return ", ".join([*_lines(misses[:_MOST_MISSES], masker), *more])
     sentence = shown(reasoning or "", masker).strip().partition("\n")[0].partition(". ")[0]
-    return _one_line(sentence, 2 * _LONGEST_MISS).removesuffix(".")
+    return on_one_line(sentence, 2 * _LONGEST_MISS).removesuffix(".")
 
 
 def _lines(texts: Iterable[str], masker: Masker) -> Iterable[str]:
-    return (_one_line(shown(text, masker), _LONGEST_MISS) for text in texts)
+    return (on_one_line(shown(text, masker), _LONGEST_MISS) for text in texts)
 
 
 def _arithmetic(result: EvalResult) -> str:
@@ -76,8 +76,3 @@ def _arithmetic(result: EvalResult) -> str:
     if score == threshold:
         score, threshold = format_number(result.score), format_number(result.threshold)
     return f" ({score} < {threshold})"
-
-
-def _one_line(text: str, length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[: length - 3]}..."

@@ -18,7 +18,6 @@ from pytest_agentv.reporting.figures import (
     format_score,
 )
 
-_SHORT: Final = 100
 _LONG: Final = 300
 _LINE: Final = 200
 

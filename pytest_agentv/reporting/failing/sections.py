@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.escaping import cut, escaped_size, shown, visible
+from pytest_agentv.reporting.escaping import cut, escaped_size, on_one_line, shown, visible
 
 TEXT_LIMIT: Final = 3_000
 """In bytes of the text as an ASCII JSON string, quotes included."""
@@ -45,8 +45,7 @@ class Look:
 
     def name(self, text: str, length: int) -> str:
         """Return the name of a case, target, evaluator or tool on one line. Names are never masked."""
-        line = " ".join(visible(text).split())
-        return line if len(line) <= length else f"{line[: length - 3]}..."
+        return on_one_line(visible(text), length)
 
 
 def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:

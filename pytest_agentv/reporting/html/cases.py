@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.compared import Change, Compared
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of, why_of
 from pytest_agentv.reporting.html.reading import Result, Run
 from pytest_agentv.reporting.html.texts import case_link
 from pytest_agentv.reporting.html.values import amount_of, cost_of, list_of, mapping_of, number_of, text_of
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.repeats import is_flaky
 
 STATUSES: Final = ("pass", "fail", "error")
@@ -138,7 +138,7 @@ def _marks(result: Result) -> str:
     repeat = mapping_of(value, "repeat")
     if not repeat:
         return "e" if case.is_error else "p" if case.passes else "f"
-    scores = [score for score in list_of(repeat, "scores") if is_number(score)]
+    scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
     passes = number_of(repeat, "passes") or 0
     marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
     if marks.count("p") != passes:  # a required rubric or a hook decided

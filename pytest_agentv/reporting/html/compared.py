@@ -122,29 +122,24 @@ def _changed(run: Run, base: Run) -> dict[tuple[str, str | None], JudgedCase]:
     return {_name(case): old[key(case)] for case in run.cases if key(case) in old}
 
 
+_NOT_COMPARED: Final[Mapping[str, Change]] = {
+    "new": Change("new", "the baseline has no such case"),
+    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
+    "error": Change("error", "one of the two runs could not judge it"),
+}
+
+
 def _change(comparison: CaseComparison, pair: Pair | None, before: Result | None) -> Change:
-    match comparison.state:
-        case "new":
-            return Change("new", "the baseline has no such case")
-        case "changed":
-            return Change(
-                "changed", "its text, evaluators or threshold are others, so it is not compared", before=before
-            )
-        case "error":
-            return Change("error", "one of the two runs could not judge it", before=before)
+    if (change := _NOT_COMPARED.get(comparison.state)) is not None:
+        return change if comparison.state == "new" else change.replace(before=before)
     assert pair is not None
     delta = comparison.delta or 0.0
     word: Word = "broken" if comparison.broke else "worse" if delta < 0 else "better" if delta > 0 else "same"
-    chance = "; may be chance"
-    if word == "broken":
-        chance = f"; unlikely to be chance (q {comparison.q:.2g})"
-    elif word == "same":
-        chance = ""
-    again = pair.new.confirmation
-    asked = f", asked again {again.passes}/{again.judged}" if again else ""
+    chance = {"broken": f"; unlikely to be chance (q {comparison.q or 0:.2g})", "same": ""}.get(word, "; may be chance")
+    again = f"{pair.new.confirmation.passes}/{pair.new.confirmation.judged}" if pair.new.confirmation else ""
     old, new = _tally(pair.old), _tally(pair.new)
-    short = f"{old} → {new}" + (f", again {again.passes}/{again.judged}" if again else "")
-    return Change(word, f"baseline {old}, now {new}{asked}{chance}", short, delta, before)
+    asked, short = (f", asked again {again}", f", again {again}") if again else ("", "")
+    return Change(word, f"baseline {old}, now {new}{asked}{chance}", f"{old} → {new}{short}", delta, before)
 
 
 def _tally(case: JudgedCase) -> str:

@@ -7,10 +7,12 @@ from typing import Final
 
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
-from pytest_agentv.reporting.html.texts import bounds, counted, dollars, duration, percent, points
+from pytest_agentv.reporting.html.texts import dollars, duration, points
 from pytest_agentv.reporting.html.values import cost_of, is_cached, judge_calls_of, judge_cost_of, whole_cost_of
+from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 MINUS: Final = "\N{MINUS SIGN}"
 

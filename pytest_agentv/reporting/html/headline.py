@@ -6,10 +6,11 @@ from typing import Literal
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
-from pytest_agentv.reporting.html.texts import counted, listed
+from pytest_agentv.reporting.html.texts import listed
 from pytest_agentv.reporting.html.values import mapping_of, number_of
 
 
@@ -28,32 +29,40 @@ class Headline(Record):
 
 def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
     """Return the verdict on a run with this ending."""
-    counts = Counter(case.status for case in cases)
-    broken = sum(case.is_broken for case in cases)
     total = len(cases)
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
-    facts = [
-        *ending.troubles,
-        *_strict_passes(ending),
-        *([f"{counted(broken, 'case')} broke against the baseline"] if broken else []),
-    ]
-    expected = sum(case.status == "fail" and case.judged.node_id in ending.expected for case in cases)
-    failed = counts["fail"] - expected
-    facts += [f"{failed:,} of {total:,} fail"] if failed else []
-    facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
-    facts += [f"{expected:,} failed as expected"] if facts and expected else []
+    facts = _facts(cases, ending)
     unjudged = f"No verdict on the run as a whole: {ending.unjudged}." if ending.unjudged else ""
     gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
     more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
-    if _is_bad(cases, ending) or (broken and not ending.replaces_cases):
+    is_broken = any(case.is_broken for case in cases) and not ending.replaces_cases
+    if _is_bad(cases, ending) or is_broken:
         return Headline("fail", f"Failed: {listed(facts)}." if facts else f"Failed at a gate: {ending.red[0]}.", more)
     if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
-    every = f"all {total:,} cases pass" if total > 1 else "the one case passes"
-    if counts["fail"]:
-        every = f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    every = _passes(cases)
     return Headline("none", f"No verdict: {every}.", more) if unjudged else Headline("pass", f"Passed: {every}.", more)
+
+
+def _facts(cases: Sequence[Case], ending: Ending) -> list[str]:
+    """Return what went wrong; with that, how many cases failed as expected."""
+    counts = Counter(case.status for case in cases)
+    broken = sum(case.is_broken for case in cases)
+    expected = sum(case.status == "fail" and case.judged.node_id in ending.expected for case in cases)
+    failed = counts["fail"] - expected
+    facts = [*ending.troubles, *_strict_passes(ending)]
+    facts += [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
+    facts += [f"{failed:,} of {len(cases):,} fail"] if failed else []
+    facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
+    return facts + ([f"{expected:,} failed as expected"] if facts and expected else [])
+
+
+def _passes(cases: Sequence[Case]) -> str:
+    counts, total = Counter(case.status for case in cases), len(cases)
+    if counts["fail"]:
+        return f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    return f"all {total:,} cases pass" if total > 1 else "the one case passes"
 
 
 def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:

@@ -9,14 +9,9 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
-from pytest_agentv.reporting.html.texts import (
-    bounds,
-    dollars,
-    duration,
-    filter_link,
-    percent,
-)
+from pytest_agentv.reporting.html.texts import dollars, duration, filter_link
 from pytest_agentv.reporting.html.values import is_cached, whole_cost_of
+from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 _MOST_FIRST: Final = 8

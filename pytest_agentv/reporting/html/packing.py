@@ -12,6 +12,7 @@ from pytest_agentv.reporting.html.cases import STATUSES, Case
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.reporting.serialization import json_safe
 
 CHUNK: Final = 50
 """The number of cases in a block. Only the block of an opened case is unpacked."""
@@ -78,5 +79,5 @@ class _Names:
 
 
 def _packed(value: list[JsonObject] | dict[str, Json]) -> str:
-    data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    data = json.dumps(json_safe(value), separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(data, 7, mtime=0)).decode()

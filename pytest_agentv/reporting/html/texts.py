@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from pytest_agentv.reporting.escaping import shortened
+
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -20,21 +22,6 @@ _CENT: Final = 0.01
 def spelled(text: str) -> str:
     """Return a text in which hidden characters are spelled out, as `[U+202E]`."""
     return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 case`, `1,000 cases`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def percent(share: float) -> str:
-    """Return `89.2 %`."""
-    return f"{100 * share:.1f} %"
-
-
-def bounds(low: float, high: float) -> str:
-    """Return `86.8 to 91.2`, in percent."""
-    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def points(share: float) -> str:
@@ -53,13 +40,13 @@ def duration(milliseconds: float | None) -> str:
     """Return `250 ms`, `3.7 s`, `2.5 min` or `1.2 h`; empty if unknown."""
     if milliseconds is None:
         return ""
-    if milliseconds >= _HOUR:
-        return f"{milliseconds / _HOUR:.1f} h"
-    if milliseconds >= _MINUTE:
-        return f"{milliseconds / _MINUTE:.1f} min"
-    if milliseconds >= _SECOND:
+    if round(milliseconds) < _SECOND:
+        return f"{milliseconds:.0f} ms"
+    if round(milliseconds / _SECOND, 1) < _MINUTE / _SECOND:
         return f"{milliseconds / _SECOND:.1f} s"
-    return f"{milliseconds:.0f} ms"
+    if round(milliseconds / _MINUTE, 1) < _HOUR / _MINUTE:
+        return f"{milliseconds / _MINUTE:.1f} min"
+    return f"{milliseconds / _HOUR:.1f} h"
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -71,7 +58,7 @@ def first_sentence(text: str, length: int = 160) -> str:
     """Return the first sentence of a text on one line, without its full stop."""
     line = " ".join(text.split())
     sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0].rstrip(".")
-    return sentence if len(sentence) <= length else f"{sentence[: length - 1]}…"
+    return shortened(sentence, length, "…")
 
 
 def case_link(key: str) -> str:

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount
+from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount, is_measure, is_number
 from pytest_agentv.reporting.verdicts.case_reading import is_part
-from pytest_agentv.reporting.verdicts.cases import is_number
 
 
 def text_of(value: JsonObject, key: str) -> str:
@@ -17,13 +16,13 @@ def text_of(value: JsonObject, key: str) -> str:
 def number_of(value: JsonObject, key: str) -> float | None:
     """Return a finite number; None if there is none."""
     found = value.get(key)
-    return found if is_number(found) else None
+    return found if is_measure(found) else None
 
 
 def score_of(value: JsonObject) -> float:
     """Return the score of an evaluator; 0 if there is none, and the largest float for one that is too large."""
     found = value.get("score")
-    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+    if not is_number(found) or math.isnan(found):
         return 0.0
     return max(-LARGEST, min(LARGEST, found))
 

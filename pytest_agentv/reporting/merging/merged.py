@@ -128,7 +128,7 @@ def find_missing(merged: Merged) -> Missing | None:
 
     Tests that evaluate do not count, because only their run shows how many results they have.
     """
-    chosen = ((name, result) for name, (_, result) in merged.chosen.items())
+    chosen = [(name, result) for name, (_, result) in merged.chosen.items()]
     found = [(name, result) for name, result in chosen if not (name.eval_file or "").endswith(".py")]
     newest: CaseResult | None = None
     for _, result in found:
@@ -136,16 +136,13 @@ def find_missing(merged: Merged) -> Missing | None:
             newest = result
     if newest is None or newest.shard is None:
         return None
-    suite, count = newest.shard.suite, newest.shard.count
-    own = [
-        (name.node_id, result.shard)
-        for name, result in found
-        if result.shard is not None and result.shard.suite == suite
-    ]
-    total = max(figures.total for _, figures in own)
-    runs = {result.run_id for _, result in found if result.shard is not None and result.shard.suite == suite}
+    suite = newest.shard.suite
+    own = [(name, result) for name, result in found if result.shard is not None and result.shard.suite == suite]
+    runs = {result.run_id for _, result in own}
+    shards = [(name.node_id, result.shard) for name, result in own if result.shard is not None]
+    total = max(figures.total for _, figures in shards)
     missing = max(0, total - len({name.node_id for name, result in found if _is_of_suite(result, suite, runs)}))
-    return Missing(missing, total, tuple(_lacking(count, own)) if missing else ())
+    return Missing(missing, total, tuple(_lacking(newest.shard.count, shards)) if missing else ())
 
 
 def _is_of_suite(result: CaseResult, suite: str, runs: Container[str | None]) -> bool:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agentv.loading.problems import Hint, Problem
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.failing.expected import failed_as_expected
 from pytest_agentv.reporting.readers import iter_foreign
-from pytest_agentv.reporting.verdicts.case_reading import ended_at, result_fault
-from pytest_agentv.reporting.verdicts.cases import is_number
+from pytest_agentv.reporting.verdicts.case_reading import ended_at, is_error_of, result_fault
 
 
 class CaseName(NamedTuple):
@@ -113,13 +112,12 @@ def read_part(path: Path) -> Part:
 
 
 def _name(value: JsonObject) -> CaseName:
-    node_id, eval_file, target = (_text(value.get(key)) for key in ("node_id", "eval_file", "target"))
+    node_id, eval_file, target = (text_or_none(value.get(key)) for key in ("node_id", "eval_file", "target"))
     return CaseName(node_id, eval_file, value["eval_id"], target)
 
 
 def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
-    is_error = value.get("error") is not None or value.get("status") == "error"
-    status = "error" if is_error else _text(value.get("status")) or "judged"
+    status = "error" if is_error_of(value) else text_or_none(value.get("status")) or "judged"
     if status == "fail" and failed_as_expected(value):
         status = "fail as expected"
     took = value.get("duration_ms")
@@ -127,11 +125,11 @@ def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) ->
         line,
         status,
         ended_at(value.get("timestamp")),
-        float(took) if isinstance(took, int | float) and is_number(took) else None,
-        _text(value.get("run_id")),
+        float(took) if is_measure(took) else None,
+        text_or_none(value.get("run_id")),
         _figures(value.get("shard"), shards),
         value.get("dry_run") is True,
-        None if (target := _text(value.get("target_hash"))) is None else sys.intern(target),
+        None if (target := text_or_none(value.get("target_hash"))) is None else sys.intern(target),
     )
 
 
@@ -144,7 +142,3 @@ def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | N
     if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
         return None
     return known.setdefault((*numbers, suite), ShardFigures(**figures))
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

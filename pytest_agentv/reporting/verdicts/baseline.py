@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_number, is_same_subject
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_same_subject
 from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
@@ -173,7 +173,7 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
 
 
 def _is_share(value: object) -> bool:
-    return is_number(value) and -_SLACK <= value <= 1 + _SLACK  # type: ignore[operator]
+    return is_measure(value) and -_SLACK <= value <= 1 + _SLACK
 
 
 def _number(value: float) -> float:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.loading.problems import Problem, describe_value
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_measure, text_or_none
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.readers import iter_foreign
-from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, is_number, limit_of, unique_names
+from pytest_agentv.reporting.readers import iter_foreign, skipped
+from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, limit_of, unique_names
 from pytest_agentv.statistics.repeats import Verdict, passing
 
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
@@ -40,27 +40,35 @@ def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
         if isinstance(entry, Problem):
             problems.append(entry)
         elif fault is not None:
-            problems.append(Problem(path, entry.line, "", f"{fault}; it was skipped", level="warning"))
+            problems.append(skipped(path, entry.line, fault))
         else:
             case = case_of(entry.value)
             cases[case.name, case.target, case.node_id] = case
     return unique_names(list(cases.values())), problems
 
 
-def result_fault(value: JsonObject) -> str | None:
-    """Return why a line holds no result; None if it does."""
+def score_fault(value: JsonObject) -> str | None:
+    """Return why a line holds no score of a case; None if it does."""
     eval_id, score = value.get("eval_id"), value.get("score")
     if not isinstance(eval_id, str):
         return f"the result has no eval_id: expected a text, got {describe_value(eval_id)}"
-    if not is_number(score):
+    if not is_measure(score):
         return (
             f"the result of {eval_id!r} has no score: expected a number{limit_of(score)}, got {describe_value(score)}"
         )
+    return None
+
+
+def result_fault(value: JsonObject) -> str | None:
+    """Return why a line holds no result; None if it does."""
+    if (fault := score_fault(value)) is not None:
+        return fault
+    eval_id, score = value["eval_id"], value["score"]
     scores = _repeat(value).get("scores", [score])
-    if not isinstance(scores, list | tuple) or not all(map(is_number, scores)):
+    if not isinstance(scores, list | tuple) or not all(map(is_measure, scores)):
         return f"the result of {eval_id!r} has no repeat.scores: expected a list of numbers"
     outside = [each for each in scores if not 0 <= each <= 1]
-    if outside and not is_number(value.get("threshold")) and not _is_error(value):
+    if outside and not is_measure(value.get("threshold")) and not is_error_of(value):
         return f"the result of {eval_id!r} has the score {outside[0]:g} and no threshold: expected 0 to 1"
     return None
 
@@ -69,7 +77,7 @@ def is_part(value: JsonObject, key: str) -> bool:
     """Whether a figure covers only some answers of a result: `priced` for the cost, `metered` for tokens."""
     repeat = _repeat(value)
     confirm = repeat.get("confirm")
-    return any(is_number(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
+    return any(is_measure(part.get(key)) for part in (repeat, confirm) if isinstance(part, Mapping))
 
 
 def ended_at(timestamp: Json) -> datetime | None:
@@ -83,9 +91,9 @@ def ended_at(timestamp: Json) -> datetime | None:
 
 def case_of(value: JsonObject) -> JudgedCase:
     """Return the case of a result in which `result_fault` found none."""
-    texts = {name: _text(value.get(name)) for name in (*_NAMES, *_HASHES)}
-    repeat, is_error = _repeat(value), _is_error(value)
-    threshold = value["threshold"] if is_number(value.get("threshold")) else None
+    texts = {name: text_or_none(value.get(name)) for name in (*_NAMES, *_HASHES)}
+    repeat, is_error = _repeat(value), is_error_of(value)
+    threshold = value["threshold"] if is_measure(value.get("threshold")) else None
     scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
     return JudgedCase(
         name=_name(value["eval_id"], texts["eval_file"], texts["node_id"]),
@@ -94,10 +102,10 @@ def case_of(value: JsonObject) -> JudgedCase:
         threshold=threshold,
         is_error=is_error,
         asked=_asked(repeat, len(scores)),
-        stopped=_STOPS.get(_text(repeat.get("stopped")) or ""),
+        stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
         eval_id=value["eval_id"],
         group=_group(value),
-        tags=tuple(filter(_text, _items(value.get("tags")))),
+        tags=tuple(filter(text_or_none, _items(value.get("tags")))),
         required=value.get("required") is True,
         confirmation=_confirmation(repeat.get("confirm")),
         flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
@@ -120,7 +128,8 @@ def _repeat(value: JsonObject) -> JsonObject:
     return repeat if isinstance(repeat, Mapping) else {}
 
 
-def _is_error(value: JsonObject) -> bool:
+def is_error_of(value: JsonObject) -> bool:
+    """Whether a case could not be judged. AgentV's own results have no status, but may have an error."""
     return value.get("error") is not None or value.get("status") == "error"
 
 
@@ -131,7 +140,7 @@ def _name(eval_id: str, eval_file: str | None, node_id: str | None) -> str:
 def _group(value: JsonObject) -> str | None:
     """Return the group of a case, which other tools may count: cases of one group are never independent."""
     for found in (value.get("group"), value.get("conversation_id")):
-        if found and (isinstance(found, str) or is_number(found)):
+        if found and (isinstance(found, str) or is_measure(found)):
             return str(found)
     return None
 
@@ -163,7 +172,7 @@ def _confirmation(value: Json) -> Confirmation | None:
 def _tools(value: Json) -> tuple[tuple[str, ...], ...] | None:
     if not isinstance(value, list | tuple):
         return None
-    return tuple(tuple(filter(_text, _items(tools))) for tools in value)
+    return tuple(tuple(filter(text_or_none, _items(tools))) for tools in value)
 
 
 def _items(value: Json) -> Sequence[Any]:
@@ -172,7 +181,3 @@ def _items(value: Json) -> Sequence[Any]:
 
 def _count(value: Json) -> int | None:
     return value if type(value) is int and value >= 0 else None
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None

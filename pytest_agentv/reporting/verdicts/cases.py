@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
-from pytest_agentv.models.base import LARGEST, Record, is_measure
+from pytest_agentv.models.base import LARGEST, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.statistics.repeats import Verdict, pass_rate
 
@@ -105,11 +105,6 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
 def is_graded(cases: Sequence[JudgedCase]) -> bool:
     """Whether cases have more values than 0 and 1: several answers each, or scores without a threshold."""
     return any(case.threshold is None or case.judged > 1 for case in cases)
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of a results file is a number to compute with."""
-    return is_measure(value)
 
 
 def limit_of(value: object) -> str:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import on_one_line, visible
 from pytest_agentv.reporting.summary import LineStyle, SummaryLine
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.intervals import Interval
@@ -49,8 +49,7 @@ def short_name(case: JudgedCase) -> str:
     """Return the id of a case, or the name of its item if that distinguishes it from others of the same id."""
     item = (case.node_id or "").partition("::")[2]
     known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
-    name = " ".join(visible(known).split())
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+    return on_one_line(visible(known), _LONGEST_NAME)
 
 
 def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = INDENT) -> Iterator[SummaryLine]:
@@ -70,15 +69,13 @@ def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
     yield from map(SummaryLine, lines)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
-
-
 def percent(rate: float) -> str:
+    """Return `89.2 %`."""
     return f"{rate * 100:.1f} %"
 
 
 def bounds(low: float, high: float) -> str:
+    """Return `86.8 to 91.2`, in percent."""
     return f"{low * 100:.1f} to {high * 100:.1f}"
 
 

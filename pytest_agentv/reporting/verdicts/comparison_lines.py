@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.columns import (
     INDENT,
-    counted,
     interval_bar,
     percent,
     plain,

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.columns import bounds, counted, percent, plain, short_list, short_name, wrapped
+from pytest_agentv.reporting.verdicts.columns import bounds, percent, plain, short_list, short_name, wrapped
 from pytest_agentv.reporting.verdicts.comparison_lines import comparison_lines
 from pytest_agentv.reporting.verdicts.hints import tool_hint
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, RunStatistics

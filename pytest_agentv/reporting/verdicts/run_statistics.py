@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import BaselineFigures
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of, is_graded
@@ -124,14 +125,14 @@ def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStat
     if not comparison.pairing.pairs and not has_other_reason:
         found.append(("stale", f"stale baseline: no case of it is comparable{_missing_target(gone, cases)}"))
     elif gone:
-        text = f"stale baseline: {_cases(len(gone))} {_are(len(gone))} gone{_missing_target(gone, cases)}"
+        text = f"stale baseline: {counted(len(gone), 'case')} {_are(len(gone))} gone{_missing_target(gone, cases)}"
         found.append(("stale", text))
     if comparison.judge_changed:
         found.append(("judge changed", f"{JUDGE_CHANGED} (--agentv-update-baseline)"))
     if errors:
-        found.append(("errors", f"{_cases(len(errors))} could not be judged"))
+        found.append(("errors", f"{counted(len(errors), 'case')} could not be judged"))
     if comparison.broken:
-        found.append(("broken", f"{_cases(len(comparison.broken))} {_are(len(comparison.broken))} broken"))
+        found.append(("broken", f"{counted(len(comparison.broken), 'case')} {_are(len(comparison.broken))} broken"))
     found += _change(comparison)
     verdicts, reasons = zip(*found, strict=True)
     return RunStatistics(verdicts, reasons, tuple(cases), pass_rate_of(cases), comparison)
@@ -214,10 +215,6 @@ def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> floa
     chance, k = (pass_at if of == "any" else pass_all), counts.pop()
     found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
     return math.fsum(found) / len(cases) if len(found) == len(cases) else None
-
-
-def _cases(count: int) -> str:
-    return f"{count:,} {'case' if count == 1 else 'cases'}"
 
 
 def _are(count: int) -> str:

@@ -8,7 +8,9 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.values import parse_pass_rate
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.columns import percent
 
 Tier: TypeAlias = Literal["critical", "advisory"]
 _TIERS: Final[tuple[Tier, ...]] = ("critical", "advisory")
@@ -45,11 +47,11 @@ class RateCheck(Record):
     @property
     def text(self) -> str:
         if self.rate is None:
-            return f"no case could be judged; {_percent(self.min_rate)} must pass"
+            return f"no case could be judged; {percent(self.min_rate)} must pass"
         relation = "reaches" if self.is_reached else "is below"
-        cases = f"{self.n:,} {'case' if self.n == 1 else 'cases'}"
-        wanted = f"{_percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
-        return f"the pass rate {_percent(self.rate)} of {cases} {relation} {wanted}"
+        cases = counted(self.n, "case")
+        wanted = f"{percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
+        return f"the pass rate {percent(self.rate)} of {cases} {relation} {wanted}"
 
 
 def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
@@ -113,7 +115,3 @@ def _word(text: str) -> tuple[str, str]:
         hint = did_you_mean(name, _WORDS)
         raise ValueError(f"unknown word {text!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
     return name, value
-
-
-def _percent(rate: float) -> str:
-    return f"{rate * 100:.1f} %"

@@ -24,6 +24,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.session.showing.logs import CaseLog
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
@@ -197,4 +198,4 @@ def executor_lines(away: Away) -> Iterator[str]:
     here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
     workers = "its worker" if away.lost == 1 else "their workers"
     lost = f"; {away.lost} lost with {workers}" if away.lost else ""
-    yield f"executor {away.executor.name}: {away.away} {'answer' if away.away == 1 else 'answers'}{here}{lost}"
+    yield f"executor {away.executor.name}: {counted(away.away, 'answer')}{here}{lost}"

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_agentv.loading.files.discovery import is_evals_folder
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.text import counted
 from pytest_agentv.session.compat import named_arguments
 
 REASON: Final = "not asked for: --agentv-run asks for it"
@@ -53,7 +54,7 @@ def send_named(node: Any) -> None:
 
 def unasked_line(count: int, rule: str) -> str:
     """Return how to ask for the cases that were skipped."""
-    cases = "1 eval case was" if count == 1 else f"{count} eval cases were"
+    cases = counted(count, "eval case was", "eval cases were")
     how = "--agentv-run, or their files or folders on the command line, asks for them"
     return f"{cases} skipped (agentv_run = {rule}): {how}"
 

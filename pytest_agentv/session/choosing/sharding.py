@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.errors import name_below
 from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.models.options.values import Shard
 from pytest_agentv.models.results import ShardFigures
+from pytest_agentv.models.text import counted
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import is_evaluation
 
@@ -77,7 +79,7 @@ class Sharding:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._left:
-            evaluations = "1 evaluation is" if self._left == 1 else f"{self._left:,} evaluations are"
+            evaluations = counted(self._left, "evaluation is", "evaluations are")
             terminalreporter.write_line(f"Shard {self._shard}: {evaluations} left to other shards")
 
     def _is_own(self, item: pytest.Item) -> bool:
@@ -96,8 +98,7 @@ class Sharding:
         if folder not in self._folders:
             root = find_repo_root(folder)
             self._folders[folder] = root if (root / ".git").exists() else self._config.rootpath
-        root = self._folders[folder]
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+        return name_below(path, self._folders[folder])
 
     def _hash_suite(self, cases: Iterable[pytest.Item]) -> str:
         names = sorted(map(self._name, cases))

@@ -20,6 +20,18 @@ from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.preparing import PreparedCase
 
 
+def confirm_suspects(session: pytest.Session, section: Any) -> None:
+    """Ask the suspected cases of a run again, before it is judged.
+
+    Their answers are added to the results file, and to a JUnit file.
+    """
+    junit = session.config.pluginmanager.get_plugin("agentv-junit")
+    for answers, results in section.suspects().items():
+        asked = ask_again(session, results, answers)
+        if junit is not None:
+            junit.renew(asked)
+
+
 def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: int) -> list[EvalResult]:
     """Ask cases for fresh answers, concurrently, and record their results.
 

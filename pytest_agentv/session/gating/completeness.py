@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.session.gating.marked_items import MarkedItems
@@ -36,9 +37,8 @@ class Completeness:
             return None
         reason = narrowed or f"no case of {missing[0]} was run"
         if self.baseline is None:
-            count = "1 case" if len(cases) == 1 else f"{len(cases):,} cases"
             verb = "may be" if reason in MAY_LEAVE_OUT_NONE else "is" if len(cases) == 1 else "are"
-            return f"{count} {verb} a part of all ({reason})"
+            return f"{counted(len(cases), 'case')} {verb} a part of all ({reason})"
         known = {(case.name, case.target) for case in self.baseline.cases}
         found = sum((case.name, case.target) in known for case in cases)
         return f"{found:,} of {len(known):,} cases ({reason})"

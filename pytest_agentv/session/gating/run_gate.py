@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, name_below
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
@@ -161,8 +162,7 @@ class RunGate:
 
     @property
     def _name(self) -> str:
-        root, path = self._config.rootpath, self._path
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return name_below(self._path, self._config.rootpath)
 
     def _check_tags(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag without any case."""
@@ -230,8 +230,9 @@ class RunGate:
         left = (result for result in results if result.status == "fail" and not result.required)
         failed = [result for result in left if result.node_id not in self.marked.expected]
         if failed:
-            cases = "1 case" if len(failed) == 1 else f"{len(failed)} cases"
-            reason = f"{cases} failed, and there is no verdict to judge them by: {self._no_verdict}"
+            reason = (
+                f"{counted(len(failed), 'case')} failed, and there is no verdict to judge them by: {self._no_verdict}"
+            )
             yield GateOutcome("gate::run", is_red=True, is_told=True, reason=reason)
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:

@@ -4,7 +4,7 @@ import os
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -12,7 +12,12 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
+
+if TYPE_CHECKING:
+    from pytest_agentv.reporting.checked import RecordedResult
 
 RESUME: Final = "--agentv-resume"
 _SHOWN: Final = 3
@@ -86,50 +91,65 @@ def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run
         raise pytest.UsageError(f"{flag}: {error}") from None
 
 
+class _Reading:
+    """What a results file tells of the run to go on with: its last one."""
+
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
+        self.statuses: dict[tuple[str, str, str], str] = {}
+        self.node_files: dict[str, None] = {}
+        self.run_id: str | None = None
+        self.last_line = self.unsigned = 0
+        self.is_dry: bool | None = False
+
+    def add_entry(self, entry: "RecordedResult | Problem") -> None:
+        self.last_line = entry.line or self.last_line
+        if isinstance(entry, Problem):
+            self.remarks.append(str(entry))
+        elif entry.result.run_id is not None:
+            result = entry.result
+            self.run_id, self.is_dry = result.run_id, result.dry_run is True
+            self.statuses[self._case(result)] = result.status
+            self.unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
+
+    def add_answer(self, answer: EvalResult) -> None:
+        """Add an answer of a case that was unfinished at the end of the run."""
+        self.run_id, self.is_dry = self.run_id or answer.run_id, answer.dry_run is True
+        self.statuses.setdefault(self._case(answer), "open")
+
+    def _case(self, result: EvalResult) -> tuple[str, str, str]:
+        self.node_files[(result.node_id or "").partition("::")[0]] = None
+        return result.eval_file or "", result.eval_id, result.node_id or ""
+
+
 def _read(file: Path, flag: str) -> ResumedFile:
     from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, only for resumed runs
     from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - as above
 
-    remarks: list[str] = []
-    statuses: dict[tuple[str, str, str], str] = {}
-    node_files: dict[str, None] = {}
-    run_id: str | None = None
-    last_line = unsigned = 0
-    is_dry: bool | None = False
+    found = _Reading()
     for entry in iter_recorded(file):
-        last_line = entry.line or last_line
-        if isinstance(entry, Problem):
-            remarks.append(str(entry))
-            continue
-        result = entry.result
-        run_id = result.run_id or run_id
-        if result.run_id is not None:
-            is_dry = result.dry_run is True
-            statuses[result.eval_file or "", result.eval_id, result.node_id or ""] = result.status
-            node_files[(result.node_id or "").partition("::")[0]] = None
-            unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
-    for _, answer in iter_answers(file):  # of cases that were unfinished at the end of the run
-        run_id, is_dry = run_id or answer.run_id, answer.dry_run is True
-        statuses.setdefault((answer.eval_file or "", answer.eval_id, answer.node_id or ""), "open")
-        node_files[(answer.node_id or "").partition("::")[0]] = None
+        found.add_entry(entry)
+    for _, answer in iter_answers(file):
+        found.add_answer(answer)
+    run_id, statuses = found.run_id, found.statuses
     if run_id is None and flag == RESUME:
-        run_id, is_dry = _without_results(file)
+        run_id, found.is_dry = _without_results(file)
     if run_id is None:
         text = f"{flag}: {locate(file, None)} holds no results of a run of pytest-agentv"
-        raise pytest.UsageError("; ".join([text, *remarks[:1]]))
-    if unsigned:
-        remarks.append(_unsigned_text(file, unsigned))
+        raise pytest.UsageError("; ".join([text, *found.remarks[:1]]))
+    if found.unsigned:
+        found.remarks.append(_unsigned_text(file, found.unsigned))
     broken = dict.fromkeys(item[:2] for item, status in statuses.items() if status == "error")
     return ResumedFile(
         file.absolute(),
         run_id,
-        last_line,
+        found.last_line,
         tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
-        tuple(filter(None, node_files)),
+        tuple(filter(None, found.node_files)),
         tuple(broken),
         tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
-        tuple(remarks),
-        is_dry,
+        tuple(found.remarks),
+        found.is_dry,
     )
 
 
@@ -150,7 +170,7 @@ def new_run_id(started: datetime) -> str:
 
 
 def _unsigned_text(file: Path, count: int) -> str:
-    results = "1 result does" if count == 1 else f"{count} results do"
+    results = counted(count, "result does", "results do")
     return (
         f"{locate(file, None)}: {results} not tell with which target and evaluators it came about (no target_hash, no "
         f"grading_hash), as those of older versions: such cases are run again"

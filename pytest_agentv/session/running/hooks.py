@@ -74,16 +74,13 @@ class SessionHooks:
             known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
             _warn_of_unknown_ids(self._session.options.eval_id, known)
         if self._session.options.eval_id or self._session.options.retries_only:
-            selected = {item for item in cases if self._is_selected(item)}
-            config.hook.pytest_deselected(items=[item for item in items if item not in selected])
-            items[:] = [item for item in items if item in selected]
+            _keep(config, items, {item for item in cases if self._is_selected(item)})
         yield
         if self._session.options.sample is not None:
             from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - only for runs that ask for it
 
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
-            config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
-            items[:] = [item for item in items if item not in unwanted]
+            _keep(config, items, {item for item in items if item not in unwanted})
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
@@ -219,6 +216,11 @@ def _is_eval(item: pytest.Item) -> bool:
 def _is_paid(item: EvalItem, session: EvalSession) -> bool:
     case = session.preparer.load(item.suite, item.entry)
     return case is not None and session.spending.is_paid(case, item.own_fixtures)
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = [item for item in items if item in selected]
 
 
 def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:

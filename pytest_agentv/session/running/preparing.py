@@ -12,7 +12,7 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.engine.targets.pool import choose_target
-from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError
+from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
@@ -152,8 +152,7 @@ class CasePreparer:
         """Return the file's path in results: relative to the root directory if it is below it."""
         path = suite.path
         if path not in self._eval_files:  # called for each case
-            name = path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
-            self._eval_files[path] = name
+            self._eval_files[path] = name_below(path, self._root)
         return self._eval_files[path]
 
     def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
@@ -63,8 +64,7 @@ class ItemOutcomes:
         if not missing:
             return None
         found = len(self._evaluated) - len(missing)
-        cases = "1 case" if len(self._evaluated) == 1 else f"{len(self._evaluated)} cases"
-        return f"{cases} ran, {found} {'line' if found == 1 else 'lines'}"
+        return f"{counted(len(self._evaluated), 'case')} ran, {counted(found, 'line')}"
 
     def hidden_errors(self, results: Sequence[EvalResult]) -> Iterator[str]:
         """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test."""
@@ -83,12 +83,12 @@ class ItemOutcomes:
         return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
 
 
-def uncollected_text(files: Collection[str]) -> str:
+def uncollected_text(files: int) -> str:
     """Return how many files could not be collected."""
-    return f"{len(files)} {'file' if len(files) == 1 else 'files'} could not be collected"
+    return f"{counted(files, 'file')} could not be collected"
 
 
 def lost_text(lost: Sequence[str]) -> str:
     """Return how many cases were lost to crashed workers."""
-    cases = "1 case was" if len(lost) == 1 else f"{len(lost)} cases were"
+    cases = counted(len(lost), "case was", "cases were")
     return f"{cases} not run, because a worker crashed"

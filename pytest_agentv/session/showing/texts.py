@@ -8,6 +8,7 @@ import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import escaped_size, shown, visible
 from pytest_agentv.reporting.failing.render import error_text, failure_headline, failure_text
 from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
@@ -121,7 +122,7 @@ def verbose_text(result: EvalResult, log: str) -> str:
     )
     facts = [
         f"target {_name(result.target)}",
-        f"{result.attempts} {'attempt' if result.attempts == 1 else 'attempts'}",
+        counted(result.attempts or 0, "attempt"),
         format_duration(result.duration_ms or 0),
         f"score {format_score(result.score)}" + (f" ({scores})" if scores else ""),
     ]

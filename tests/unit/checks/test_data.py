@@ -251,6 +251,9 @@ def test_a_schema_may_stand_in_a_file(bench):
     _, faults = bench.load({"is-json": "order.json"}, {"is-json": "oder.json"})
     assert faults[0].startswith("/qa.yaml:2: evaluators[0].is-json: order.json is no JSON: Expecting property name")
     assert faults[1].startswith("/qa.yaml:3: evaluators[1].is-json: file 'oder.json' was not found; searched: ")
+    (bench.folder / "deep.json").write_text("[" * 100_000)
+    _, faults = bench.load({"is-json": "deep.json"})
+    assert faults == ["/qa.yaml:2: evaluators[0].is-json: deep.json is no JSON: it is nested too deeply"]
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,29 @@ def test_searches_of_a_response_are_paid_for(read):
     assert read({**reply, "output": [search]}).cost_usd > read(reply).cost_usd + 0.005
 
 
-def test_arguments_that_are_no_json_stay_a_text(read, told):
-    call = {"id": "c1", "function": {"name": "lookup", "arguments": "order 7"}}
+@pytest.mark.parametrize("arguments", ["order 7", "[" * 100_000])
+def test_arguments_that_are_no_json_stay_a_text(read, told, arguments):
+    """Arguments that are nested too deeply lost an answer that was paid for."""
+    call = {"id": "c1", "function": {"name": "lookup", "arguments": arguments}}
 
-    assert told(read([{"role": "assistant", "tool_calls": [call]}]))[0] == [("lookup", "order 7", ABSENT)]
+    assert told(read([{"role": "assistant", "tool_calls": [call]}]))[0] == [("lookup", arguments, ABSENT)]
+
+
+@pytest.mark.parametrize(
+    ("told_by_gateway", "cost"),
+    [
+        ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": {"total_cost": 0.3, "request_cost": 0.1}}, 0.3),
+        ({"cost": True}, None),
+        ({"cost": float("inf")}, None),
+    ],
+)
+def test_the_cost_that_a_gateway_reports_is_read_as_of_an_openai_target(read, told_by_gateway, cost):
+    usage = {"prompt_tokens": 30.0, "completion_tokens": 5, **told_by_gateway}
+    response = read({**completion(SAID, model="?"), "usage": usage})
+
+    assert response.cost_usd == (cost and pytest.approx(cost))
+    assert response.token_usage == TokenUsage(30, 5)
 
 
 def test_the_replies_of_a_loop_add_up(read, told):

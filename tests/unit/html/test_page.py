@@ -40,7 +40,7 @@ def shown(*values: dict[str, Any]) -> tuple[tuple[Case, ...], Compared]:
 def unpacked(page: str, name: str) -> Any:
     found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
     assert found
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return json.loads(gzip.decompress(base64.b64decode(found[1])), parse_constant=pytest.fail)
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +206,16 @@ def test_the_list_and_the_details(page: str) -> None:
     passing = details[-1]
     assert "answers" not in passing
     assert "answers" not in passing["raw"]
+
+
+def test_a_number_that_json_has_not_leaves_the_other_cases_readable() -> None:
+    """The browser refused the whole block of 50 cases."""
+    metrics = {"duration_ms": 9, "tool_durations": {"search": [float("inf"), 4]}, "seen": float("nan")}
+    run = run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, "execution_metrics": metrics}])
+    detail = unpacked(report_text(ReportInput(run)), "d0")[0]
+    shown_metrics = {"duration_ms": 9, "tool_durations": {"search": [None, 4]}, "seen": None}
+    assert detail["raw"]["execution_metrics"] == shown_metrics
+    assert [milliseconds for _, milliseconds in detail["time"]] == [5, 4]
 
 
 def costs_of(name: str, *costs: float | None, **more: Any) -> dict[str, Any]:

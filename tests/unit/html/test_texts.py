@@ -8,7 +8,16 @@ from pytest_agentv.reporting.html.judgements import judgements_of, why_of
 
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
-    [(None, ""), (250, "250 ms"), (3_700, "3.7 s"), (150_000, "2.5 min"), (4_320_000, "1.2 h")],
+    [
+        (None, ""),
+        (250, "250 ms"),
+        (3_700, "3.7 s"),
+        (150_000, "2.5 min"),
+        (4_320_000, "1.2 h"),
+        (999.7, "1.0 s"),
+        (59_999, "1.0 min"),
+        (3_599_999, "1.0 h"),
+    ],
 )
 def test_durations(milliseconds: float | None, text: str) -> None:
     assert texts.duration(milliseconds) == text

@@ -18,6 +18,7 @@ from pytest_agentv.evaluators.kinds.text.check import verdict
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.kind import Text, spelled
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import counted
 
 
 class ToolCalled(Evaluator):
@@ -61,7 +62,7 @@ class ToolCalled(Evaluator):
         fitting = [call for call in same if call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
-        times = "1 time" if count == 1 else f"{count} times"
+        times = counted(count, "time")
         what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
         found = verdict(count > 0 if self.times is None else count == self.times, what, what)
         if self.times is None:

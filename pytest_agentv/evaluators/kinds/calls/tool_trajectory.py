@@ -16,7 +16,7 @@ from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_tr
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import counted, format_number
 
 _MOST: TypeAlias = Annotated[int, Field(ge=0)]
 _LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
@@ -112,26 +112,20 @@ def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[li
     kept: list[str] = []
     broken: list[str] = []
     for tool in config.forbidden or ():
-        (broken if counts.get(tool) else kept).append(f"{tool} called {_times(counts.get(tool, 0))} (forbidden)")
+        count = counts.get(tool, 0)
+        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
     for tool, most in (config.maximums or {}).items():
         count = counts.get(tool, 0)
-        (kept if count <= most else broken).append(f"{tool} called {_times(count)} (maximum: {format_number(most)})")
+        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
+        (kept if count <= most else broken).append(text)
     total = sum(counts.values())
     if config.max_calls is not None:
         found = kept if total <= config.max_calls else broken
-        found.append(f"{_calls(total)} (maximum: {config.max_calls})")
+        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
     if config.no_tools:
         names = f": {', '.join(counts)}" if counts else ""
-        (broken if total else kept).append(f"{_calls(total)} (none is allowed){names}")
+        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
     return kept, broken
-
-
-def _times(count: int) -> str:
-    return "1 time" if count == 1 else f"{count} times"
-
-
-def _calls(count: int) -> str:
-    return "1 tool call" if count == 1 else f"{count} tool calls"
 
 
 def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
@@ -142,7 +136,7 @@ def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> S
     for tool, minimum in minimums.items():
         count = counts.get(tool, 0)
         found = hits if count >= minimum else misses
-        found.append(f"{tool} called {_times(count)} (minimum: {format_number(minimum)})")
+        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
     return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
 
 

@@ -18,9 +18,9 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
-from pytest_agentv.models.base import ABSENT, Json, unshared
+from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.providers.python.importing import import_callable
 from pytest_agentv.runtime.threads import run_in_thread
@@ -196,7 +196,7 @@ def read_result(value: Any, what: str) -> Score:
     if isinstance(value, Score):
         return value
     if isinstance(value, bool):
-        text = what if len(what) <= _SHOWN else f"{masked(what)[:_SHOWN]}…"
+        text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
     if isinstance(value, Mapping):
         return _read_mapping(value, what)
@@ -221,8 +221,7 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
 
 
 def _number(value: Any, what: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= 1:
+    if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
         shown = masked(repr(value))
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise EvaluatorError(f"{what} {shown}, expected {_RESULTS}", "config")

@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_pa
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
+from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject, is_number
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
@@ -195,7 +195,7 @@ def _number(value: Json) -> float | None:
     if isinstance(value, str):
         found = _LEADING_NUMBER.match(value.strip())
         return float(found[0]) if found else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return None
     try:
         return float(value)

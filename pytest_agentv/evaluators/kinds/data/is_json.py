@@ -1,6 +1,5 @@
 """`is-json`: the answer is JSON."""
 
-import json
 from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
@@ -8,6 +7,7 @@ from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import strict_json
 
 _MOST_DIGITS: Final = 4300
 """Python's own limit: the time to convert digits grows with their square."""
@@ -44,14 +44,10 @@ class IsJson(JsonCheck):
 
         Without a schema nobody reads the numbers, and JSON allows them any number of digits.
         """
-        return json.loads(text, parse_constant=_refuse, parse_int=len if self.value is None else _whole)
+        return strict_json(text, parse_int=len if self.value is None else _whole)
 
 
 def _whole(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise EvaluatorError(f"the answer has a number of {len(digits):,} digits, which no schema can judge", "config")
     return int(digits)
-
-
-def _refuse(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")

@@ -45,8 +45,9 @@ def _read_schema(path: str, scope: Scope) -> Json:
         return None
     try:
         return json.loads(file.text)
-    except ValueError as error:
-        raise ValueError(f"{file.display_path} is no JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{file.display_path} is no JSON: {reason}") from None
 
 
 class JsonCheck(Evaluator):

@@ -10,7 +10,7 @@ from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, question_of
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
 from pytest_agentv.evaluators.kinds.judges.model_judge import ModelJudge
-from pytest_agentv.evaluators.scripts.camel_case import camel_case_message
+from pytest_agentv.evaluators.scripts.payload import camel_case_message
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import Json

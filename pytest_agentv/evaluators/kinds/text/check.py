@@ -8,8 +8,8 @@ from unicodedata import normalize
 from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.models.kind import Text, expected
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.kind import Items, Text, expected
+from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -43,10 +43,18 @@ class TextCheck(Evaluator):
         raise NotImplementedError
 
 
+class TextsCheck(TextCheck):
+    """A check for several texts."""
+
+    value: Items[Text]
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
+
+
 def shown(text: str) -> str:
     """Return a text in quotes, cut if it is long."""
-    text = text if len(text) <= _SHOWN else f"{masked(text)[:_SHOWN]}…"
-    return f'"{text}"'
+    return f'"{beginning(text, _SHOWN)}"'
 
 
 def verdict(is_met: bool, hit: str, miss: str) -> Score:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, any_of, is_in
+from pytest_agentv.evaluators.kinds.text.check import TextsCheck, any_of, is_in
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
 
-class ContainsAny(TextCheck):
+class ContainsAny(TextsCheck):
     """One of several texts is in the answer."""
 
     kind = "contains-any"
@@ -18,9 +18,6 @@ class ContainsAny(TextCheck):
     value: Annotated[Items[Text], NOT_EMPTY] = Field(
         description="the texts; one of them must be there", examples=[["post", "courier"]]
     )
-
-    def summary(self) -> str:
-        return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
         return any_of(self.value, answer, is_in)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import FILLED_TEXT, Items, Text
-from pytest_agentv.models.masking.secrets import masked
+from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.models.scores import Score
 
 ERROR_SIGN: Final = re.compile(
@@ -93,7 +93,7 @@ def error_sign(answer: str) -> str | None:
     if found is None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
-    return line if len(line) <= SHOWN_SIGN else f"{masked(line)[:SHOWN_SIGN]}…"
+    return beginning(line, SHOWN_SIGN)
 
 
 def _found(keywords: Sequence[str], answer: str) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, is_in_folded, share_of
+from pytest_agentv.evaluators.kinds.text.check import TextsCheck, is_in_folded, share_of
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
 
-class IContainsAll(TextCheck):
+class IContainsAll(TextsCheck):
     """Several texts are in the answer (case-insensitive)."""
 
     kind = "icontains-all"
@@ -19,9 +19,6 @@ class IContainsAll(TextCheck):
         description="the texts; the score is the share that is there (case-insensitive)",
         examples=[["tent", "euros"]],
     )
-
-    def summary(self) -> str:
-        return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
         return share_of(self.value, answer.casefold(), is_in_folded)

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.kinds.text.check import TextCheck, any_of, is_in_folded
+from pytest_agentv.evaluators.kinds.text.check import TextsCheck, any_of, is_in_folded
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
 from pytest_agentv.models.scores import Score
 
 
-class IContainsAny(TextCheck):
+class IContainsAny(TextsCheck):
     """One of several texts is in the answer (case-insensitive)."""
 
     kind = "icontains-any"
@@ -19,9 +19,6 @@ class IContainsAny(TextCheck):
         description="the texts; one of them must be there (case-insensitive)",
         examples=[["post", "courier"]],
     )
-
-    def summary(self) -> str:
-        return ", ".join(self.value)
 
     def check(self, answer: str) -> Score:
         return any_of(self.value, answer.casefold(), is_in_folded)

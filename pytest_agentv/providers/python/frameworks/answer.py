@@ -9,6 +9,7 @@ from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
+from pytest_agentv.providers.apis.data import count
 from pytest_agentv.providers.apis.prices import price
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.providers.python.frameworks.plain import get
@@ -101,11 +102,6 @@ def tokens(total_in: object, total_out: object, cached: object = 0, reasoning: o
     if not read and not written:
         return None
     return TokenUsage(max(0, read - count(cached)), written, count(cached) or None, count(reasoning) or None)
-
-
-def count(value: object) -> int:
-    """Return a number of tokens; 0 for any other value."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def part_count(value: object, *path: str) -> int:

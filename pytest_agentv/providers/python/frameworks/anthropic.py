@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, part_count
-from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.apis.data import count
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 _HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
@@ -48,7 +49,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             transcript.say(text_content(get(message, "content")), [_call(block) for block in blocks if _is_call(block)])
         for block in blocks:
             if _is_result(block):
-                transcript.result(_output(get(block, "content")), text(get(block, "tool_use_id")))
+                transcript.result(output_of(get(block, "content")), text(get(block, "tool_use_id")))
             context += _quoted(block)
     return NativeAnswer(transcript.messages, retrieved_context=tuple(dict.fromkeys(context)) or None)
 
@@ -66,11 +67,6 @@ def _call(block: object) -> ToolCall:
     return ToolCall(
         text(get(block, "name")) or "?", ABSENT if given is None else plain(given), id=text(get(block, "id"))
     )
-
-
-def _output(content: object) -> Json:
-    found = text_content(content)
-    return plain(content) if found is ABSENT else parsed(found)
 
 
 def _quoted(block: object) -> Iterator[str]:

@@ -6,9 +6,9 @@ from typing import Any
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.data import terms_of
+from pytest_agentv.providers.apis.data import terms_of, told_cost
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
-from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 
@@ -49,7 +49,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             transcript.restart()
         elif role in ("tool", "function"):
             name = text(get(message, "name"))
-            transcript.result(_output(get(message, "content")), text(get(message, "tool_call_id")), name)
+            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), name)
         elif role in ("assistant", "model"):
             _say(transcript, message)
             refusal = text(get(message, "refusal"))
@@ -69,11 +69,6 @@ def _calls(message: object) -> Iterator[ToolCall]:
         yield ToolCall(name, ABSENT if arguments is None else parsed(arguments), id=text(get(call, "id")))
 
 
-def _output(content: object) -> Any:
-    found = text_content(content)
-    return plain(content) if found is ABSENT else parsed(found)
-
-
 def _spent(reply: object) -> Spent | None:
     """Return the tokens. litellm and OpenRouter report the cost with them."""
     usage = get(reply, "usage")
@@ -82,8 +77,9 @@ def _spent(reply: object) -> Spent | None:
     found = tokens(get(usage, "prompt_tokens"), get(usage, "completion_tokens"), cached, reasoning)
     if found is None:
         return None
-    cost = get(get(reply, "_hidden_params"), "response_cost") or get(usage, "cost")
-    known = float(cost) if isinstance(cost, int | float) and cost > 0 else None
+    by_litellm = get(get(reply, "_hidden_params"), "response_cost")
+    told = {key: plain(get(usage, key)) for key in ("cost", "is_byok", "cost_details")}
+    known = told_cost({"cost": by_litellm} if by_litellm else told)
     billing = Billing(context=terms_of(get(reply, "service_tier")))
     return Spent(found, text(get(reply, "model")), "openai", known, billing)
 

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, count, tokens
+from pytest_agentv.providers.apis.data import count
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, plain, text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 

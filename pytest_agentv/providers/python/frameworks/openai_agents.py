@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_agentv.providers.python.frameworks import responses
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent
-from pytest_agentv.providers.python.frameworks.plain import get, items, text
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, text
 from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Transcript
 from pytest_agentv.providers.python.question import Question, SentFile, parts_of
 
@@ -21,7 +21,7 @@ def read(value: object) -> NativeAnswer | None:
         raw = get(item, "raw_item")
         name = text(get(get(item, "agent"), "name"))
         if get(item, "type") == "tool_call_output_item" and (output := get(item, "output")) is not None:
-            transcript.result(responses.output_of(output), text(get(raw, "call_id", "id")))
+            transcript.result(output_of(output), text(get(raw, "call_id", "id")))
         elif get(item, "type") not in ("mcp_approval_request_item", "tool_approval_item"):
             responses.read_item(transcript, raw, name)
             context += responses.retrieved(raw)

@@ -1,14 +1,14 @@
 """Reads parts of objects and mappings alike, and converts values of tools and agents to plain JSON data."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, is_number
+from pytest_agentv.providers.apis.data import parsed as parsed_text
 
 SIZE_LIMIT: Final = 64 * 2**20
 """The most characters of a return value."""
@@ -64,17 +64,18 @@ def _texts(content: object) -> Iterator[str]:
 
 def parsed(value: object) -> Json:
     """Return plain data. Parses a text that is JSON, because most APIs send the arguments of tools as text."""
-    if isinstance(value, str):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return plain(value)
+    return parsed_text(value) if isinstance(value, str) else plain(value)
+
+
+def output_of(value: object) -> Json:
+    """Return the output of a tool, which may have parts."""
+    found = text_content(value)
+    return plain(value) if found is ABSENT else parsed(found)
 
 
 def time_text(value: object) -> str | None:
     """Return a time, a `datetime` or seconds since 1970, as ISO 8601 in UTC with milliseconds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         value = datetime.fromtimestamp(value, UTC)
     if isinstance(value, datetime):
         in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

@@ -9,7 +9,8 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, count, tokens
+from pytest_agentv.providers.apis.data import count
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 from pytest_agentv.providers.python.question import USER, Question, Turn, parts_of

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
-from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 _INPUTS: Final = ("arguments", "input", "action", "queries", "code", "operation")
@@ -73,12 +73,6 @@ def read_item(transcript: Transcript, item: object, name: str | None = None) -> 
             transcript.say(text_content(get(item, "content")), name=name)
     elif kind not in _NO_CALLS:
         transcript.say(ABSENT, [_call(item, kind)], name=name)
-
-
-def output_of(value: object) -> Json:
-    """Return the output of a tool, which may have parts."""
-    found = text_content(value)
-    return plain(value) if found is ABSENT else parsed(found)
 
 
 def retrieved(item: object) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.text import pretty_json
+from pytest_agentv.models.text import counted, pretty_json
 from pytest_agentv.reporting.conversations.images import Image, image_of, named_in, without_images
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.history import Past
@@ -13,7 +13,7 @@ from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
 from pytest_agentv.reporting.html.opened.costs import cost_line
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
-from pytest_agentv.reporting.html.texts import counted, duration
+from pytest_agentv.reporting.html.texts import duration
 from pytest_agentv.reporting.html.values import mapping_of, mappings_of, number_of, text_of, texts_of
 
 LONGEST_TEXT: Final = 20_000

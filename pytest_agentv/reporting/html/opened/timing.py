@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, is_amount
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
 from pytest_agentv.reporting.html.values import list_of, mapping_of, mappings_of, number_of, text_of
@@ -70,7 +70,7 @@ def _start(answer: JsonObject) -> datetime | None:
 def _parts(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
     metrics = mapping_of(value, "execution_metrics")
     times = mapping_of(metrics, "tool_durations")
-    tools = sum(ms for name in times for ms in list_of(times, name) if isinstance(ms, int | float))
+    tools = sum(ms for name in times for ms in list_of(times, name) if is_amount(ms))
     measured = number_of(metrics, "duration_ms")
     target = max(0.0, (measured or 0.0) - tools)
     waited = number_of(value, "waited_ms") or 0.0

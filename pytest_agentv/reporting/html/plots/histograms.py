@@ -7,9 +7,10 @@ from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.judgements import judgements_of
-from pytest_agentv.reporting.html.texts import counted, filter_link
+from pytest_agentv.reporting.html.texts import filter_link
 from pytest_agentv.reporting.html.values import mappings_of
 
 BINS: Final = 10

@@ -9,7 +9,8 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.plots.axes import Axis
-from pytest_agentv.reporting.html.texts import bounds, filter_link, percent
+from pytest_agentv.reporting.html.texts import filter_link
+from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 MOST_ROWS: Final = 12

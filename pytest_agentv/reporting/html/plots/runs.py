@@ -6,7 +6,8 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.history import PastRun
 from pytest_agentv.reporting.html.plots.axes import Axis
-from pytest_agentv.reporting.html.texts import bounds, dollars, percent
+from pytest_agentv.reporting.html.texts import dollars
+from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 
 @record
@@ -42,23 +43,23 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
     axis = Axis.percents(min(lows))
     most = max(run.cost or 0.0 for run in runs) or 1.0
     step = 100 / len(runs)
-    return HistoryPlot(
-        tuple(
-            HistoryPoint(
-                x=round(step * (number + 0.5), 2),
-                y=axis.at(run.rate.mean),
-                low=None if run.rate.low is None else axis.at(run.rate.low),
-                high=None if run.rate.high is None else axis.at(run.rate.high),
-                bar=round(100 * (run.cost or 0.0) / most, 1),
-                when=run.when,
-                name=run.name,
-                rate=percent(run.rate.mean),
-                interval="" if run.rate.low is None or run.rate.high is None else bounds(run.rate.low, run.rate.high),
-                cost=_cost(run),
-            )
-            for number, run in enumerate(runs)
-        ),
-        axis.ticks,
+    points = [_point(run, round(step * (number + 0.5), 2), axis, most) for number, run in enumerate(runs)]
+    return HistoryPlot(tuple(points), axis.ticks)
+
+
+def _point(run: PastRun, x: float, axis: Axis, most: float) -> HistoryPoint:
+    rate, low, high = run.rate.mean, run.rate.low, run.rate.high
+    return HistoryPoint(
+        x=x,
+        y=axis.at(rate),
+        low=None if low is None else axis.at(low),
+        high=None if high is None else axis.at(high),
+        bar=round(100 * (run.cost or 0.0) / most, 1),
+        when=run.when,
+        name=run.name,
+        rate=percent(rate),
+        interval="" if low is None or high is None else bounds(low, high),
+        cost=_cost(run),
     )
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 
 
@@ -15,7 +16,9 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
 
         remarks = append_step_summary(ended.verdict())
     if os.environ.get("GITHUB_ACTIONS"):
-        from pytest_agentv.session.showing.ci.annotations import annotations  # noqa: PLC0415 - only if GitHub asks for them
+        from pytest_agentv.reporting.ci.annotations import annotation_lines  # noqa: PLC0415 - only if GitHub asks for them
 
-        lines = annotations(ended)
+        masker = Masker()
+        masker.add_environment(os.environ)
+        lines = tuple(annotation_lines(ended.run.results, ended.outcomes.expected_failures, masker))
     return remarks, lines

@@ -63,7 +63,7 @@ class EndedRun(Record):
         if self.is_broken_off:
             yield Trouble("The run broke off before its end")
         if files := tuple(self.outcomes.uncollected):
-            yield Trouble(uncollected_text(files), files)
+            yield Trouble(uncollected_text(len(files)), files)
         yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)
         others = self.outcomes.failed_with_good_scores(self.run.results)
         if self.write_errors:

@@ -6,11 +6,11 @@ from pathlib import Path
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.endings import NO_VERDICT, Ending, ending_of
 from pytest_agentv.reporting.failing.expected import expected_failures
 from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
-from pytest_agentv.reporting.html.texts import counted
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 from pytest_agentv.session.showing.item_outcomes import lost_text, uncollected_text
 
@@ -60,7 +60,7 @@ def _troubles(ended: EndedRun) -> Iterator[str]:
     if ended.is_broken_off:
         yield "the run broke off before its end"
     if files := ended.outcomes.uncollected:
-        yield uncollected_text(files)
+        yield uncollected_text(len(files))
     others = ended.outcomes.failed_with_good_scores(ended.run.results)
     if ended.write_errors:
         yield "results were lost"

@@ -11,6 +11,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.session.gating.run_gate import RunGate
 from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.showing.item_outcomes import uncollected_text
 
 _BROKE_OFF: Final = "the run broke off before its end"
 _NOTHING: Final = "agentv: no case was judged, so there is no verdict"
@@ -94,5 +95,5 @@ class VerdictSection:
         if self.has_crashes():
             return "a worker crashed"
         if self._uncollected:
-            return f"{self._uncollected} {'file' if self._uncollected == 1 else 'files'} could not be collected"
+            return uncollected_text(self._uncollected)
         return None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.figures import format_cost, format_duration, paid_cost_of
 
 
@@ -26,8 +27,8 @@ class Tally:
         self.cases += 1
 
     def troubles(self) -> list[str]:
-        errors = f"{self.errors} {'error' if self.errors == 1 else 'errors'}"
-        return [*([f"{self.failed} failed"] if self.failed else []), *([errors] if self.errors else [])]
+        errors = [counted(self.errors, "error")] if self.errors else []
+        return [*([f"{self.failed} failed"] if self.failed else []), *errors]
 
 
 def paid(result: EvalResult) -> float:

@@ -1,0 +1,21 @@
+"""Reads a results file at once."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.reporting.readers import iter_results
+
+
+class ResultsFile(NamedTuple):
+    """The results of a file in order, and a problem for each part that could not be read."""
+
+    results: tuple[Any, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_results(path: Path, run_id: str | None = None) -> ResultsFile:
+    """Read a results file, or only its results of one run."""
+    entries = list(iter_results(path, run_id))
+    problems = tuple(entry for entry in entries if isinstance(entry, Problem))
+    return ResultsFile(tuple(entry for entry in entries if not isinstance(entry, Problem)), problems)
