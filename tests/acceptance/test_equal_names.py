@@ -76,7 +76,8 @@ def test_validate_knows_the_kinds_of_each_folder(project, monkeypatch, capsys):
     assert main(["validate", "north", "south"]) == 1
     said = capsys.readouterr().out.splitlines()
     errors = [line for line in said if ": error: " in line]
-    assert errors == ["south/targets.yaml:5: error: targets[3].south: is missing"]
+    slip = "is missing (is 'north' a misspelling of it?)"
+    assert errors == [f"south/targets.yaml:5: error: targets[3].south: {slip}"]
     assert said[-1].startswith("2 files checked: 1 error")
 
 
