@@ -44,6 +44,9 @@ def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
 
     The weights are scaled by a power of two, which is exact, so that those around 1e308 have a sum.
     """
+    if len(scores) == 1:  # as of most cases
+        score, weight = scores[0]
+        return clamp_score(score) if weight else 0.0
     largest = max((abs(weight) for _, weight in scores), default=0.0)
     exponent = math.frexp(largest)[1]
     scaled = [(score, math.ldexp(weight, -exponent)) for score, weight in scores]

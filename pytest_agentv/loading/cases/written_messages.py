@@ -52,9 +52,9 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     return None
 
 
-def _is_message(value: Json) -> bool:
-    """Return whether a value is one message, as AgentV reads it. Data of an answer may have a `role` of its own."""
-    return isinstance(value, dict) and "role" in value and not value.keys().isdisjoint(("content", "tool_calls"))
+def _is_message(value: JsonObject) -> bool:
+    """Return whether a mapping is one message, as AgentV reads it. Data of an answer may have a `role` of its own."""
+    return "role" in value and not value.keys().isdisjoint(("content", "tool_calls"))
 
 
 def _has_tool_calls(message: JsonObject) -> bool:
@@ -111,9 +111,10 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
     if key is None:
         return ()
     value, place = written.value[key], written.place.at(key)
-    if _is_message(value):
+    is_mapping = isinstance(value, dict)
+    if is_mapping and _is_message(value):
         message = _check_message(value, place)
         return () if message is None else (message,)
-    if isinstance(value, str) or (isinstance(value, dict) and role == "assistant"):
+    if isinstance(value, str) or (is_mapping and role == "assistant"):
         return (WrittenMessage(role, {"role": role, "content": value}, place),)
     return check_messages(value, place)
