@@ -1,6 +1,5 @@
 """Reads values of results of any origin. A value of an unexpected shape counts as missing."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount, is_measure, is_number
@@ -22,7 +21,7 @@ def number_of(value: JsonObject, key: str) -> float | None:
 def score_of(value: JsonObject) -> float:
     """Return the score of an evaluator; 0 if there is none, and the largest float for one that is too large."""
     found = value.get("score")
-    if not is_number(found) or math.isnan(found):
+    if not is_number(found) or found != found:  # noqa: PLR0124 - NaN; `math.isnan` fails for huge integers
         return 0.0
     return max(-LARGEST, min(LARGEST, found))
 
