@@ -10,6 +10,7 @@ import pytest
 
 from pytest_agentv.reporting.html import texts
 from pytest_agentv.reporting.html.judgements import judgements_of, why_of
+from pytest_agentv.reporting.verdicts import columns
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,11 @@ def test_scripts_of_the_page_tell_durations_as_the_page_does() -> None:
 @pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0.00"), (0.0042, "$0.0042"), (1234.5, "$1,234.50")])
 def test_dollars(amount: float | None, text: str) -> None:
     assert texts.dollars(amount) == text
+
+
+@pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])
+def test_a_difference_that_rounds_to_zero_has_no_minus(share: float) -> None:
+    assert (texts.points(share), columns.points(share)) == ("+0.0", "+0.0")
 
 
 def test_hidden_characters_are_spelled_out() -> None:
