@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount, is_measure, is_number
+from pytest_agentv.reporting.figures import known_of
 from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 
@@ -88,16 +89,11 @@ def _known_calls(metrics: JsonObject, key: str, is_known: bool) -> tuple[float, 
 
 
 def known_answers_of(value: JsonObject, key: str) -> tuple[float, float]:
-    """Return for how many answers a figure is known (`priced` or `metered`), and how many answers count."""
+    """Return how many answers a known figure covers (`priced` or `metered`), and how many count."""
     repeat = mapping_of(value, "repeat")
     parts = [part for part in (repeat, mapping_of(repeat, "confirm")) if part]
-    if not is_part(value, key):
-        return len(parts), len(parts)
-    free = 0 if is_cached(value) else 1
-    asked = [(amount_of(part, "asked") or 0) - free * (amount_of(part, "cached") or 0) for part in parts]
-    known_counts = [number_of(part, key) for part in parts]
-    known = sum(count if each is None else each for each, count in zip(known_counts, asked, strict=True))
-    return known, sum(asked)
+    counts = [(amount_of(part, "asked") or 0, amount_of(part, "cached") or 0, number_of(part, key)) for part in parts]
+    return known_of(counts, is_cached=is_cached(value))
 
 
 def is_cached(value: JsonObject) -> bool:
