@@ -49,6 +49,10 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
     response = attempts.response
+    if response.trace_ref is not None:
+        from pytest_agentv.providers.trace_files import with_trace  # noqa: PLC0415 - few targets write traces
+
+        response = with_trace(response)
     trace = extract_trace(response)
     reported = validated_metrics(response)
     for warning in reported.warnings:

@@ -1,13 +1,15 @@
 """Reads costs, tokens and times from results, and formats them for people."""
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar
 
 from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import format_fixed
 from pytest_agentv.models.traces import JudgeMetrics, TokenUsage, is_known
+
+N = TypeVar("N", int, float)
 
 _CENT = 0.01
 
@@ -62,18 +64,27 @@ def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
 
 
 def known_answers(result: EvalResult, key: Literal["priced", "metered"]) -> tuple[int, int]:
-    """Return for how many answers of a case the cost or the tokens are known, and how many answers count.
-
-    Cached answers count only if there are no others: then the figures are theirs.
-    """
+    """Return for how many answers of a case the cost or the tokens are known, and how many answers count."""
     is_known = (cost_of(result) if key == "priced" else tokens_of(result)) is not None
     if result.repeat is None:
         return int(is_known), 1
     parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
-    asked = [part.asked - (0 if result.cached else part.cached or 0) for part in parts]
-    known_counts = [getattr(part, key) if is_known else 0 for part in parts]
-    known = sum(count if each is None else each for each, count in zip(known_counts, asked, strict=True))
-    return known, sum(asked)
+    counts = [(part.asked, part.cached or 0, getattr(part, key) if is_known else 0) for part in parts]
+    return known_of(counts, is_cached=bool(result.cached))
+
+
+def known_of(parts: Iterable[tuple[N, N, N | None]], *, is_cached: bool) -> tuple[N, N]:
+    """Return for how many answers a figure is known, and how many answers count.
+
+    Cached answers count only if there are no others (`is_cached`): then the figures are theirs.
+
+    Args:
+        parts: Of the answers and of those that were asked again: how many there are, how many are cached, and for how
+            many the figure is known; None: for all.
+        is_cached: Whether all answers come from the cache.
+    """
+    counts = [(asked if is_cached else asked - cached, known) for asked, cached, known in parts]
+    return sum(count if known is None else known for count, known in counts), sum(count for count, _ in counts)
 
 
 def known_parts(result: EvalResult) -> Mapping[str, str]:

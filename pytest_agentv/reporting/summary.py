@@ -162,9 +162,9 @@ def _label(result: EvalResult) -> str:
 def _count_line(results: Sequence[EvalResult], outcomes: Outcomes) -> SummaryLine:
     counts = Counter(map(outcomes.of, results))
     style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
-    expected = f"{counts['expected']} {outcomes.expected_words}, " if counts["expected"] else ""
-    text = f"{counts['pass']} passed, {counts['fail']} failed, {expected}{counted(counts['error'], 'error')}"
-    return SummaryLine(f"Total eval cases: {len(results)} ({text})", style)
+    expected = f"{counts['expected']:,} {outcomes.expected_words}, " if counts["expected"] else ""
+    text = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {expected}{counted(counts['error'], 'error')}"
+    return SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
 
 
 def _figure_lines(figures: Iterable[Figure]) -> Iterator[SummaryLine]:

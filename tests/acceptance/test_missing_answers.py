@@ -237,6 +237,7 @@ def test_an_answer_that_is_read_whole_is_not_warned_of(run):
 
 def test_a_trace_file_that_is_no_file_is_an_error(run, project):
     os.mkfifo(project.path / "trace.jsonl")
-    (result,) = run({"text": "fine", "trace_ref": str(project.path / "trace.jsonl")}).results
+    (result,) = run({"text": "fine", "cost_usd": 0.5, "trace_ref": str(project.path / "trace.jsonl")}).results
     assert result["status"] == "error"
+    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("fine", 0.5)
     assert "cannot read this trace file: it is a named pipe, not a regular file" in result["error"]

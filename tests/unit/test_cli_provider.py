@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Secret
+from pytest_agentv.models.traces import TraceEvent
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
 from pytest_agentv.providers.cli import cli
@@ -117,6 +118,41 @@ def test_a_trace_file_is_relative_to_the_folder_of_the_command() -> None:
     response = invoke('echo \'{"text":"x","trace_ref":"t/trace.jsonl"}\'', cwd="/usr")
 
     assert response.trace_ref == "/usr/t/trace.jsonl"
+
+
+TRACE = 'f="$(dirname {OUTPUT_FILE})/trace.jsonl"; echo \'{"type":"tool_call","name":"find"}\' > "$f"; '
+
+
+def test_a_trace_beside_the_output_file_is_read_before_the_folder_is_removed() -> None:
+    response = invoke(TRACE + 'printf \'{"text":"x","trace_ref":"%s"}\' "$f" > {OUTPUT_FILE}')
+
+    assert (answer(response), response.trace, response.error) == ("x", (TraceEvent("tool_call", name="find"),), None)
+
+
+def test_a_broken_trace_beside_the_output_file_keeps_answer_and_cost() -> None:
+    write = 'f="$(dirname {OUTPUT_FILE})/trace.jsonl"; echo oops > "$f"; '
+    response = invoke(write + 'printf \'{"text":"x","cost_usd":2,"trace_ref":"%s"}\' "$f" > {OUTPUT_FILE}')
+
+    assert (answer(response), response.cost_usd, response.trace, response.error_kind) == ("x", 2, None, "config")
+    assert response.error is not None
+    assert response.error.endswith(
+        "/trace.jsonl:1: expected a JSON list of events, or one event per line: Expecting value"
+    )
+
+
+def test_traces_of_a_batch_are_read_before_its_folder_is_removed() -> None:
+    lines = (
+        'printf \'{"id":"b1","text":"x","trace_ref":"%s"}\\n\' "$f"; '
+        'printf \'{"id":"b2","text":"y","trace_ref":"%s.lost"}\\n\' "$f"'
+    )
+    first, second = invoke_batch(
+        TRACE + "{ " + lines + "; } > {OUTPUT_FILE}", [request(eval_id="b1"), request(eval_id="b2")]
+    )
+
+    assert (answer(first), first.trace, first.error) == ("x", (TraceEvent("tool_call", name="find"),), None)
+    assert (answer(second), second.trace) == ("y", None)
+    assert second.error is not None
+    assert second.error.endswith("/trace.jsonl.lost: cannot read this trace file: No such file or directory")
 
 
 def test_files_and_guidelines_reach_the_command() -> None:
@@ -319,11 +355,11 @@ def test_cancelling_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
 
 @pytest.mark.parametrize(("verbose", "level"), [(True, logging.INFO), (False, logging.DEBUG)])
 def test_a_verbose_target_tells_what_it_runs(verbose: bool, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli.cli")
+    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli.command")
 
     invoke("echo note >&2", verbose=verbose)
 
-    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli.cli"]
+    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli.command"]
     assert {record.levelno for record in records} == {level}
     texts = [record.getMessage() for record in records]
     assert texts[0] == "target agent: running echo note >&2"

@@ -180,6 +180,11 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_ar
     assert (found.run_id, found.last_line, found.eval_files, found.remarks) == ("another", 5, ("x.eval.yaml",), ())
 
 
+def test_an_empty_run_id_does_not_name_the_run(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.jsonl", RESULT, RESULT.replace(eval_id="b", run_id=""))
+    assert find_last_run(path, "--agentv-retry-errors").run_id == RESULT.run_id
+
+
 def test_a_result_of_another_run_is_written_again_under_this_one() -> None:
     carried = journal(RESULT.replace(run_id="shard")).take(job())
     assert carried is not None

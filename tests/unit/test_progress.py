@@ -11,6 +11,7 @@ import pytest
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.session.showing.live.progress import Progress
+from pytest_agentv.session.showing.live.tallies import Tally, line_text, log_text
 
 PASSED = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 PAID = PASSED.replace(execution_metrics=ExecutionMetrics(cost_usd=0.25))
@@ -48,6 +49,14 @@ def progress(total: int, *results: EvalResult, config: Any = None) -> Progress:
     for result in results:
         shown.count(result)
     return shown
+
+
+def test_counts_of_thousands_have_a_separator() -> None:
+    tally = Tally(done=2_000, failed=1_000, errors=1_000)
+    assert line_text(tally, 5_000, 1_200, 0.0).startswith(
+        "2,000/5,000 done, 1,200 in flight, 1,000 failed, 1,000 errors"
+    )
+    assert log_text(tally, 5_000, 0.0).startswith("evals: 40 % (2,000/5,000), 1,000 failed, 1,000 errors")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ def test_without_scores_there_are_counts_and_errors_only() -> None:
     ]
 
 
+def test_counts_of_thousands_have_a_separator_throughout_the_line() -> None:
+    few, many = [result("a", 0.0, status="fail")] * 1_500, [broken("b", "boom")] * 2_500
+    counts = "Total eval cases: 5,000 (1,000 passed, 1,500 failed, 2,500 errors)"
+    assert counts in summary(*[result("c")] * 1_000, *few, *many)
+
+
 def test_a_dry_run_says_that_scores_mean_nothing() -> None:
     assert summary(result("a"), dry_run=True)[:3] == [
         "EVALUATION SUMMARY",

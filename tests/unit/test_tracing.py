@@ -13,7 +13,6 @@ from pytest_agentv.engine.tracing import (
     ReportedMetrics,
     execution_metrics,
     extract_trace,
-    read_trace,
     summarize_trace,
     validated_metrics,
 )
@@ -24,6 +23,7 @@ from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.trace_files import read_trace, with_trace
 
 NOTHING = ReportedMetrics()
 SEARCH = TraceEvent("tool_call", name="searchDocs")
@@ -62,7 +62,7 @@ class TestExtracting:
         path = tmp_path / "trace.json"
         path.write_text('[{"type": "error", "text": "boom"}]')
         response = ProviderResponse(calls("other"), trace_ref=str(path))
-        assert extract_trace(response) == (TraceEvent("error", text="boom"),)
+        assert extract_trace(with_trace(response)) == (TraceEvent("error", text="boom"),)
 
     @pytest.mark.scenario("Trace extraction maps tool call fields")
     def test_tool_calls_of_messages_become_events_in_their_order(self) -> None:
@@ -169,10 +169,14 @@ class TestTraceFiles:
 
     def test_a_file_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
         path = tmp_path / "missing.json"
-        with pytest.raises(ProviderError) as caught:
-            extract_trace(ProviderResponse(trace_ref=str(path)))
-        assert str(caught.value) == f"{path}: cannot read this trace file: No such file or directory"
-        assert caught.value.kind == "config"
+        response = with_trace(ProviderResponse(calls(), cost_usd=0.5, trace_ref=str(path)))
+        assert response.error == f"{path}: cannot read this trace file: No such file or directory"
+        assert response.error_kind == "config"
+        assert (response.output_messages, response.cost_usd) == (calls(), 0.5)
+
+    def test_a_file_does_not_hide_an_earlier_error(self, tmp_path: Path) -> None:
+        response = ProviderResponse(trace_ref=str(tmp_path / "missing.json"), error="no answer", error_kind="no_answer")
+        assert with_trace(response) == response
 
     def test_a_path_that_can_be_no_file_is_an_error(self) -> None:
         with pytest.raises(ProviderError) as caught:

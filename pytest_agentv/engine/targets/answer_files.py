@@ -6,12 +6,12 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.tracing import read_trace
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.trace_files import read_trace
 from pytest_agentv.runtime.files import write_atomically
 
 _LOGGER: Final = logging.getLogger(__name__)

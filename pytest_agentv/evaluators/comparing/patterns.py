@@ -17,6 +17,9 @@ SECONDS_HELD_UP: Final = 0.25
 AT_ONCE: Final = 0.02
 """How long a search may block the other cases, in seconds. A longer search continues in a thread."""
 
+_NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
+"""A group with a name, as JavaScript and other languages write it."""
+
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 
 
@@ -27,7 +30,9 @@ def check_pattern(pattern: str, flags: str = "") -> str | None:
             warnings.simplefilter("error")
             re.compile(pattern, _flags(re, flags))
     except re.error as error:
-        return f"{pattern!r} is no regular expression: {error}"
+        found = _NAMED_ELSEWHERE.search(pattern)
+        hint = f" (did you mean '(?P<{found[1]}>…)'?)" if found and "unknown extension ?<" in str(error) else ""
+        return f"{pattern!r} is no regular expression: {error}{hint}"
     except (Warning, OverflowError, RecursionError) as error:
         return f"{pattern!r} is no clear regular expression: {error}"
     try:

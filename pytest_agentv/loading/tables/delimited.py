@@ -69,7 +69,7 @@ def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[di
     if len(cells) != len(columns):
         more = cells[len(columns) :]
         if not more or any(more):  # some programs end each line with delimiters
-            return {}, f"has {counted(len(cells), 'cell')}: expected {len(columns)}, as many as the header has"
+            return {}, f"has {counted(len(cells), 'cell')}: expected {len(columns):,}, as many as the header has"
     return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
 
 

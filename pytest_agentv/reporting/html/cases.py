@@ -18,6 +18,9 @@ WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": 
 SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!"}
 
 _SLACK: Final = 1e-9
+_MOST_MARKS: Final = 10_000
+"""The most answers of a case that are shown one by one. A file of another tool may hold any number."""
+
 _LONGEST_WHY: Final = 220
 
 
@@ -139,8 +142,8 @@ def _marks(result: Result) -> str:
     if not repeat:
         return "e" if case.is_error else "p" if case.passes else "f"
     scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
-    passes = number_of(repeat, "passes") or 0
+    passes, errors = (min(_MOST_MARKS, int(amount_of(repeat, key) or 0)) for key in ("passes", "errors"))
     marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
     if marks.count("p") != passes:  # a required rubric or a hook decided
-        marks = "p" * int(passes) + "f" * (len(scores) - int(passes))
-    return marks + "e" * int(number_of(repeat, "errors") or 0)
+        marks = "p" * passes + "f" * (len(scores) - passes)
+    return marks + "e" * errors

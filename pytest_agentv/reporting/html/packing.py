@@ -12,7 +12,6 @@ from pytest_agentv.reporting.html.cases import STATUSES, Case
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
-from pytest_agentv.reporting.serialization import json_safe
 
 CHUNK: Final = 50
 """The number of cases in a block. Only the block of an opened case is unpacked."""
@@ -79,5 +78,8 @@ class _Names:
 
 
 def _packed(value: list[JsonObject] | dict[str, Json]) -> str:
-    data = json.dumps(json_safe(value), separators=(",", ":")).encode()
-    return base64.b64encode(gzip.compress(data, 7, mtime=0)).decode()
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # other tools write NaN and Infinity, which browsers refuse
+        text = json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 7, mtime=0)).decode()

@@ -26,7 +26,7 @@ def spelled(text: str) -> str:
 
 def points(share: float) -> str:
     """Return `+0.1`, in percentage points, with a true minus sign."""
-    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
+    return f"{100 * share:+z.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def dollars(amount: float | None) -> str:

@@ -1,9 +1,9 @@
 """Reads values of results of any origin. A value of an unexpected shape counts as missing."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from pytest_agentv.models.base import LARGEST, Json, JsonObject, is_amount, is_measure, is_number
+from pytest_agentv.reporting.figures import known_of
 from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 
@@ -22,7 +22,7 @@ def number_of(value: JsonObject, key: str) -> float | None:
 def score_of(value: JsonObject) -> float:
     """Return the score of an evaluator; 0 if there is none, and the largest float for one that is too large."""
     found = value.get("score")
-    if not is_number(found) or math.isnan(found):
+    if not is_number(found) or found != found:  # noqa: PLR0124 - NaN; `math.isnan` fails for huge integers
         return 0.0
     return max(-LARGEST, min(LARGEST, found))
 
@@ -89,16 +89,11 @@ def _known_calls(metrics: JsonObject, key: str, is_known: bool) -> tuple[float, 
 
 
 def known_answers_of(value: JsonObject, key: str) -> tuple[float, float]:
-    """Return for how many answers a figure is known (`priced` or `metered`), and how many answers count."""
+    """Return how many answers a known figure covers (`priced` or `metered`), and how many count."""
     repeat = mapping_of(value, "repeat")
     parts = [part for part in (repeat, mapping_of(repeat, "confirm")) if part]
-    if not is_part(value, key):
-        return len(parts), len(parts)
-    free = 0 if is_cached(value) else 1
-    asked = [(amount_of(part, "asked") or 0) - free * (amount_of(part, "cached") or 0) for part in parts]
-    known_counts = [number_of(part, key) for part in parts]
-    known = sum(count if each is None else each for each, count in zip(known_counts, asked, strict=True))
-    return known, sum(asked)
+    counts = [(amount_of(part, "asked") or 0, amount_of(part, "cached") or 0, number_of(part, key)) for part in parts]
+    return known_of(counts, is_cached=is_cached(value))
 
 
 def is_cached(value: JsonObject) -> bool:

@@ -80,4 +80,4 @@ def bounds(low: float, high: float) -> str:
 
 
 def points(difference: float) -> str:
-    return f"{difference * 100:+.1f}"
+    return f"{difference * 100:+z.1f}"  # z: no minus before a zero

@@ -108,7 +108,7 @@ class _Reading:
             self.remarks.append(str(entry))
         elif entry.result.run_id is not None:
             result = entry.result
-            self.run_id, self.is_dry = result.run_id, result.dry_run is True
+            self.run_id, self.is_dry = result.run_id or self.run_id, result.dry_run is True
             self.statuses[self._case(result)] = result.status
             self.unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
 

@@ -178,6 +178,7 @@ def test_a_search_on_the_loop_is_short(monkeypatch):
         ("a+", None),
         ("[[a]", "is no clear regular expression: Possible nested set at position 1"),
         ("*", "is no regular expression: nothing to repeat at position 0"),
+        ("(?<year>x)", "unknown extension ?<y at position 1 (did you mean '(?P<year>…)'?)"),
         ("\\p{L}", "is no regular expression: bad escape \\p at position 0"),
         ("\\N{LATIN SMALL LETTER A}{2}", None),
     ],

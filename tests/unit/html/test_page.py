@@ -218,6 +218,20 @@ def test_a_number_that_json_has_not_leaves_the_other_cases_readable() -> None:
     assert [milliseconds for _, milliseconds in detail["time"]] == [5, 4]
 
 
+def test_a_lone_surrogate_is_not_replaced_so_that_the_page_can_mark_it() -> None:
+    for more in ({}, {"seen": float("nan")}):
+        run = run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, "candidate_answer": "x\ud800", **more}])
+        assert unpacked(report_text(ReportInput(run)), "d0")[0]["raw"]["candidate_answer"] == "x\ud800"
+
+
+@pytest.mark.parametrize("number", [1e30, 10**400, -1e30])
+def test_a_number_of_any_size_does_not_break_the_page(number: float) -> None:
+    judged = [{"name": "facts", "type": "contains", "score": number}]
+    repeat = {"scores": [1, 0], "passes": number, "errors": number}
+    for value in ({"evaluator_results": judged}, {"repeat": repeat}):
+        report_text(ReportInput(run_of("run.jsonl", [{"eval_id": "a", "score": 1, "threshold": 1, **value}])))
+
+
 def costs_of(name: str, *costs: float | None, **more: Any) -> dict[str, Any]:
     values = [{"eval_id": f"c{n}", "score": 1, "threshold": 1, **more} for n in range(len(costs))]
     for value, cost in zip(values, costs, strict=True):

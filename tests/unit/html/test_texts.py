@@ -1,9 +1,16 @@
 """Numbers, links and hidden characters as the report says them."""
 
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from pytest_agentv.reporting.html import texts
 from pytest_agentv.reporting.html.judgements import judgements_of, why_of
+from pytest_agentv.reporting.verdicts import columns
 
 
 @pytest.mark.parametrize(
@@ -23,9 +30,26 @@ def test_durations(milliseconds: float | None, text: str) -> None:
     assert texts.duration(milliseconds) == text
 
 
+@pytest.mark.node
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_scripts_of_the_page_tell_durations_as_the_page_does() -> None:
+    script = (Path(texts.__file__).parent / "assets/texts.js").read_text("utf-8")
+    found = re.search(r"^function duration\(.*?^}", script, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    values = [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]
+    code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map(duration)))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [texts.duration(value) for value in values]
+
+
 @pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0.00"), (0.0042, "$0.0042"), (1234.5, "$1,234.50")])
 def test_dollars(amount: float | None, text: str) -> None:
     assert texts.dollars(amount) == text
+
+
+@pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])
+def test_a_difference_that_rounds_to_zero_has_no_minus(share: float) -> None:
+    assert (texts.points(share), columns.points(share)) == ("+0.0", "+0.0")
 
 
 def test_hidden_characters_are_spelled_out() -> None:

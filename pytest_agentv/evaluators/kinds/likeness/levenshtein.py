@@ -1,18 +1,27 @@
 """`levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them."""
 
-from pydantic import field_validator
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, WithJsonSchema, field_validator
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
+from pytest_agentv.evaluators.kinds.likeness.likeness import ABOUT_THRESHOLD, Likeness
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
+
+_Threshold: TypeAlias = Annotated[
+    float,
+    Field(ge=0, le=1),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # `_can_be_missed` says why not 0
+]
 
 
 class Levenshtein(Likeness):
     """The answer is nearly equal to a text: few characters differ."""
 
     kind = "levenshtein"
+    threshold: _Threshold | None = Field(default=None, description=ABOUT_THRESHOLD, examples=[0.8])
     examples = (
         {
             "answer": "The tent costs 120 euros.",

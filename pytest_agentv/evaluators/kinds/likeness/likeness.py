@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import format_fixed, format_number
 
+ABOUT_THRESHOLD: Final = "from this similarity the score is 1, below it 0; default: the similarity is the score"
+
 
 class Likeness(Evaluator):
     """A measure of how alike the answer and a text are: 1 for equal texts."""
@@ -24,7 +26,7 @@ class Likeness(Evaluator):
     )
     threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="from this similarity the score is 1, below it 0; default: the similarity is the score",
+        description=ABOUT_THRESHOLD,
         examples=[0.8],
     )
 

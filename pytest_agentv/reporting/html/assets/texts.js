@@ -62,8 +62,9 @@ const WORD = { pass: "Passed", fail: "Failed", error: "Error" };
 
 function duration(ms) {
   if (ms === null || ms === undefined) return "";
-  if (ms >= 60000) return (ms / 60000).toFixed(1) + " min";
-  return ms >= 1000 ? (ms / 1000).toFixed(1) + " s" : Math.round(ms) + " ms";
+  if (Math.round(ms) < 1000) return Math.round(ms) + " ms";
+  const [seconds, minutes, hours] = [1000, 60000, 3600000].map((unit) => (ms / unit).toFixed(1));
+  return seconds < 60 ? seconds + " s" : minutes < 60 ? minutes + " min" : hours + " h";
 }
 
 function dollars(amount) {

@@ -28,7 +28,7 @@ class Tally:
 
     def troubles(self) -> list[str]:
         errors = [counted(self.errors, "error")] if self.errors else []
-        return [*([f"{self.failed} failed"] if self.failed else []), *errors]
+        return [*([f"{self.failed:,} failed"] if self.failed else []), *errors]
 
 
 def paid(result: EvalResult) -> float:
@@ -39,7 +39,7 @@ def paid(result: EvalResult) -> float:
 
 def line_text(tally: Tally, total: int, in_flight: int, elapsed_seconds: float) -> str:
     """Return the line: done, in flight, failed, errors, time, time left, cost and its forecast, rate."""
-    parts = [f"{tally.done}/{total} done", f"{in_flight} in flight", *tally.troubles()]
+    parts = [f"{tally.done:,}/{total:,} done", f"{in_flight:,} in flight", *tally.troubles()]
     parts.append(format_duration(elapsed_seconds * 1000))
     goes_on = 0 < tally.done < total
     if goes_on:
@@ -55,6 +55,6 @@ def line_text(tally: Tally, total: int, in_flight: int, elapsed_seconds: float) 
 
 def log_text(tally: Tally, total: int, elapsed_seconds: float) -> str:
     """Return the line of a log: `evals: 30 % (15/48), 2 failed, $0.1200, 12.0 s`."""
-    share = f"evals: {100 * tally.done // total} % ({tally.done}/{total})"
+    share = f"evals: {100 * tally.done // total} % ({tally.done:,}/{total:,})"
     cost = [format_cost(tally.cost)] if tally.cost else []
     return ", ".join([share, *tally.troubles(), *cost, format_duration(elapsed_seconds * 1000)])
