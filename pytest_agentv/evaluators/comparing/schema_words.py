@@ -60,7 +60,7 @@ def _schemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 @lru_cache
 def _meant(word: str) -> str | None:
-    """Return the keyword that is meant. Words such as `x-format`, `_type` and `requiredIf` are those of other programs."""
+    """Return the keyword that is meant. Words such as `x-format`, `_type` and `requiredIf` belong to other programs."""
     if not word[:1].isalpha() and not word.startswith("$"):
         return None
     ratios = ((SequenceMatcher(None, word.lower(), keyword.lower()).ratio(), keyword) for keyword in _WORDS)

@@ -1,12 +1,24 @@
 """`levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them."""
 
-from pydantic import field_validator
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
+
+
+_DESCRIPTION: Final = Likeness.model_fields["threshold"].description
+
+
+def _can_be_missed(value: float) -> float:
+    """Refuse 0, which means "no edits" where a threshold counts edits."""
+    if value == 0:
+        raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
+    return value
 
 
 class Levenshtein(Likeness):
@@ -20,13 +32,15 @@ class Levenshtein(Likeness):
         },
     )
 
-    @field_validator("threshold")
-    @classmethod
-    def _can_be_missed(cls, value: float | None) -> float | None:
-        """Refuse 0, which means "no edits" where a threshold counts edits."""
-        if value == 0:
-            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
-        return value
+    threshold: (
+        Annotated[
+            float,
+            Field(ge=0, le=1),
+            AfterValidator(_can_be_missed),
+            WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+        ]
+        | None
+    ) = Field(default=None, description=_DESCRIPTION, examples=[0.8])
 
     async def evaluate(self, context: Context) -> Score:
         answer = trim(context.candidate_answer)
