@@ -377,7 +377,7 @@ class TestCliErrors:
         "template",
         [
             *("jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt} {{prompt}}", "jq {prompt} {PROMPT_FILE}"),
-            'python -c "import os; prompt = os.environ[\'\'AGENTV_PROMPT\'\']; print(f\'\'{prompt}\'\')"',
+            "python -c \"import os; prompt = os.environ[''AGENTV_PROMPT'']; print(f''{prompt}'')\"",
         ],
     )
     def test_braces_of_the_command_are_left_to_it(self, repo: Path, template: str) -> None:

@@ -10,7 +10,6 @@ from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
-
 _DESCRIPTION: Final = Likeness.model_fields["threshold"].description
 
 
