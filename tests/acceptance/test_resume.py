@@ -132,15 +132,6 @@ def test_a_dry_run_in_between_is_not_the_run_to_resume(project, pytester):
     assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
 
 
-def test_an_empty_file_of_a_killed_run_is_not_the_run_to_resume_if_there_are_results(project, pytester):
-    """It was the newest, so that every case was called and paid for once more."""
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-k", "case-3")
-    project.write(".agentv/results/eval_of_a_killed_run.jsonl", "")
-    called(project)
-    pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-resume")
-    assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
-
-
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 @pytest.mark.parametrize(
     ("first", "second", "kind"),

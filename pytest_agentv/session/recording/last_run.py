@@ -183,16 +183,9 @@ def _named(files: tuple[str, ...] | list[str]) -> str:
 
 
 def _newest_file(folder: Path, *, dry_run: bool) -> Path | None:
-    """Return the newest file to go on from. An empty one comes last: all answers would be paid for again."""
     files = [path for path in folder.glob("eval_*") if path.suffix in {".jsonl", ".yaml"}]
-    best_first = sorted(files, key=lambda path: (not _is_bare(path), path.stat().st_mtime_ns), reverse=True)
-    return next((path for path in best_first if _is_dry(path) in (dry_run, None)), None)
-
-
-def _is_bare(file: Path) -> bool:
-    """Whether a file has neither results nor answers that wait for it."""
-    is_empty = file.is_file() and file.stat().st_size == 0
-    return is_empty and not kept_folder(file).is_dir() and not any(unjudged_folder(file).glob("*.json"))
+    newest_first = sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return next((path for path in newest_first if _is_dry(path) in (dry_run, None)), None)
 
 
 def _is_dry(file: Path) -> bool | None:
