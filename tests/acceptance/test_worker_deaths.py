@@ -138,5 +138,5 @@ def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stand
     assert run.statuses == dict.fromkeys(numbered(3), "pass")
     assert len(run.results) == 3
     assert "FAILED a.eval.yaml::case-0" in run.text
-    told = "its worker crashed after it was judged (pass): FAILED is the crash, the recorded result stands"
+    told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
     assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())

@@ -310,6 +310,7 @@ def test_a_key_of_newer_files_that_changes_what_is_asked_is_an_error_of_the_case
         ("assertions: [contains: x]", ", assert: [contains: y]", True),
         ("assertions: [contains: x]", ", execution: {evaluators: [contains: y]}", True),
         ("assertions: [contains: x]", "", False),
+        ("assertions: []", ", assert: [contains: y]", False),
         ("assert: [contains: x]", ", assertions: [contains: y]", False),
     ],
 )
@@ -318,3 +319,10 @@ def test_checks_of_the_file_that_newer_agentv_would_run_as_well_give_a_warning(h
     path.write_text(f"{header}\nevalcases:\n  - {{id: a, input: hi{own}}}\n")
     told = "evals/qa.yaml:1: assertions: is not run for cases with a list of their own; AgentV 4 runs both (repeat "
     assert [str(each).startswith(told) for each in load_from(path).warnings] == [True] * is_told
+
+
+def test_a_case_that_skips_the_checks_of_its_file_in_newer_agentv_too_gives_no_warning_of_them() -> None:
+    path = Path("evals/qa.yaml")
+    own = "execution: {skip_defaults: true}, assert: [contains: y]"
+    path.write_text(f"assertions: [contains: x]\nevalcases:\n  - {{id: a, input: hi, {own}}}\n")
+    assert [each.key for each in load_from(path).warnings] == ["evalcases[0].execution.skip_defaults"]

@@ -215,6 +215,8 @@ def test_input_of_which_nothing_is_sent_is_a_warning(written: str, is_told: bool
         ("expected_output: {a: [1]}", '{\n  "a": [\n    1\n  ]\n}'),
         ("expected_output: {role: assistant, content: one}", "one"),
         ("expected_output: {role: assistant, tool_calls: [{tool: a}]}", '[\n  {\n    "tool": "a"\n  }\n]'),
+        ("expected_output: {role: customer, content: Hi}", '{\n  "role": "customer",\n  "content": "Hi"\n}'),
+        ("expected_output: {role: 5, content: Hi}", '{\n  "role": 5,\n  "content": "Hi"\n}'),
         ("expected_output: {role: admin, name: Ada}", '{\n  "role": "admin",\n  "name": "Ada"\n}'),
         ("expected_messages: [{role: assistant, content: first}, {role: assistant, content: last}]", "last"),
         ("expected_messages: [{role: assistant, content: [{type: text, value: x}, y]}]", None),
@@ -232,6 +234,8 @@ def test_one_message_needs_no_list() -> None:
     assert expecting("expected_output: {role: user, content: {a: 1}}").expected_messages[0]["role"] == "user"
     with pytest.raises(CaseError, match=r"expected_output\.role: expected one of .*, got the text 'asistant'"):
         expecting("expected_output: {role: asistant, content: {a: 1}}")
+    with pytest.raises(CaseError, match=r"input\.role: expected one of .*, got the text 'customer'"):
+        case_of("input: {role: customer, content: Hi}")
 
 
 def test_a_file_in_an_expected_message_is_replaced_by_its_text(repo: Path) -> None:

@@ -357,6 +357,11 @@ class TestCliErrors:
             ),
             ("x ${PROMPT}", "write {PROMPT} without the $: it is a placeholder, not a variable of the shell"),
             (
+                "x {prompt_file} {PROMPT}",
+                "{prompt_file} is no placeholder, and would be passed on as it is; write {PROMPT_FILE}, or "
+                "{ prompt_file } for braces of the command",
+            ),
+            (
                 "x {Prompt} {EVAL_ID}",
                 "{Prompt} is no placeholder, and would be passed on as it is; write {PROMPT}, or { Prompt } for "
                 "braces of the command",
@@ -368,7 +373,13 @@ class TestCliErrors:
         assert text == f"targets.yaml:4: targets[0].command_template: {message}"
 
     @pytest.mark.scenario("Placeholder substitution rules")
-    @pytest.mark.parametrize("template", ["jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt} {{prompt}}"])
+    @pytest.mark.parametrize(
+        "template",
+        [
+            *("jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt} {{prompt}}", "jq {prompt} {PROMPT_FILE}"),
+            "python -c \"import os; prompt = os.environ[''AGENTV_PROMPT'']; print(f''{prompt}'')\"",
+        ],
+    )
     def test_braces_of_the_command_are_left_to_it(self, repo: Path, template: str) -> None:
         text = f"targets: [{{name: a, provider: cli, command_template: '{template}'}}]"
         assert warnings(repo, text) == []

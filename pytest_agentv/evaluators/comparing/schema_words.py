@@ -1,6 +1,6 @@
 """Finds misspelt keywords in a JSON Schema. By the standard, an unknown keyword checks nothing."""
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -28,12 +28,13 @@ _WORDS: Final = (
 """The keywords that check something. One such as `description` may be misspelt without harm."""
 _NEAR: Final = 0.85
 """From this ratio a word is a misspelling: "requried" has 0.88, "tsType", which is no misspelling of "type", 0.80."""
+_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+"""A part of a word such as "minLength" or "min_length"."""
 
 
-@lru_cache(maxsize=64)
-def misspelt_words(schema: str) -> tuple[str, ...]:
-    """Return a warning for each unknown word of a schema, given as JSON, that is nearly a keyword."""
-    words = dict.fromkeys(word for each in _schemas(json.loads(schema)) for word in each)
+def misspelt_words(schema: JsonObject) -> tuple[str, ...]:
+    """Return a warning for each unknown word of a schema that is nearly a keyword."""
+    words = dict.fromkeys(str(word) for each in _schemas(schema) for word in each)
     meant = ((word, _meant(word)) for word in words if word not in _WORDS)
     return tuple(
         f"{word!r} is no keyword of JSON Schema and checks nothing (did you mean {keyword!r}?)"
@@ -42,9 +43,9 @@ def misspelt_words(schema: str) -> tuple[str, ...]:
     )
 
 
-def _schemas(schema: Json) -> Iterator[JsonObject]:
+def _schemas(schema: JsonObject) -> Iterator[JsonObject]:
     """Yield a schema and those within it. Names of properties, constants and examples are none."""
-    waiting = [schema]
+    waiting: list[Json] = [schema]
     while waiting:
         value = waiting.pop()
         if not isinstance(value, Mapping):
@@ -57,7 +58,12 @@ def _schemas(schema: Json) -> Iterator[JsonObject]:
                 waiting += inner if isinstance(inner, list) else [inner]
 
 
+@lru_cache
 def _meant(word: str) -> str | None:
+    """Return the keyword that is meant. Words such as `x-format`, `_type` and `requiredIf` belong to other programs."""
+    if not word[:1].isalpha() and not word.startswith("$"):
+        return None
     ratios = ((SequenceMatcher(None, word.lower(), keyword.lower()).ratio(), keyword) for keyword in _WORDS)
     ratio, keyword = max(ratios)
-    return keyword if ratio >= _NEAR else None
+    has_more_parts = len(_PART.findall(word)) > len(_PART.findall(keyword))
+    return keyword if ratio >= _NEAR and not has_more_parts else None

@@ -28,7 +28,11 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
 
         rubrics = load_case_rubrics(written.scope(value, place))
     own = _load_nearest(written, (written.execution, place.at("execution")), (value, place))
-    if own is not None and written.suite.header.get("assertions") is not None:
+    if (
+        own is not None
+        and written.suite.header.get("assertions")
+        and written.execution.get("skip_defaults") is not True
+    ):
         written.header_place().at("assertions").warn(_REPLACED, _IF_MEANT)
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
     return rubrics + (_of_file(written) if own is None else own) or None

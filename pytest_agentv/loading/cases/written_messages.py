@@ -1,5 +1,8 @@
 """Reads the messages of a case as written, the input and the expected ones, and checks their shapes."""
 
+import difflib
+from typing import Final
+
 from pytest_agentv.loading.cases.written import WrittenCase
 from pytest_agentv.loading.files.source import LayeredSource, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
@@ -9,6 +12,9 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import ROLES, Role
 from pytest_agentv.models.records import record
+
+_MISSPELT: Final = 0.85
+"""From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
 
 
 @record
@@ -52,9 +58,17 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
     return None
 
 
-def _is_message(value: JsonObject) -> bool:
-    """Return whether a mapping is one message, as AgentV reads it. Data of an answer may have a `role` of its own."""
-    return "role" in value and not value.keys().isdisjoint(("content", "tool_calls"))
+def _is_message(value: JsonObject, default: Role) -> bool:
+    """Return whether a mapping is one message, as AgentV reads it.
+
+    Data of an answer may have keys of these names, too, but then its role is none of ours, nor a misspelt one.
+    """
+    if "role" not in value or value.keys().isdisjoint(("content", "tool_calls")):
+        return False
+    role = value["role"]
+    if default == "user" or role in ROLES:
+        return True
+    return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
 
 
 def _has_tool_calls(message: JsonObject) -> bool:
@@ -112,7 +126,7 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
         return ()
     value, place = written.value[key], written.place.at(key)
     is_mapping = isinstance(value, dict)
-    if is_mapping and _is_message(value):
+    if is_mapping and _is_message(value, role):
         message = _check_message(value, place)
         return () if message is None else (message,)
     if isinstance(value, str) or (is_mapping and role == "assistant"):

@@ -10,6 +10,7 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.targets.environment import REFERENCE
 from pytest_agentv.loading.targets.fields import FinalFault, filled_text, optional_text
 from pytest_agentv.providers.cli.shell_context import find_unsafe
+from pytest_agentv.providers.cli.template import PROMPT_VARIABLE
 
 PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
@@ -17,6 +18,7 @@ PLACEHOLDERS: Final = (
 )
 """The names that a command template may hold in braces."""
 
+_PROMPTS: Final = ("PROMPT", "PROMPT_FILE", "PROMPT_JSON")
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
 _ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
 """A word in single braces that is no variable of the shell."""
@@ -43,8 +45,10 @@ def _input(value: object) -> str:
 
 
 def _refuse_other_cases(text: str) -> None:
-    """Refuse `{prompt}`, unless `{PROMPT}` is there too: then the braces may be those of jq or of a program."""
+    """Refuse `{prompt}`, unless the command gets it otherwise: then the braces may be those of jq or of a program."""
     words = set(_ANY_WORD.findall(REFERENCE.sub("", text)))
+    if PROMPT_VARIABLE in text or not words.isdisjoint(_PROMPTS):
+        words.add("PROMPT")
     for name in sorted(words - {*PLACEHOLDERS}):
         meant = name.upper()
         if meant in PLACEHOLDERS and meant not in words:

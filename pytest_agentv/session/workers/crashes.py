@@ -108,14 +108,14 @@ class CrashWatch:
                     yield result
 
     def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
-        """Yield a text for each case that a worker died on after its result was recorded.
+        """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
 
         `statuses` are those of the recorded cases, by node id.
         """
         for node_id in self._crashed:
             if node_id in statuses:
-                told = "FAILED is the crash, the recorded result stands"
-                yield f"{node_id}: its worker crashed after it was judged ({statuses[node_id]}): {told}"
+                told = f"FAILED is the crash, the recorded result stands ({statuses[node_id]})"
+                yield f"{node_id}: its worker crashed after a result was recorded: {told}"
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""

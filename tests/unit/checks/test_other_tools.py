@@ -123,15 +123,16 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
         ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
         ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
         ({"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-type": 1}, []),
+        ({"x-format": "x", "x-required": True, "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}, []),
     ],
 )
 def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
     """promptfoo refuses such a schema. By the standard it is one, in which anybody may add words."""
-    warning = "{!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
-    wanted = (warning.format(*told),) if told else ()
-    check = bench.one({"is-json": schema})
-    assert tuple(check.doubts(None)) == wanted
-    assert tuple(bench.judged({"contains-json": schema}, "{}").warnings or ()) == wanted
+    warning = "/qa.yaml:2: evaluators[0].{}: {!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
+    for key in ("is-json", "contains-json"):
+        checks, told_here = bench.load({key: schema})
+        assert len(checks) == 1
+        assert told_here == ([warning.format(key, *told)] if told else [])
 
 
 def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
@@ -14,7 +14,6 @@ from pytest_agentv.evaluators.comparing.schemas import schema_validator, validat
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
-from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import expected
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
@@ -36,6 +35,9 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
     fault = schema_fault(value)
     if fault:
         raise ValueError(fault)
+    if scope is not None and isinstance(value, Mapping):
+        for doubt in misspelt_words(value):
+            scope.place.at("value").warn(doubt)
     return value
 
 
@@ -78,11 +80,7 @@ class JsonCheck(Evaluator):
         """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
         if isinstance(self.value, str):
             raise EvaluatorError(f"the schema {self.value!r} was not read: an eval file or `agentv` reads it", "config")
-        score = await off_loop(len(context.candidate_answer), self.check, context)
-        return score.replace(warnings=(*score.warnings, *self.doubts(context.case)))
-
-    def doubts(self, case: EvalCase) -> Iterable[str]:  # noqa: ARG002 - the schema says it all
-        return misspelt_words(json.dumps(self.value, sort_keys=True)) if isinstance(self.value, Mapping) else ()
+        return await off_loop(len(context.candidate_answer), self.check, context)
 
     def check(self, context: Context) -> Score:
         """Judge an answer; blocks."""
