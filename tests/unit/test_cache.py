@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.targets.cache import CachedProvider
+from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
+from pytest_agentv.engine.targets.cache import CachedProvider, public_settings
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
@@ -58,6 +59,52 @@ def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -
     first, second = ask(cached(provider, tmp_path)), ask(cached(provider, tmp_path))
     assert (first.cached, second.cached, provider.calls) == (False, True, 1)
     assert second.token_usage == TokenUsage(1, 2)
+
+
+def test_what_was_kept_by_earlier_versions_is_found_and_not_paid_for_again() -> None:
+    """A key that is made in another way misses every answer that users have."""
+    prompt = {"question": "question", "guidelines": ""}
+    asked = {"eval_id": "a", "prompt": prompt, "system_prompt": None, "guidelines": 0, "files": []}
+    assert what_is_asked(REQUEST) == asked
+    assert what_is_asked(REQUEST.replace(answer=2)) == {**asked, "answer": 2}
+    name = "5fe3f7901f6c1ec9d009897c2ec260311d4f6e71ba9e1359f367df4e816bb0da"
+    assert cached_file(Path("cache"), asked) == Path("cache") / name[:2] / f"{name}.json"
+
+
+def test_the_key_of_a_target_has_none_of_its_secrets() -> None:
+    key = Secret("sk-secret-1")
+    settings = {"key": key, "words": ["-k", key, {"header": key, "n": 1}], "pair": (1, key), "model": "gpt"}
+    assert public_settings(settings) == {"words": ["-k", {"n": 1}], "pair": [1], "model": "gpt"}
+
+
+def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:
+    provider, plain = CountingProvider(), target()
+    for of in (plain, plain.replace(provider_batching=True), plain):
+        ask(cached(provider, tmp_path, of))
+    assert provider.calls == 2
+
+
+def test_an_answer_that_was_not_waited_for_is_not_kept(tmp_path: Path) -> None:
+    provider = CountingProvider(RESPONSE.replace(output_messages=()))
+    assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, False]
+
+
+def test_half_a_character_is_kept_as_well(tmp_path: Path) -> None:
+    """Models that are cut off end in the middle of an emoji."""
+    provider = CountingProvider(RESPONSE.replace(output_messages=(Message("assistant", "so \ud83d"),)))
+    assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, True]
+
+
+def test_an_answer_is_read_only_for_the_run_that_kept_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    keep_answer(path, RESPONSE, Masker(), "run 1")
+    assert [read_answer(path, run) for run in (None, "run 1", "run 2")] == [RESPONSE, RESPONSE, None]
+
+
+def test_an_answer_that_cannot_be_written_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    keep_answer(tmp_path / "file" / "a.json", RESPONSE, Masker())
+    assert "the answer cannot be kept for later runs: " in caplog.text
 
 
 def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp_path: Path) -> None:
