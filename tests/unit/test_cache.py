@@ -1,7 +1,9 @@
 import asyncio
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.kind import Provider
+from pytest_agentv.providers.python.python import Python
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
@@ -82,6 +85,39 @@ def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> 
     for of in (plain, plain.replace(provider_batching=True), plain):
         ask(cached(provider, tmp_path, of))
     assert provider.calls == 2
+
+
+KIND = """
+from pytest_agentv.providers.kind import Provider
+class Talker(Provider):
+    kind = "talker"
+    def open(self, environment): ...
+"""
+
+
+def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) -> None:
+    def asked(targets: list[Target]) -> int:
+        provider = CountingProvider()
+        for of in targets:
+            ask(cached(provider, tmp_path / targets[0].kind, of))
+        return provider.calls
+
+    function = target(Python(callable="agent.py:answer"), "python")
+    assert asked([function.replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 2
+    for name in "ab":
+        (tmp_path / f"{name}.py").write_text(KIND)
+    kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
+    assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
+    assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
+
+
+def import_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"kinds_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_an_answer_that_was_not_waited_for_is_not_kept(tmp_path: Path) -> None:
