@@ -583,6 +583,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
 
 
+def test_bleu_is_that_of_sacrebleu_as_a_share(bench):
+    pytest.importorskip("sacrebleu")
+    result = bench.judged({"bleu": "The tent costs 120 euros."}, "The tent costs 120 euros today.")
+    assert result.score == pytest.approx(0.6434588841607617)
+
+
 def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):
     case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": 1}},))
     check = {"fields": [{"path": path, "match": "exact"} for path in ("a", "b.c")]}
