@@ -171,7 +171,7 @@ def test_a_score_passes_when_it_reaches_the_threshold(score: float, threshold: f
             CASE.replace(threshold=0.9),
             Threshold(0.0, "command line"),
         ),
-        (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.0, threshold_source="case"), Threshold(0.0, "case")),
+        (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.0), Threshold(0.0, "case")),
         (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.9, threshold_source="file"), Threshold(0.9, "file")),
         (RunOptions(ini_threshold=0.0), CASE, Threshold(0.0, "ini")),
         (RunOptions(), CASE, Threshold(1.0, "default")),
