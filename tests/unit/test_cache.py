@@ -111,6 +111,13 @@ def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) 
     assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
 
 
+def test_answers_of_a_model_are_found_wherever_the_folder_of_the_cache_is_moved(tmp_path: Path) -> None:
+    for folder in (tmp_path / "here", tmp_path / "far" / "away"):
+        ask(cached(CountingProvider(), folder))
+    first, second = tmp_path.rglob("*.json")
+    assert first.name == second.name
+
+
 def import_file(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"kinds_{path.stem}", path)
     assert spec is not None

@@ -36,6 +36,15 @@ def test_pairs_are_made_by_file_id_and_target():
     assert [each.eval_id for each in pairing.changed] == ["d"]
 
 
+def test_answers_count_as_passes_and_as_scores_only_where_no_threshold_is_known():
+    new, old = case("a", 1, scores=(0.9, 0.4), threshold=0.8), case("a", 0, scores=(0.6, 0.1), threshold=0.8)
+    assert (new.outcomes, new.value) == ((1.0, 0.0), 0.5)
+    assert [pair.delta for pair in pair_cases([new], [old]).pairs] == [0.5]
+    unknown = old.replace(threshold=None)
+    assert unknown.outcomes == (0.6, 0.1)
+    assert [pair.delta for pair in pair_cases([new], [unknown]).pairs] == [pytest.approx(0.3)]
+
+
 def test_a_case_that_was_skipped_is_not_gone():
     old = [case("a", 5), case("b", 5), case("c", 5)]
     pairing = pair_cases([case("a", 5)], old, skipped=old[1:2])
@@ -291,6 +300,7 @@ def test_an_early_stop_corrects_the_rate_and_leaves_no_second_interval():
     assert rate.mean == pytest.approx((1 + 5) / 6), "s / (n - 1)"
     assert (rate.again_low, rate.pass_at) == (None, None)
     assert pass_rate_of([stopped, stopped]).pass_at is None
+    assert pass_rate_of([stopped, case("b", 4, 4)]).pass_at is None
 
 
 def test_cases_of_a_group_are_one_unit():
