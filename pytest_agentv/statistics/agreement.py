@@ -82,7 +82,7 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], level: Level =
     totals = Counter(value for unit in units for value in unit)
     n = sum(totals.values())
     squares = _squared_distances(totals, level)
-    expected = math.fsum(totals[a] * totals[b] * squares[a, b] for a in totals for b in totals if a != b)
+    expected = math.fsum(totals[a] * totals[b] * squares[a, b] for a in totals for b in totals)
     if not expected:
         return None
     observed = math.fsum(
@@ -90,7 +90,6 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], level: Level =
         for unit in units
         for a, count in Counter(unit).items()
         for b, other in Counter(unit).items()
-        if a != b
     )
     return 1.0 - (n - 1) * observed / expected
 

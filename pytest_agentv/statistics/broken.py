@@ -45,8 +45,8 @@ def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
     0 stays 0: no confirmation. It also returns 0 if more than `MOST_FRESH` would be needed: against one answer of the
     baseline, no reasonable number of answers shows that a case broke.
     """
-    if wanted == 0 or answers_before == 0:
-        return wanted
+    if wanted == 0:
+        return 0
     fresh = wanted
     while pairs / math.comb(answers_before + fresh, answers_before) > MOST_FALSE:
         fresh += 1

@@ -37,8 +37,6 @@ def t_quantile(probability: float, df: float) -> float:
 
 def t_upper_tail(t: float, df: float) -> float:
     """Return P(T > t). Source: Abramowitz and Stegun 26.7.1, through the incomplete beta function."""
-    if math.isinf(t):
-        return 0.0 if t > 0 else 1.0
     half = 0.5 * incomplete_beta(df / 2, 0.5, df / (df + t * t))
     return half if t >= 0 else 1.0 - half
 

@@ -50,7 +50,7 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int) -> in
     if within > NO_DEVIATION or between > NO_DEVIATION:
         needed = required_cases(drop, within, between, repeats)
     else:
-        needed = max(2, math.ceil(Z * (Z + Z_POWER) / drop - Z * Z))
+        needed = math.ceil(Z * (Z + Z_POWER) / drop - Z * Z)
     enough = max(needed, LEAST_DIFFERING)
     while not _shows(drop, enough, repeats):
         needed, enough = enough + 1, enough * 2

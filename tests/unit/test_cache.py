@@ -1,11 +1,14 @@
 import asyncio
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.targets.cache import CachedProvider
+from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
+from pytest_agentv.engine.targets.cache import CachedProvider, public_settings
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
@@ -16,6 +19,7 @@ from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.kind import Provider
+from pytest_agentv.providers.python.python import Python
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
@@ -58,6 +62,92 @@ def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -
     first, second = ask(cached(provider, tmp_path)), ask(cached(provider, tmp_path))
     assert (first.cached, second.cached, provider.calls) == (False, True, 1)
     assert second.token_usage == TokenUsage(1, 2)
+
+
+def test_what_was_kept_by_earlier_versions_is_found_and_not_paid_for_again() -> None:
+    """A key that is made in another way misses every answer that users have."""
+    prompt = {"question": "question", "guidelines": ""}
+    asked = {"eval_id": "a", "prompt": prompt, "system_prompt": None, "guidelines": 0, "files": []}
+    assert what_is_asked(REQUEST) == asked
+    assert what_is_asked(REQUEST.replace(answer=2)) == {**asked, "answer": 2}
+    name = "5fe3f7901f6c1ec9d009897c2ec260311d4f6e71ba9e1359f367df4e816bb0da"
+    assert cached_file(Path("cache"), asked) == Path("cache") / name[:2] / f"{name}.json"
+
+
+def test_the_key_of_a_target_has_none_of_its_secrets() -> None:
+    key = Secret("sk-secret-1")
+    settings = {"key": key, "words": ["-k", key, {"header": key, "n": 1}], "pair": (1, key), "model": "gpt"}
+    assert public_settings(settings) == {"words": ["-k", {"n": 1}], "pair": [1], "model": "gpt"}
+
+
+def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:
+    provider, plain = CountingProvider(), target()
+    for of in (plain, plain.replace(provider_batching=True), plain):
+        ask(cached(provider, tmp_path, of))
+    assert provider.calls == 2
+
+
+KIND = """
+from pytest_agentv.providers.kind import Provider
+class Talker(Provider):
+    kind = "talker"
+    def open(self, environment): ...
+"""
+
+
+def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) -> None:
+    def asked(targets: list[Target]) -> int:
+        provider = CountingProvider()
+        for of in targets:
+            ask(cached(provider, tmp_path / targets[0].kind, of))
+        return provider.calls
+
+    function = target(Python(callable="agent.py:answer"), "python")
+    assert asked([function.replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 2
+    for name in "ab":
+        (tmp_path / f"{name}.py").write_text(KIND)
+    kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
+    assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
+    assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
+
+
+def test_answers_of_a_model_are_found_wherever_the_folder_of_the_cache_is_moved(tmp_path: Path) -> None:
+    for folder in (tmp_path / "here", tmp_path / "far" / "away"):
+        ask(cached(CountingProvider(), folder))
+    first, second = tmp_path.rglob("*.json")
+    assert first.name == second.name
+
+
+def import_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"kinds_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_answer_that_was_not_waited_for_is_not_kept(tmp_path: Path) -> None:
+    provider = CountingProvider(RESPONSE.replace(output_messages=()))
+    assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, False]
+
+
+def test_half_a_character_is_kept_as_well(tmp_path: Path) -> None:
+    """Models that are cut off end in the middle of an emoji."""
+    provider = CountingProvider(RESPONSE.replace(output_messages=(Message("assistant", "so \ud83d"),)))
+    assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, True]
+
+
+def test_an_answer_is_read_only_for_the_run_that_kept_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    keep_answer(path, RESPONSE, Masker(), "run 1")
+    assert [read_answer(path, run) for run in (None, "run 1", "run 2")] == [RESPONSE, RESPONSE, None]
+
+
+def test_an_answer_that_cannot_be_written_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    keep_answer(tmp_path / "file" / "a.json", RESPONSE, Masker())
+    assert "the answer cannot be kept for later runs: " in caplog.text
 
 
 def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp_path: Path) -> None:

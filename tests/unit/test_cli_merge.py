@@ -9,6 +9,7 @@ from results_files import read_results
 from pytest_agentv.executors.kept import KeptResult, KeptResults
 from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
 from pytest_agentv.reporting.merging.kept import kept_results
+from pytest_agentv.reporting.merging.parts import CaseName
 from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
 TRY = "\nTry: agentv merge --help\n"
@@ -157,6 +158,50 @@ def test_damaged_files_that_workers_keep_do_not_prevent_a_merge(agentv):
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
     assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x"]
     assert (unjudged_folder(Path("all.jsonl")) / "damaged.json").read_bytes() == b"\xff"
+
+
+def test_unjudged_answers_stay_beside_the_file_that_they_belong_to(agentv):
+    write("1.jsonl", result("a", at=1))
+    write("all.jsonl", result("b", at=2))
+    kept = unjudged_folder(Path("all.jsonl")) / "b.json"
+    kept.parent.mkdir()
+    kept.write_text("{}")
+    assert agentv("merge", "all.jsonl", "1.jsonl", "-o", "all.jsonl").exit_code == 0
+    assert kept.exists()
+    assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        (CaseName("a.py::test_a", "a.py", "a", None), "a.py::test_a"),
+        (CaseName(None, "a.yaml", "a", None), "a.yaml::a"),
+        (CaseName(None, None, "a", None), "a"),
+    ],
+)
+def test_a_case_is_called_by_its_most_exact_name(name, label):
+    assert name.label == label
+
+
+def test_two_results_without_a_time_are_two_results(agentv):
+    write("1.jsonl", result("a", "error", timestamp=""), result("a", timestamp=""))
+    assert "a.eval.yaml::a" in agentv("merge", "1.jsonl", "-o", "all.jsonl").err
+
+
+def test_tests_in_python_may_define_a_target_each(agentv):
+    for number in "12":
+        of = {"eval_file": "test_a.py", "node_id": f"test_a.py::test_{number}", "target_hash": number}
+        write(f"{number}.jsonl", result("a", **of))
+    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").err == ""
+
+
+def test_shards_of_an_earlier_split_are_not_counted_with_those_of_the_last(agentv):
+    write("1.jsonl", result("a", at=1, shard=shard(1, 9, 3, count=4)), result("b", at=2, shard=shard(1, 2, 3, count=2)))
+    run = agentv("merge", "1.jsonl", "-o", "all.jsonl")
+    assert run.err == (
+        "1 of 3 cases has no result: shard 1/2 has results of 1 of its 2 cases; shard 2/2 has no results\n"
+    )
 
 
 def test_a_target_that_was_defined_in_another_way_is_told(agentv):

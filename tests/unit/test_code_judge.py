@@ -170,6 +170,13 @@ print(json.dumps({
     )
 
 
+def test_a_script_gets_its_own_keys_and_the_shared_ones_that_its_author_wrote(tmp_path):
+    code = "import json, sys; print(json.dumps({'score': 1, 'reasoning': json.dumps(json.load(sys.stdin)['config'])}))"
+    for keys, config in (({"limit": 3, "required": True}, {"limit": 3, "required": True}), ({"weight": 2.0}, None)):
+        score = run(CodeJudge(script=(sys.executable, "-c", code), cwd=str(tmp_path), **keys))
+        assert json.loads(score.reasoning) == config
+
+
 def test_a_shell_command_judges(tmp_path):
     config = CodeJudge(script=("sh", "-lc", "cat >/dev/null; echo '{\"score\": 0.25}'"), cwd=str(tmp_path))
     assert run(config).value == 0.25

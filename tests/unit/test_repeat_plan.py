@@ -3,13 +3,16 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
-from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.repeating.plan import RepeatPlan, stops_early
 from pytest_agentv.engine.repeating.splitting import answers_of
 from pytest_agentv.engine.scoring import Threshold
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.figures import is_part
@@ -77,6 +80,31 @@ def test_without_the_early_stop_all_answers_are_asked_at_once() -> None:
     assert plan_of(5, 0.0).wanted([]) == 5  # nothing is to be decided: the rate is wanted
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"baseline": Path("b")}, False),
+        ({"update_baseline": Path("b")}, False),
+        ({"baseline": Path("b"), "stop": "certain"}, True),
+        ({"stop": "never"}, False),
+    ],
+)
+def test_all_answers_are_asked_for_a_baseline_or_on_demand(options: dict[str, Any], expected: bool) -> None:
+    assert stops_early(RunOptions(**options)) is expected
+
+
+@pytest.mark.parametrize(
+    ("signs", "stopped"),
+    [("pp", "certain pass"), ("ffff", "certain fail"), ("ppf", None), ("pep", "certain pass"), ("ppe", None)],
+)
+def test_only_the_answer_that_decides_stops_a_case(signs: str, stopped: str | None) -> None:
+    for plan in (plan_of(5, 0.4), plan_of(5, 0.4, stops_early=False)):
+        figures = combine_answers(answers(signs), plan, together=False).repeat
+        assert figures is not None
+        assert figures.stopped == (stopped if plan.stops_early else None)
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("rate", [0.2, 0.6, 0.8, 1.0])
 def test_the_pass_rate_has_no_bias_whatever_was_not_asked(p: float, rate: float) -> None:
@@ -110,6 +138,16 @@ def test_a_case_is_shown_by_its_first_failing_answer_and_counts_all() -> None:
     assert (figures.needed, figures.scores, figures.stopped) == (4, (1, 0.25, 0.25, 1), None)
     assert (figures.pass_rate, figures.flaky, figures.same_text) == (0.5, True, False)
     assert figures.tools == ((), (), (), ("look",))
+    assert (figures.reruns, figures.carried, figures.lost) == (None, None, None)
+
+
+def test_a_case_tells_which_answers_are_not_of_this_run() -> None:
+    lost = [answer("e", execution_metrics=ExecutionMetrics(None, 0.25))]
+    combined = combine_answers([answer("p")], plan_of(1, 1.0), together=True, reruns=2, carried=1, lost=lost)
+    assert combined.repeat is not None
+    assert (combined.repeat.reruns, combined.repeat.carried, combined.repeat.lost) == (2, 1, 1)
+    assert combined.execution_metrics == ExecutionMetrics(None, 0.25)
+    assert (combined.attempts, combined.repeat.same_text) == (2, None)
 
 
 def test_the_interval_of_three_of_five_is_wilsons() -> None:
@@ -202,7 +240,8 @@ def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fre
     combined = confirmed_by(first, more, plan_of(len(fresh), 0.5))
     figures = {each.name: each.value for each in total_figures([combined], None)}
     assert figures.get("Cost") == known
-    assert is_part(combined, "priced") is not is_whole
+    assert [is_part(combined, "priced"), is_part(combined, "metered")] == [not is_whole] * 2
+    assert combined.cached is (True if own == fresh == ["cached"] else None)
     assert case_reading.is_part(combined.to_plain(), "priced") is not is_whole
     kept = EvalResult.from_plain(combined.to_plain())
     assert {each.name: each.value for each in total_figures([kept], None)} == figures
@@ -256,5 +295,5 @@ def test_kept_answers_do_not_tell_what_more_than_their_scores_decided() -> None:
 
 def test_answers_that_were_not_asked_are_wanted_when_nothing_stops_early() -> None:
     kept = combine_answers(answers("ff"), plan_of(5, 0.8), together=False)
-    assert judged_anew(kept, plan_of(5, 0.8), THRESHOLD) is not None
+    assert judged_anew(kept, plan_of(5, 0.8), THRESHOLD) == kept.replace(threshold_source="case")
     assert judged_anew(kept, plan_of(5, 0.8, stops_early=False), THRESHOLD) is None

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.engine.scoring import CombinedScore, Threshold, combine_scores, decide_status, effective_threshold
+from pytest_agentv.engine.scoring import (
+    CombinedScore,
+    Judgement,
+    Threshold,
+    combine_scores,
+    decide_status,
+    effective_threshold,
+)
 from pytest_agentv.evaluators.judging.rubrics import Rubric, score_checks
 from pytest_agentv.evaluators.kinds.composing.aggregators import weighted_average
 from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck, score_fields
@@ -38,6 +45,7 @@ def combined(*pairs: tuple[float, float]) -> float:
 def test_scores_without_weights_give_their_mean() -> None:
     assert combine_scores([result(0.8), result(0.4)]).value == pytest.approx(0.6)
     assert combine_scores([result(0.8, None), result(0.4, None)]).value == pytest.approx(0.6)
+    assert combine_scores([result(0.8, None), result(0.4, 1.0)]).value == pytest.approx(0.6)
 
 
 @pytest.mark.scenario("Weighted aggregation (mixed weights)")
@@ -56,7 +64,8 @@ def test_weights_of_zero_only_give_zero() -> None:
 
 
 def test_a_score_of_zero_by_weights_says_so() -> None:
-    assert combine_scores([result(1, 0, reasoning="good")]).reasoning == f"{NOTHING_COUNTS} | judge: good"
+    good = result(1, 0, reasoning="good")
+    assert combine_scores([good, good]).reasoning == f"{NOTHING_COUNTS} | judge: good | judge: good"
     assert combine_scores([result(1, 0), result(1)]).reasoning is None
     aggregate = weighted_average({"judge": 0}, [result(1)])
     assert (aggregate.value, aggregate.reasoning) == (0.0, NOTHING_COUNTS)
@@ -97,6 +106,21 @@ def test_half_a_score_fails_at_the_default_threshold() -> None:
 def test_the_mean_of_a_real_run() -> None:
     run = [(0, 1), (1, 2), (1, 1), (0.7, 1), (0.65, 0), (0.525, 1), (0.7, 1), (0, 1)]
     assert combined(*run) == pytest.approx(0.615625, abs=1e-12)
+
+
+HALF = Threshold(0.5, "case")
+
+
+def test_the_judge_of_a_case_without_evaluators_speaks_for_itself() -> None:
+    only = result(0.4, 0, hits=("h",), misses=("m",), reasoning="so so")
+    assert Judgement((only,), HALF, is_default_judge=True).combined == CombinedScore(0.4, ("h",), ("m",), "so so")
+    assert Judgement((only,), HALF).combined.reasoning == f"{NOTHING_COUNTS} | judge: so so"
+
+
+def test_an_evaluator_that_could_not_judge_is_never_outvoted() -> None:
+    judgement = Judgement((result(1), result(1).replace(error="HTTP 503")), HALF)
+    assert judgement.status(CombinedScore(1.0)) == "error"
+    assert Judgement((result(1),), HALF).status(CombinedScore(1.0)) == "pass"
 
 
 def test_no_results_give_zero() -> None:
@@ -147,7 +171,7 @@ def test_a_score_passes_when_it_reaches_the_threshold(score: float, threshold: f
             CASE.replace(threshold=0.9),
             Threshold(0.0, "command line"),
         ),
-        (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.0, threshold_source="case"), Threshold(0.0, "case")),
+        (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.0), Threshold(0.0, "case")),
         (RunOptions(ini_threshold=0.3), CASE.replace(threshold=0.9, threshold_source="file"), Threshold(0.9, "file")),
         (RunOptions(ini_threshold=0.0), CASE, Threshold(0.0, "ini")),
         (RunOptions(), CASE, Threshold(1.0, "default")),

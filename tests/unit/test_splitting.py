@@ -7,7 +7,7 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.repeating.splitting import answers_of
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 
 PLAN = RepeatPlan(3, 0.6, "file", stops_early=False)
 HALF = Threshold(0.5, "default")
@@ -46,6 +46,27 @@ def test_a_cost_that_is_known_of_some_answers_stays_so() -> None:
     assert whole.repeat is not None
     assert whole.repeat.priced == 2
     assert combined(list(answers_of(whole, HALF, in_full=False))) == whole
+
+
+TOKENS = TokenUsage(10, 5)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ([ExecutionMetrics(TOKENS, 0.25), ExecutionMetrics(TOKENS), None], 2),
+        ([ExecutionMetrics(TOKENS, 0.25), ExecutionMetrics(None, 0.25), ExecutionMetrics(None, 0.25)], 3),
+        ([ExecutionMetrics(TOKENS)] * 3, 3),
+        ([ExecutionMetrics(duration_ms=5.0)] * 3, 1),
+        ([None] * 3, 0),
+    ],
+    ids=["tokens of two", "tokens of one", "tokens of all", "times only", "nothing"],
+)
+def test_tokens_are_known_of_as_many_answers_as_before(metrics: list[ExecutionMetrics | None], told: int) -> None:
+    whole = combined([answer(1.0).replace(execution_metrics=each) for each in metrics])
+    apart = answers_of(whole, HALF, in_full=False)
+    assert combined(list(apart)) == whole
+    assert sum(each.execution_metrics is not None for each in apart) == told
 
 
 def test_what_was_paid_for_counts_once_beside_cached_answers() -> None:

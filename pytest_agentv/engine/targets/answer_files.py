@@ -93,8 +93,7 @@ def _to_json(response: ProviderResponse, masker: Masker, run: JsonObject) -> str
         _LOGGER.info("the answer holds a secret, and is not kept for later runs")
         return None
     text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
-    read_back = {key: value for key, value in json.loads(text).items() if key != _RUN}
-    if not _is_same_answer(ProviderResponse.from_plain(read_back), response):
+    if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
         _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
         return None
     return text

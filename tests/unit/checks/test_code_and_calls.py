@@ -32,6 +32,8 @@ def large(answer): return 42
 def odd(answer): return {"score": 1, "hit": []}
 def broken(answer): return {}["x"]
 def wants(answer, context): return True
+def patient(answer, seconds=2, *, times=3): return True
+first, (second, *others) = number, (number, number)
 def no_number(answer): return Score(value=float("nan"))
 def a_text(answer): return Score(value="0.5")
 def a_truth(answer): return Score(value=True)
@@ -132,6 +134,8 @@ def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, pa
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
+        ("checks.py:patient", None),
+        ("checks.py:second", None),
         ("checks.py:numbr", "checks.py has no function 'numbr' (did you mean 'number'?)"),
         ("check.py:number", "file 'check.py' was not found"),
         ("checks.py:wants", "the function 'wants' wants 'context', which it is not given ('vars' and 'case' have what"),
@@ -391,6 +395,8 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
     assert (result.required, result.score) == (True, 0.0)
     assert len(unmet_required([result])) == 1
     assert bench.judged({"field": {"path": "n", "check": check}}, '{"n": "xy"}').unmet_required is None
+    plain = bench.judged({"field": {"path": "n", "check": {"contains": "y"}}, "weight": 0}, answer)
+    assert (plain.score, unmet_required([plain])) == (0.0, ())
 
 
 def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
@@ -575,6 +581,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_bleu_is_that_of_sacrebleu_as_a_share(bench):
+    pytest.importorskip("sacrebleu")
+    result = bench.judged({"bleu": "The tent costs 120 euros."}, "The tent costs 120 euros today.")
+    assert result.score == pytest.approx(0.6434588841607617)
 
 
 def test_a_field_that_nothing_is_expected_of_is_met_with_a_warning(bench):

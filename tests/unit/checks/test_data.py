@@ -11,6 +11,7 @@ import warm
 from busy import slowness
 
 from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -30,6 +31,14 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
         ({"not-is-json": True}, "7" * 5001, ("is JSON",)),
         ({"is-json": True}, DEEP, ("is no JSON: it is nested too deeply",)),
         ({"is-json": True}, "5", ()),
+        ({"is-json": {"items": {"format": "email"}}}, '[5, "a@b.org", "a"]', ("[2]: 'a' is not a 'email'",)),
+        ({"equals": 5}, "5 or [5]", ("holds no JSON, and so is not 5",)),
+        ({"is-yaml": True}, "- []\n" * 200, ()),
+        ({"is-yaml": True}, "[" * 100 + "]" * 100, ()),
+        ({"is-yaml": True}, "[" * 101 + "]" * 101, ("is no YAML: it is nested more than 100 levels deep",)),
+        ({"is-xml": True}, f"<a>{'<b/>' * 2000}</a>", ()),
+        ({"is-xml": True}, "<a>" * 1000 + "</a>" * 1000, ()),
+        ({"is-xml": True}, "<a>" * 1001 + "</a>" * 1001, ("is no XML: it is nested more than 1000 levels deep",)),
         (
             {"is-json": {"properties": {k: {"type": "number"} for k in "abcd"}}},
             '{"a": "x", "b": "x", "c": "x", "d": "x"}',
@@ -243,6 +252,12 @@ def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, chec
     assert longest < 1.5
 
 
+def test_a_part_of_an_answer_that_is_one_json_value_is_there_or_missing():
+    assert is_in_one_of_several('Either {"a": 1} or {"a": 2}', "a")
+    assert not is_in_one_of_several('{"b": {"a": 1}}', "a")
+    assert not is_in_one_of_several({"a": 1}, "a")
+
+
 def test_a_schema_may_stand_in_a_file(bench):
     (bench.folder / "order.json").write_text('{"required": ["price"]}')
     evaluator = bench.one({"is-json": "order.json"})
@@ -251,6 +266,7 @@ def test_a_schema_may_stand_in_a_file(bench):
     _, faults = bench.load({"is-json": "order.json"}, {"is-json": "oder.json"})
     assert faults[0].startswith("/qa.yaml:2: evaluators[0].is-json: order.json is no JSON: Expecting property name")
     assert faults[1].startswith("/qa.yaml:3: evaluators[1].is-json: file 'oder.json' was not found; searched: ")
+    assert len(faults) == 2, "each is told once"
     (bench.folder / "deep.json").write_text("[" * 100_000)
     _, faults = bench.load({"is-json": "deep.json"})
     assert faults == ["/qa.yaml:2: evaluators[0].is-json: deep.json is no JSON: it is nested too deeply"]

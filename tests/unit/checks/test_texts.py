@@ -68,6 +68,7 @@ from pytest_agentv.models.masking.secrets import Masker, masking
         ({"length": {"max_chars": 1}}, "a", 1, ("has 1 character (at most 1)",), ()),
         ({"length": {"max_lines": 1}}, "a b", 1, ("has 1 line (at most 1)",), ()),
         ({"regex": "^b", "flags": "im"}, "a\nB", 1, ('matches /^b/im: "B"',), ()),
+        ({"regex": "^ b", "flags": "aimsx"}, "a\nB", 1, ('matches /^ b/aimsx: "B"',), ()),
         ({"regex": "x{e<=1}"}, "y", 0, (), ("does not match /x{e<=1}/",)),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentv.statistics.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
 from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less
-from pytest_agentv.statistics.distributions import t_quantile
+from pytest_agentv.statistics.distributions import t_quantile, t_upper_tail
 from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval, spread, wilson
 from pytest_agentv.statistics.pairs import (
     LEAST_DIFFERING,
@@ -56,6 +56,21 @@ def digits(text: str) -> list[int]:
 )
 def test_intervals_of_a_share(successes, n, interval):
     assert bounds(wilson(successes / n, n)) == pytest.approx(interval, abs=NEAR)
+
+
+def test_a_share_of_none_or_of_all_may_be_exactly_that():
+    assert {wilson(0.0, n).low for n in range(1, 300)} == {0.0}
+    assert {wilson(1.0, n).high for n in range(1, 300)} == {1.0}
+
+
+@pytest.mark.parametrize(("t", "tail"), [(math.inf, 0.0), (-math.inf, 1.0), (1e200, 0.0), (0.0, 0.5)])
+def test_tails_of_t_at_their_ends(t, tail):
+    assert t_upper_tail(t, 5) == tail
+
+
+@pytest.mark.parametrize(("value", "p"), [(-0.5, 0.0), (0.0, 1.0), (0.5, 1.0)])
+def test_equal_changes_of_all_units_leave_no_doubt(value, p):
+    assert t_test_below([value] * 3) == p
 
 
 @pytest.mark.parametrize(
@@ -217,6 +232,11 @@ def test_one_pair_has_a_difference_and_no_interval():
     assert decide_change(found, 0.05) == "cannot tell"
 
 
+def test_two_pairs_have_an_interval():
+    assert compare_pairs([-0.2, 0.1]).estimate.interval is not None
+    assert compare_pairs([-1, 0]).estimate.interval == tango(0, 1, 2)
+
+
 def test_a_group_of_pairs_is_one_unit():
     assert compare_pairs([-1, -1, -1], groups="aaa").estimate.interval is None
 
@@ -228,6 +248,7 @@ def test_a_group_of_pairs_is_one_unit():
         ([1.0] * 10, {"graded": True}, 1, (0.6614913773, 1)),
         ([0.8] * 10, {}, 0.8, (0.4445294983, 0.9523653281)),
         ([0.98, 0.99, 1, 1, 0.97, 1, 1, 1, 1, 0.95], {}, 0.989, (0.6471654168, 0.9997731502)),
+        ([0.02, 0.01, 0, 0, 0.03, 0, 0, 0, 0, 0.05], {}, 0.011, (0.0002268498, 0.3528345832)),
         (digits("110110001111"), {"groups": "000112223344"}, 0.6666666667, (0.1799018373, 0.9480096744)),
     ],
 )
@@ -261,6 +282,8 @@ def test_these_cases_asked_again():
     # Only the middle case varies: its variance 0.3 / 5 answers / 3 cases squared.
     low, high = bounds(estimate.interval)
     assert low < 0.5333 < high
+    effective = (8 / 15 * 7 / 15) / (0.3 / 5 / 9) * (1.959963984540 / 2.178812829663) ** 2  # 12 degrees of freedom
+    assert (low, high) == pytest.approx(bounds(wilson(8 / 15, effective)))
     assert high - low < bounds(mean_interval([1, 0.6, 0]).interval)[1] - bounds(mean_interval([1, 0.6, 0]).interval)[0]
 
 
@@ -326,6 +349,7 @@ def test_the_least_drop_is_seen_with_the_cases_that_it_requires():
     cases = required_cases(0.05, 0.0667, 0.0008, 5)
     deviation = (0.0008 + 2 * 0.0667 / 5) ** 0.5
     assert least_drop(deviation, cases) == pytest.approx(0.05, rel=0.02)
+    assert least_drop(1.0, 4) == pytest.approx((3.182446305284 + 0.841621233573) / 2)
 
 
 def test_the_variance_within_cases():
@@ -350,7 +374,9 @@ def test_a_confusion_table_tells_the_rates_of_a_judge():
 def test_a_corrected_rate_needs_labels_of_both_classes():
     assert corrected_rate([1] * 99, [1] * 99, [1] * 500) is None
     assert corrected_rate([1] * 100, [1] * 96 + [0] * 4, [1] * 500) is None
+    assert corrected_rate([1] * 100, [0] * 96 + [1] * 4, [1] * 500) is None
     assert corrected_rate([1] * 100, [1] * 95 + [0] * 5, [1] * 500) is not None
+    assert corrected_rate([1] * 100, [1] * 95 + [0] * 5, [1]) is None, "one verdict has no spread"
 
 
 def test_a_corrected_rate_stays_a_rate():
@@ -416,6 +442,8 @@ def test_a_drop_that_is_seen_is_called_one_in_four_of_five_runs():
 
 def test_cases_to_see_a_drop():
     assert [cases_to_see(0.05, 0.0667, 0.0008, k) for k in (1, 3, 5, 10)] == [422, 143, 87, 45]
+    assert cases_to_see(0.05, 0.0, 0.04, 3) == 126, "cases that differ for sure"
+    assert cases_to_see(0.9, 0.0, 0.0, 1) == 6, "one more than must differ"
     for answers, within in ((5, 0.0), (1, 0.0), (1, 1e-6), (10, 1e-6)):
         needed = cases_to_see(0.05, within, 0.0, answers)
         deviation = math.sqrt(2 * within / answers)

@@ -64,6 +64,14 @@ def test_what_the_scores_do_not_say_is_written(write):
     assert read_baseline(write(baseline_text(baseline))).cases[0].passes == 2
 
 
+def test_only_a_test_in_python_that_is_not_named_like_its_case_is_written():
+    python = {"eval_file": "evals/test_a.py", "node_id": "evals/a.yaml::lamp"}
+    for changes in ({"node_id": "evals/a.yaml::lamp@azure"}, python):
+        assert '"test"' not in baseline_text(baseline_of([case("lamp", 5, **changes)]))
+    text = baseline_text(baseline_of([case("lamp", 5, eval_file="evals/test_a.py", node_id="evals/test_a.py::test_b")]))
+    assert '"test": "evals/test_a.py::test_b"' in text
+
+
 def test_editors_may_add_a_mark_and_ids_may_hold_ends_of_lines(write):
     odd = baseline_of([case("a\u2028b\x85c", 5)])
     assert read_baseline(write("\ufeff" + baseline_text(odd))).cases[0].name == "evals/a.yaml::a\u2028b\x85c"
@@ -124,10 +132,13 @@ def test_answers_are_added_where_nothing_changed():
         (TEXT.replace("[1, 1, 1, 1, 1]", "[null]"), ":2: scores: expected a list of numbers"),
         (TEXT.replace('"threshold": 1}', '"threshold": "x"}'), ":2: threshold: expected a number"),
         (TEXT.replace('"rolls": 1', '"rolls": 0'), ":1: rolls: expected a whole number from 1"),
+        (TEXT.replace('"rolls": 1', '"rolls": "x"'), ":1: rolls: expected a whole number from 1"),
         (TEXT.replace('"threshold": 1}', '"passes": 6, "threshold": 1}'), ":2: passes: expected a number from 0 to 5"),
         (TEXT.replace('"case": "evals/a.yaml::lamp"', '"case": 1'), ":2: case: expected a text"),
         (TEXT.replace("[1, 1, 1, 1, 1]", "[5]"), ":2: scores: expected a list of numbers from 0 to 1"),
         (TEXT.replace('"threshold": 1}', '"threshold": 7}'), ":2: threshold: expected a number from 0 to 1"),
+        (TEXT.replace("[1, 1, 1, 1, 1]", "[1.5]"), ":2: scores: expected a list of numbers from 0 to 1"),
+        (TEXT.replace("[1, 1, 1, 1, 1]", "[-0.5]"), ":2: scores: expected a list of numbers from 0 to 1"),
         (TEXT.replace('"azure"', '["azure"]'), ":1: target: expected a text"),
         (TEXT.replace('"gpt@9f3c"', "5"), ":1: judge: expected a text"),
         (TEXT.replace('"catalogue"', "{}"), ":3: group: expected a text"),

@@ -1,12 +1,13 @@
 """Cases read from results of any origin."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, read_cases, result_fault
-from pytest_agentv.reporting.verdicts.cases import Confirmation
+from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, ended_at, read_cases, result_fault
+from pytest_agentv.reporting.verdicts.cases import Confirmation, unique_names
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 
 REPEAT = RepeatFigures(
@@ -33,7 +34,7 @@ def result(**changes):
 def test_a_foreign_result_needs_an_id_and_a_score_only():
     case = case_of({"eval_id": "tent", "score": 0.4})
     assert (case.name, case.scores, case.threshold, case.value) == ("tent", (0.4,), None, 0.4)
-    assert case.outcomes == (0.4,)
+    assert (case.outcomes, case.passes) == ((0.4,), 0)
 
 
 def test_one_answer_passes_as_the_run_decided_it_and_else_by_the_threshold():
@@ -75,6 +76,7 @@ def test_an_error_has_no_answers():
             "the result of 'a' has no repeat.scores: expected a list of numbers",
         ),
         ({"eval_id": "a", "score": 87}, "the result of 'a' has the score 87 and no threshold: expected 0 to 1"),
+        ({"eval_id": "a", "score": -0.5}, "the result of 'a' has the score -0.5 and no threshold: expected 0 to 1"),
     ],
 )
 def test_what_is_no_result_is_told(tmp_path, value, fault):
@@ -84,6 +86,27 @@ def test_what_is_no_result_is_told(tmp_path, value, fault):
     cases, [problem] = read_cases(path)
     assert cases == []
     assert str(problem) == f"{path}:1: {fault}; it was skipped"
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        ("2026-11-22T10:00:00", datetime(2026, 11, 22, 10, tzinfo=UTC)),
+        ("2026-11-22T10:00:00+02:00", datetime(2026, 11, 22, 8, tzinfo=UTC)),
+        ("yesterday", None),
+        (5, None),
+    ],
+)
+def test_a_time_without_a_zone_is_in_utc(text, ended):
+    found = ended_at(text)
+    assert found == ended
+    assert found is None or found.tzinfo is not None
+
+
+def test_cases_of_one_name_that_have_no_items_keep_it():
+    one, other = (case_of({"eval_id": "a", "score": score}) for score in (0, 1))
+    assert [each.name for each in unique_names([one, other])] == ["a", "a"]
+    assert [each.name for each in unique_names([one, other.replace(node_id="n::a")])] == ["a", "n::a"]
 
 
 def test_the_last_result_of_a_case_counts(tmp_path):
@@ -114,7 +137,9 @@ def test_what_another_tool_writes_under_our_keys_ends_nothing(others):
 
 
 def test_scores_and_groups_of_another_tool_count():
-    case = case_of({"eval_id": "a", "score": 0.5, "threshold": 50, "repeat": {"scores": [87, 12]}, "group": 7})
+    value = {"eval_id": "a", "score": 0.5, "threshold": 50, "repeat": {"scores": [87, 12]}, "group": 7}
+    assert result_fault(value) is None
+    case = case_of(value)
     assert (case.asked, case.passes, case.judged, case.group) == (2, 1, 2, "7")
 
 

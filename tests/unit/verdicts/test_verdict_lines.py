@@ -5,7 +5,7 @@ from verdict_cases import case, run_of
 
 from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.cases import Confirmation
-from pytest_agentv.reporting.verdicts.columns import interval_bar, short_list
+from pytest_agentv.reporting.verdicts.columns import interval_bar, plain, short_list
 from pytest_agentv.reporting.verdicts.gates import baseline_gate, gate_lines
 from pytest_agentv.reporting.verdicts.hints import tool_hint
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
@@ -179,6 +179,8 @@ def test_the_first_hints_are_shown_and_the_others_counted():
         {"passes": 1, "tools": (("a",), (), ("a",), (), ())},
         {"tools": (("a",),) * 5},
         {"tools": (("a",), ("a",), (), (), ())},
+        {"tools": (("a",), (), (), (), ())},
+        {"tools": ((), ("a",), (), (), ())},
         {"tools": (("a",),)},
         {"scores": (1.0,) * 5, "passes": 5, "tools": (("a",), (), (), (), ())},
     ],
@@ -258,6 +260,11 @@ def test_names_cannot_move_the_cursor_and_long_ones_are_cut():
 )
 def test_an_interval_is_drawn(low, high, mean, bar):
     assert interval_bar(Interval(low, high), mean) == bar
+
+
+def test_a_line_that_does_not_fit_goes_on_below():
+    assert [line.text for line in plain(f"{'x' * 60} {'y' * 19}")] == [f"{'x' * 60} {'y' * 19}"]
+    assert [line.text for line in plain(f"{'x' * 60} {'y' * 20}", indent=2)] == ["x" * 60, f"  {'y' * 20}"]
 
 
 def test_a_list_ends_in_time():

@@ -6,8 +6,9 @@ from verdict_cases import case, run_of
 from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.cases import Confirmation
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
-from pytest_agentv.reporting.verdicts.gates import baseline_gate, rate_gate
+from pytest_agentv.reporting.verdicts.gates import GateOutcome, baseline_gate, gates_contract, rate_gate
 from pytest_agentv.reporting.verdicts.pairing import compare_cases, pair_cases, shared_key
+from pytest_agentv.reporting.verdicts.parts import Part, parts_of
 from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, pass_rate_of, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
 from pytest_agentv.reporting.verdicts.tag_gates import rate_check
@@ -33,6 +34,15 @@ def test_pairs_are_made_by_file_id_and_target():
     assert [each.eval_id for each in pairing.new] == ["b"]
     assert [each.eval_id for each in pairing.gone] == ["c"]
     assert [each.eval_id for each in pairing.changed] == ["d"]
+
+
+def test_answers_count_as_passes_and_as_scores_only_where_no_threshold_is_known():
+    new, old = case("a", 1, scores=(0.9, 0.4), threshold=0.8), case("a", 0, scores=(0.6, 0.1), threshold=0.8)
+    assert (new.outcomes, new.value) == ((1.0, 0.0), 0.5)
+    assert [pair.delta for pair in pair_cases([new], [old]).pairs] == [0.5]
+    unknown = old.replace(threshold=None)
+    assert unknown.outcomes == (0.6, 0.1)
+    assert [pair.delta for pair in pair_cases([new], [unknown]).pairs] == [pytest.approx(0.3)]
 
 
 def test_a_case_that_was_skipped_is_not_gone():
@@ -289,6 +299,8 @@ def test_an_early_stop_corrects_the_rate_and_leaves_no_second_interval():
     rate = pass_rate_of([stopped, *run_of([5] * 5)])
     assert rate.mean == pytest.approx((1 + 5) / 6), "s / (n - 1)"
     assert (rate.again_low, rate.pass_at) == (None, None)
+    assert pass_rate_of([stopped, stopped]).pass_at is None
+    assert pass_rate_of([stopped, case("b", 4, 4)]).pass_at is None
 
 
 def test_cases_of_a_group_are_one_unit():
@@ -360,6 +372,38 @@ def test_all_states_of_cases_are_told():
 def test_a_rate_that_must_be_reached(min_rate, tier, gate, is_red):
     outcome = rate_gate(rate_check("gate::x", min_rate, run_of([5, 4]), tier), gate)
     assert (outcome.is_red, outcome.is_told) == (is_red, min_rate > 0.9)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "more"),
+    [
+        (GateOutcome("gate::x", True, "is below", is_told=True), {"failed": True}),
+        (GateOutcome("gate::x", False, "is below", is_told=True), {"failed": False, "not_enforced": True}),
+        (GateOutcome("gate::x", False, "is below"), {"failed": False}),
+    ],
+)
+def test_the_contract_says_which_gates_found_something_and_failed(outcome, more):
+    gate = {"name": "gate::x", "reason": "is below", **more}
+    assert gates_contract([outcome], "cases", {"b", "a"}) == {"gate": "cases", "gates": [gate]}
+    assert gates_contract([outcome], "run", {"b", "a"})["judged_with_run"] == ["a", "b"]
+    assert gates_contract([], "run", {"a"}) == {}
+
+
+@pytest.mark.parametrize(("delta", "q", "stands_out"), [(-0.1, 0.1, True), (-0.1, 0.11, False), (0.1, 0.0, False)])
+def test_a_part_stands_out_where_it_got_worse_beyond_chance(delta, q, stands_out):
+    assert Part("tag a", 2, 0.5, delta, q).stands_out is stands_out
+
+
+def test_parts_of_two_cases_have_a_row_if_they_are_not_all():
+    new = [case("a", 5, tags=("x",)), case("b", 4, tags=("x", "y"))]
+    old = [case("a", 5), case("b", 5)]
+    parts = parts_of(pair_cases(new, old).pairs)
+    assert [(part.name, part.n, part.mean) for part in parts] == [("file evals/a.yaml", 2, 0.9), ("tag x", 2, 0.9)]
+    assert parts_of(pair_cases([each.replace(tags=()) for each in new], old).pairs) == []
+
+
+def test_no_number_of_cases_shows_a_drop_of_nothing():
+    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=0.0).cases_needed is None
 
 
 def test_a_rate_of_nothing_is_not_reached():

@@ -75,7 +75,7 @@ def _data(answer: str) -> Json | Absent:
 def _score_of_none(text: str, value: Json, wanted: str) -> Score:
     """Score an answer without one JSON value. If it holds several, it is unknown which of them counts."""
     held = "several JSON objects, and none is all of it: it" if holds_objects(text) else "no JSON, and so"
-    is_there = isinstance(value, Mapping | list | tuple) and is_one_of_several(text, value)
+    is_there = is_one_of_several(text, value)
     unchecked = f"holds {wanted}, but not alone, so it is not known whether the answer is that" if is_there else None
     return Score(0.0, misses=(f"holds {held} is not {wanted}",), unchecked=unchecked)
 
