@@ -1,8 +1,11 @@
-"""How much a busy machine slows the tests down, for limits of time that a promise names."""
+"""Waiting on a busy machine: how much it slows the tests down, and threads that end a moment later."""
 
+import threading
 import time
+from collections.abc import Iterable
 
 _WORK = 0.05
+_SECONDS_TO_END = 10.0
 
 
 def slowness() -> float:
@@ -11,3 +14,12 @@ def slowness() -> float:
     while time.thread_time() - worked < _WORK:
         pass
     return max(1.0, (time.monotonic() - started) / _WORK)
+
+
+def still_alive(threads: Iterable[threading.Thread]) -> list[str]:
+    """Return the names of the threads that do not end. One that has delivered its result ends a moment later."""
+    deadline = time.monotonic() + _SECONDS_TO_END
+    waiting = list(threads)
+    for thread in waiting:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [thread.name for thread in waiting if thread.is_alive()]

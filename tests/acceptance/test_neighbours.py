@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from busy import still_alive
 from warm import environment_of_a_user
 
 TARGETS = """
@@ -93,7 +94,8 @@ def test_the_process_is_left_as_it_was(project):
     others = set(threading.enumerate())  # a blocked function of another test may keep its thread for a while
     assert project.run("--agentv-workers=2").outcomes == {"passed": 2, "failed": 1}
     assert (environment_of_a_user(), Path.cwd()) == before
-    assert [thread.name for thread in threading.enumerate() if thread not in others and "agentv" in thread.name] == []
+    new = [thread for thread in threading.enumerate() if thread not in others]
+    assert still_alive(thread for thread in new if "agentv" in thread.name) == []
 
 
 def test_a_python_test_after_eval_cases_sees_no_thread_loop_or_variable_of_theirs(project):
