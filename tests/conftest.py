@@ -10,7 +10,7 @@ import pytest
 import warm
 from hypothesis import settings
 from scheduling import ModuleScheduling, begins_early
-from thorough import tries
+from thorough import THOROUGH, leave_out_variations, tries
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("agentv", deadline=None, max_examples=tries(50, 200))
@@ -56,7 +56,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleSchedu
     return ModuleScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
+def pytest_report_header() -> str:
+    return "variations: " + ("run" if THOROUGH else "left out (AGENTV_TEST_THOROUGH=1 runs them)")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out_variations(config, items)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: not begins_early(config.rootpath, item.nodeid))
 
