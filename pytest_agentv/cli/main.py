@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv import __version__
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
 from pytest_agentv.cli.console import escape_unencodable, note, open_closed_streams, say
 from pytest_agentv.errors import AgentvError
@@ -72,7 +71,9 @@ def _run(arguments: Sequence[str]) -> int:
         say(_help())
         return 0
     if command in ("-V", "--version"):
-        say(f"agentv {__version__} (pytest-agentv)")
+        from importlib import metadata  # noqa: PLC0415 - twenty milliseconds that only this command needs
+
+        say(f"agentv {metadata.version('pytest-agentv')} (pytest-agentv)")
         return 0
     if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS) or f"known: {', '.join(COMMANDS)}"

@@ -128,6 +128,12 @@ def test_pages_name_no_inner_module() -> None:
     assert named - set(NAMES) <= {"sdk", "plugin"}
 
 
+def test_no_module_of_the_package_imports_the_package_itself() -> None:
+    """It is the top floor, which import-linter does not look at."""
+    modules = Path(pytest_agentv.__file__).parent.rglob("*.py")
+    assert [path.name for path in modules if "pytest_agentv" in _imported(path.read_text("utf-8"))] == []
+
+
 def test_imports_of_inner_modules_are_found() -> None:
     text = "import json, pytest_agentv.errors\ndef f():\n    from pytest_agentv.models.scores import Score\n"
     assert list(_imported(text)) == ["pytest_agentv.errors", "pytest_agentv.models.scores"]
