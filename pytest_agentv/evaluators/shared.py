@@ -70,8 +70,9 @@ def score_fault(score: object) -> str | None:
             return f"its `{name}` has a value of type {type(odd[0] if odd else value).__name__}: expected texts"
     if score.verdict not in (*get_args(Verdict), None):
         return f"its `verdict` is none of {', '.join(get_args(Verdict))}"
-    if not isinstance(score.request, Mapping | None):
-        return f"its `request` is of type {type(score.request).__name__}: expected a mapping"
+    for name in ("request", "details"):
+        if not isinstance(value := getattr(score, name), Mapping | None):
+            return f"its `{name}` is of type {type(value).__name__}: expected a mapping"
     return None
 
 

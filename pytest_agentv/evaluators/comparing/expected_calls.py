@@ -81,15 +81,18 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
         return True
     if not isinstance(wanted, Mapping):
         return json_equal(wanted, call.input)
-    given = _arguments_of(call)
+    given = arguments_of(call)
     return given is not None and all(
         key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
     )
 
 
-def _arguments_of(call: ToolCall) -> JsonObject | None:
-    """Return the arguments of a call; None: it has no mapping. OpenAI's API reports them as JSON in a text."""
-    given = parse_json(call.input) if isinstance(call.input, str) else call.input
+def arguments_of(call: ToolCall) -> JsonObject | None:
+    """Return the arguments of a call; None: it has no mapping.
+
+    OpenAI's API reports them as JSON in a text, which is empty if there are none.
+    """
+    given = parse_json(call.input.strip() or "{}") if isinstance(call.input, str) else call.input
     return given if isinstance(given, Mapping) else None
 
 

@@ -39,6 +39,10 @@ def a_text(answer): return Score(value="0.5")
 def a_truth(answer): return Score(value=True)
 def infinite(answer): return Score(value=float("inf"))
 def far_below(answer): return Score(value=-3)
+def odd_reason(answer): return Score(1.0, reasoning=5)
+def odd_hits(answer): return Score(1.0, hits=["a", 5])
+def odd_details(answer): return {"score": 1, "details": ["a"]}
+def one_hit(answer): return {"score": 1, "hits": "all of it", "misses": ["", "x"]}
 def greedy(data, vars, tool_calls):
     data["x"].clear()
     vars["words"].clear()
@@ -98,6 +102,24 @@ def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error)
         assert result.error is not None
         assert result.error.startswith(error)
         assert result.score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("odd_reason", "its `reasoning` is of type int: expected a text or None"),
+        ("odd_hits", "its `hits` has a value of type int: expected texts"),
+        ("odd_details", "its `details` is of type list: expected a mapping"),
+    ],
+)
+def test_a_score_of_code_that_cannot_be_recorded_is_an_error(bench, code, fault):
+    result = bench.judged({"python": f"checks.py:{code}"}, "x")
+    assert (result.score, result.error) == (0.0, f"checks.py:{code} returned a Score that cannot be recorded: {fault}")
+
+
+def test_a_text_is_one_hit(bench):
+    result = bench.judged({"python": "checks.py:one_hit"}, "x")
+    assert (result.hits, result.misses) == (("all of it",), ("x",))
 
 
 @pytest.mark.parametrize("code", ["no_number", "a_text", "a_truth"])
