@@ -439,6 +439,11 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"contains": {"value": "a"}, "value": "b"}, ".value: is written twice: it stands in 'contains' too"),
         ({"field": {"path": "a", "contains": 5}}, ".field.contains: expected a non-empty text, got the number 5"),
         ({"field": {"path": "a", "contians": "x"}}, ".field.contians: is no kind of evaluator"),
+        ({"not-contains": {"type": "regex", "value": "a.c"}}, ".not-contains.type: unknown key"),
+        (
+            {"field": {"path": "a", "check": "Is polite"}},
+            ".field.check: expected an evaluator: a mapping such as {contains: 30 days}, got the text 'Is polite'",
+        ),
         ({"length": {"min_wrods": 3, "max_words": 5}}, ".length.min_wrods: unknown key (did you mean 'min_words'?)"),
         ({"length": {"min_words": 5, "max_words": 3}}, "no answer can have min_words: 5 and max_words: 3"),
         ({"contains": "a", "path": "a..b"}, ".path: expected a path such as items[0].price"),
