@@ -16,6 +16,7 @@ from pytest_agentv.models.text import compact_json, format_number
 
 REGEX: Final = "regex"
 ANY: Final = "any"
+_OF_RULES: Final = frozenset({REGEX, ANY, "flags", "ignore_case"})
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -26,7 +27,8 @@ def _arguments(value: Json) -> Json:
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
         pattern = _rule(wanted, REGEX)
-        if pattern is not ABSENT and (fault := _pattern_fault(pattern)):
+        fault = _mixed_fault(wanted) if pattern is ABSENT else _pattern_fault(pattern)
+        if fault:
             raise ValueError(f"{name}: {fault}")
     return value
 
@@ -34,6 +36,13 @@ def _arguments(value: Json) -> Json:
 def _rule(wanted: Json, word: str) -> Json:
     """Return the value of an expected argument of the form `{word: value}`; else `ABSENT`."""
     return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
+
+
+def _mixed_fault(wanted: Json) -> str | None:
+    """Return why a mapping is no rule, although it looks like one. Other mappings are data that an argument equals."""
+    if isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= _OF_RULES:
+        return f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
+    return None
 
 
 def _pattern_fault(pattern: Json) -> str | None:

@@ -441,6 +441,10 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"field": {"path": "a", "contians": "x"}}, ".field.contians: is no kind of evaluator"),
         ({"not-contains": {"type": "regex", "value": "a.c"}}, ".not-contains.type: unknown key"),
         (
+            {"not-tool-called": "rm", "args": {"path": {"regex": "^/", "flags": "i"}}},
+            ".args: path: `regex` stands alone, and flags stand in the pattern: {regex: (?i)tents?}",
+        ),
+        (
             {"field": {"path": "a", "check": "Is polite"}},
             ".field.check: expected an evaluator: a mapping such as {contains: 30 days}, got the text 'Is polite'",
         ),
@@ -608,6 +612,11 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_bleu_ignores_a_byte_order_mark(bench):
+    pytest.importorskip("sacrebleu")
+    assert bench.judged({"bleu": "The tent costs 120 euros."}, "\ufeffThe tent costs 120 euros.\n").score == 1.0
 
 
 def test_bleu_is_that_of_sacrebleu_as_a_share(bench):
