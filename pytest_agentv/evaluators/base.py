@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
 from pytest_agentv.loading.cases.references import Scope
@@ -38,18 +38,19 @@ __all__ = [
 
 _NAME_LENGTH: Final = 60
 """Most characters of a derived name that say what is checked."""
-_PATH: Final = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
+_STEPS: Final = r"(?:[^.\[\]]+|\[[0-9]+\])(?:\.[^.\[\]]+|\[[0-9]+\])*"
+_PATH_SCHEMA: Final = {"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}
 
 
 def _path(value: str) -> str:
     """Return a path without the `$` with which JSONPath begins."""
     path = re.sub(r"^\$(?:\.|(?=\[))", "", value)
-    if not _PATH.fullmatch(path):
+    if not re.fullmatch(_STEPS, path):
         raise expected("a path such as items[0].price")
     return path
 
 
-AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path)]
+AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path), WithJsonSchema(_PATH_SCHEMA)]
 """The place of a part of a JSON answer."""
 
 

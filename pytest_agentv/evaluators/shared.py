@@ -1,7 +1,7 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, get_args
 
@@ -70,8 +70,9 @@ def score_fault(score: object) -> str | None:
             return f"its `{name}` has a value of type {type(odd[0] if odd else value).__name__}: expected texts"
     if score.verdict not in (*get_args(Verdict), None):
         return f"its `verdict` is none of {', '.join(get_args(Verdict))}"
-    if not isinstance(score.request, Mapping | None):
-        return f"its `request` is of type {type(score.request).__name__}: expected a mapping"
+    for name in ("request", "details"):
+        if not isinstance(value := getattr(score, name), Mapping | None):
+            return f"its `{name}` is of type {type(value).__name__}: expected a mapping"
     return None
 
 
@@ -107,6 +108,10 @@ def with_requirement(evaluator: AnyEvaluator, score: Score, threshold: float) ->
     needed = evaluator.required_score(threshold)
     if score.error is not None or clamp_score(score.value) + SLACK >= needed:
         return score
-    why = f": {score.misses[0]}" if score.misses else ""
-    unmet = (f"{evaluator.label}{why}", *(score.unmet_required or ()))
+    unmet = (unmet_text(evaluator, score.misses), *(score.unmet_required or ()))
     return score.replace(unmet_required=unmet, verdict="fail")
+
+
+def unmet_text(evaluator: AnyEvaluator, misses: Sequence[str]) -> str:
+    """Say that a required evaluator is not satisfied, with its first miss."""
+    return f"{evaluator.label}: {misses[0]}" if misses else evaluator.label

@@ -102,6 +102,27 @@ class OtherPart(Record):
     """Always `other`."""
 
 
+_TEXT_PARTS: Final = frozenset({"text", "output_text"})
+_OTHER_PARTS: Final = frozenset(
+    {
+        *("thinking", "redacted_thinking", "reasoning", "refusal", "tool_use", "tool_call", "tool_result"),
+        *("image", "image_url", "input_image", "output_image", "audio", "file"),
+    }
+)
+
+
+def text_of_parts(content: Json) -> str | None:
+    """Return the text of a content that is a list of parts, as many APIs have it; None for other data."""
+    parts = content if isinstance(content, list | tuple) else ()
+    kinds = [part.get("type") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(kind, str) and kind in _TEXT_PARTS | _OTHER_PARTS for kind in kinds):
+        return None
+    texts = [
+        part.get("text", part.get("value")) for part, kind in zip(parts, kinds, strict=True) if kind in _TEXT_PARTS
+    ]
+    return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else None
+
+
 ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
 """A part of a message of a case's input."""
 

@@ -21,6 +21,11 @@ _FOREIGN_NUMBER: Final = re.compile(r"\d(?:\.0|e[+-]?\d+)[],}]|NaN|Infinity")
 """Texts that may be numbers which JavaScript writes differently. These may also be parts of texts."""
 
 
+_MOST_DECIMALS: Final = 9
+"""Numbers that differ less are taken for equal."""
+_NEEDS_NO_DECIMALS: Final = 1e15
+
+
 def compact_json(value: Json) -> str:
     """Return JSON on one line without spaces, as in results files. Raises `RecursionError` for what holds itself."""
     with suppress(TypeError, ValueError):  # a mapping that is not a dict, or a value that contains itself
@@ -85,6 +90,12 @@ def format_fixed(value: float, digits: int) -> str:
         return format_number(value)
     step = Decimal(1).scaleb(-digits)
     return str(Decimal(value).quantize(step, rounding=ROUND_HALF_UP))
+
+
+def digits_apart(left: float, right: float, fewest: int) -> int:
+    """Return the decimals with which two numbers look different; `fewest` if only a rounding error is between them."""
+    more = range(fewest, _MOST_DECIMALS + 1) if max(abs(left), abs(right)) < _NEEDS_NO_DECIMALS else ()
+    return next((digits for digits in more if format_fixed(left, digits) != format_fixed(right, digits)), fewest)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

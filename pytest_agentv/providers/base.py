@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.base import ABSENT, JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken
-from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.messages import Message, ToolCall, text_of_parts
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.text import compact_json
@@ -214,13 +214,15 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
 
 
 def candidate_answer(messages: Sequence[Message] | None) -> str:
-    """Return the content of the last assistant message that has one; structured content as compact JSON.
+    """Return the content of the last assistant message that has one: the text of its parts, or data as compact JSON.
 
-    Source: agentv-formats 5.0 (null counts as content, no message gives an empty text).
+    Source: agentv-formats 5.0 (null counts as content, but not beside tool calls; no message gives an empty text).
     """
     for message in reversed(messages or ()):
-        if message.role == "assistant" and message.content is not ABSENT:
-            return message.content if isinstance(message.content, str) else compact_json(message.content)
+        content = message.content
+        if message.role == "assistant" and content is not ABSENT and (content is not None or not message.tool_calls):
+            found = content if isinstance(content, str) else text_of_parts(content)
+            return compact_json(content) if found is None else found
     return ""
 
 

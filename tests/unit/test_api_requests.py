@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.apis.data import vectors_of
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.registry import create_provider
@@ -260,3 +262,9 @@ def test_a_url_that_is_none_is_an_error_of_the_targets_file() -> None:
     with pytest.raises(ProviderError, match="check the URL of target 't'") as caught:
         asyncio.run(run())
     assert caught.value.kind == "config"
+
+
+@pytest.mark.parametrize("vector", [[], [0, 0.0], [math.nan, 1.0], [math.inf, 1.0], [1e200], [True], ["1"], 5])
+def test_a_vector_without_a_direction_is_none(vector):
+    assert vectors_of([[1, 0.5], vector]) is None
+    assert vectors_of([[1, 0.5], [0, -2]]) == ((1.0, 0.5), (0.0, -2.0))

@@ -21,6 +21,10 @@ from pytest_agentv.providers.wire import WireError, javascript_string, parse_res
 from pytest_agentv.runtime.processes.process import ProcessResult
 
 
+def said(content: object, *more: object) -> str:
+    return json.dumps({"output_messages": [{"role": "assistant", "content": content}, *more]})
+
+
 def answer(content: str) -> str:
     return candidate_answer(parse_output(content).output_messages)
 
@@ -46,6 +50,14 @@ def plain(content: str) -> ProviderResponse:
         ('{"output_messages":[{"role":"user","content":"u"},{"role":"assistant","content":null}]}', "null"),
         ('{"output_messages":[{"role":"assistant","content":{"a":[1]}}]}', '{"a":[1]}'),
         ('{"outputMessages":[{"role":"assistant","content":"camel"}]}', "camel"),
+        (said([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab"),
+        (said([{"type": "thinking", "thinking": "t"}, {"type": "output_text", "text": "x"}]), "x"),
+        (said([{"type": "text", "value": "as in eval files"}]), "as in eval files"),
+        (said([{"type": "text", "text": "x"}, {"type": "tent"}]), '[{"type":"text","text":"x"},{"type":"tent"}]'),
+        (said([{"type": "text", "text": 5}]), '[{"type":"text","text":5}]'),
+        (said([{"type": "image"}]), '[{"type":"image"}]'),
+        (said([]), "[]"),
+        (said("x", {"role": "assistant", "content": None, "tool_calls": [{"tool": "t"}]}), "x"),
         ('{"output_messages":[{"role":"assistant","content":"s"}],"outputMessages":[{"role":"assistant"}]}', "s"),
     ],
 )

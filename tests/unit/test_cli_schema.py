@@ -329,6 +329,10 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"type": "contains", "value": None},
         {"tool_trajectory": {"forbidden": []}},
         {"regex": "x", "flags": "g"},
+        {"contains": "x", "path": "items[*].price"},
+        {"type": "field_accuracy", "fields": [{"path": "a..b", "match": "exact"}]},
+        {"field": {"path": "a", "check": "Is polite"}},
+        {"tool-called": {"name": "search", "agrs": "any"}},
     ],
 )
 def test_what_is_wrong_with_an_evaluator_is_wrong_by_the_schema_too(evaluator):

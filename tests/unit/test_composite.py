@@ -197,16 +197,17 @@ def test_what_members_found_is_kept_where_the_composite_cannot_judge(aggregator:
 
 
 def test_members_of_members_are_kept_and_members_honour_their_prompts_and_rubrics() -> None:
-    judge = ScriptedJudge('{"score": 0.5, "checks": [], "overall_reasoning": "o"}')
+    checks = '[{"id": "s", "satisfied": false, "reasoning": ""}]'
+    judge = ScriptedJudge(f'{{"score": 0.5, "checks": {checks}, "overall_reasoning": "o"}}')
     free = LlmJudge(name="free", prompt="Mine: {{candidate_answer}}")
-    rubric = LlmJudge(name="rubric", rubrics=(Rubric(id="r", description="R d"),))
+    rubric = LlmJudge(name="rubric", rubrics=(Rubric(id="r", description="R d"), Rubric(id="s", description="S d")))
     inner = Composite(name="inner", evaluators=(free, rubric), aggregator=WeightedAverage())
     outer = Composite(name="outer", evaluators=(inner,), aggregator=WeightedAverage())
     services = replace(SERVICES, judge=judge)
     result = asyncio.run(run_evaluator(outer.prepare(services), make_context(services=services)))
     assert result.score == 0.25
-    assert result.misses == ("[inner] [rubric] [r] R d: not judged",)
-    assert result.unmet_required == ("[r] R d",)
+    assert result.misses == ("[inner] [rubric] [r] R d: not judged", "[inner] [rubric] [s] S d")
+    assert result.unmet_required == ("[r] R d", "[s] S d")
     assert sorted(re.sub("<.*?>", "", user_prompt).splitlines()[0] for _, user_prompt in judge.asked) == [
         "Mine: Answer",
         "[[ ## question ## ]]",

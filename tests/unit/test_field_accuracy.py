@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
@@ -72,6 +73,40 @@ def test_rounding_errors_of_floats_are_no_difference():
     assert score_of([number("a", tolerance=0.1)], {"a": 0.8}, {"a": 0.7}).value == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "expected", "tolerance"),
+    [(100000000.2, 100000000.1, 0.1), (0.30000000000000004, 0.2, 0.1), ("1e3", 1000, 0), ("1,999.50 USD", 1999.5, 0)],
+)
+def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
+    assert score_of([number("a", tolerance=tolerance)], {"a": given}, {"a": expected}).value == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "miss"),
+    [
+        ("1,999.00", "1,234.50", "outside tolerance: diff=764.50, tolerance=0"),
+        (12345678901234567891, 12345678901234567890, "outside tolerance: diff=1.00, tolerance=0"),
+        ("1,5", 1, "non-numeric value"),
+        ("1.234,50", 1.234, "non-numeric value"),
+        ("1 999 €", 1, "non-numeric value"),
+        ("1'999", 1, "non-numeric value"),
+        ("2026-01-15", "2026-12-31", "non-numeric value"),
+        ("3/4", 3, "non-numeric value"),
+    ],
+)
+def test_numbers_that_only_begin_alike_differ(given, expected, miss):
+    assert score_of([number("a")], {"a": given}, {"a": expected}) == Score(
+        0.0, misses=(f"a ({miss})",), reasoning="0/1 fields matched"
+    )
+
+
+def test_a_difference_beyond_the_tolerance_is_never_shown_as_the_tolerance():
+    score = score_of([number("a", tolerance=0.01)], {"a": 1.013}, {"a": 1})
+    assert score.misses == ("a (outside tolerance: diff=0.013, tolerance=0.01)",)
+    score = score_of([number("a", tolerance=0.05, relative=True)], {"a": 0.02}, {"a": 0.01})
+    assert score.misses == ("a (outside tolerance: diff=0.01, tolerance=0.05 of 0.01)",)
+
+
 @pytest.mark.parametrize("given", ["abc", "", True, None, [1], {}])
 def test_what_is_no_number_is_a_miss(given):
     score = score_of([number("a", tolerance=1.0)], {"a": given}, {"a": 1})
@@ -89,10 +124,22 @@ def test_a_huge_difference_is_shown():
     assert score.misses == ("a (outside tolerance: diff=1e+30, tolerance=0.5)",)
 
 
+@pytest.mark.parametrize("large", [10**299, 17 * 10**307])
+def test_huge_whole_numbers_can_be_compared(large):
+    assert score_of([number("a", tolerance=1.0)], {"a": large}, {"a": large}).value == 1
+    assert score_of([number("a", tolerance=1.0)], {"a": large}, {"a": -large}).value == 0
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
 def test_any_two_numbers_can_be_compared(left, right):
     score = score_of([number("a", tolerance=1.0)], {"a": left}, {"a": right})
     assert score.value == (1 if abs(left - right) <= 1 else 0) or abs(left - right) == pytest.approx(1)
+
+
+def test_a_path_is_read_as_in_all_checks():
+    assert score_of([exact("$.a"), exact("$[0]")], {"a": 1}, {"a": 2}).misses[0] == "a (value mismatch)"
+    with pytest.raises(ValidationError, match="a path such as items"):
+        exact("items[*].price")
 
 
 def test_types_count_and_null_is_a_value():
@@ -263,6 +310,12 @@ def test_what_is_no_date_is_a_miss(candidate, expected, miss):
         "Sun Jan 5 2025",
         "Sun, 05 Jan 2025 10:00:00 GMT",
         "6 Jan 2025 01:00 +0200",
+        "2025-01-05 10:00:00 UTC",
+        "2025-01-06 01:00:00 +0200",
+        "January 5th, 2025",
+        "5th of January 2025",
+        "05.01.2025",
+        "5.1.25",
     ],
 )
 def test_dates_are_read_in_many_spellings(text):
@@ -306,6 +359,13 @@ def test_other_texts_are_no_dates(text):
         ("01-02-2025", ("YYYY-MM-DD", "dd-mm-yyyy"), date(2025, 2, 1)),
         ("15/02/2025", ("MM/DD/YYYY",), date(2025, 2, 15)),
         ("02/15/2025", ("DD/MM/YYYY",), date(2025, 2, 15)),
+        ("01/02/2025", ("DD/MM/YY",), date(2025, 2, 1)),
+        ("1/2/25", ("d/m/yy",), date(2025, 2, 1)),
+        ("01/02/2025", ("%d/%m/%Y",), date(2025, 2, 1)),
+        ("01/02/2025", ("DD.MM.YYYY",), date(2025, 2, 1)),
+        ("01.02.2025", ("MM.DD.YYYY",), date(2025, 1, 2)),
+        ("01.02.2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 1, 2)),
+        ("01.15.2025", (), date(2025, 1, 15)),
     ],
 )
 def test_the_formats_decide_which_number_is_the_day(text, formats, expected):

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
+from pytest_agentv.evaluators.kinds.text.contains import Contains
+from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases, Journal
@@ -100,6 +105,47 @@ def test_the_status_follows_the_threshold_of_now() -> None:
     assert (carried.result.status, carried.result.threshold, carried.result.threshold_source) == (
         *("pass", 0.5, "command line"),
     )
+
+
+WORDS = Heuristic(name="words", hits=("a",), required=True)
+PLAIN = Contains(name="plain", value="a", required=True)
+GROUP = Composite(name="group", evaluators=(WORDS,), aggregator=WeightedAverage())
+MET = EvaluatorResult("words", "heuristic", 0.7, 1.0, "borderline", required=True, misses=("b",))
+UNMET = MET.replace(verdict="fail", unmet_required=("words: b",))
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "found", "before", "now", "status"),
+    [
+        (WORDS, MET, 0.6, 0.8, "fail"),
+        (WORDS, MET, 0.6, 0.7, "pass"),
+        (WORDS, UNMET, 0.8, 0.6, "pass"),
+        (WORDS.replace(weight=0.0), UNMET.replace(weight=0.0), 0.8, 0.6, "pass"),
+        (WORDS.replace(required=False), MET.replace(required=None), 0.6, 0.8, "pass"),
+        (PLAIN, UNMET, 0.8, 0.6, "fail"),
+        (GROUP, MET.replace(required=None, evaluator_results=(MET,)), 0.6, 0.8, None),
+        (GROUP, MET.replace(required=None, evaluator_results=(MET,)), 0.5, 0.6, "pass"),
+    ],
+)
+def test_a_required_evaluator_has_to_reach_the_threshold_of_now(evaluator, found, before, now, status) -> None:
+    unmet = found.unmet_required
+    kept = RESULT.replace(score=0.9, threshold=before, evaluator_results=(found,), unmet_required=unmet)
+    case = CASE.replace(evaluators=(evaluator,))
+    asked = CaseJob(IDENTITY, case, RunOptions(threshold=now))
+    carried = journal(kept).take(asked)
+    assert (carried and carried.result.status) == status
+    if carried is not None:
+        expected = ("words: b",) if status == "fail" else None
+        assert carried.result.unmet_required == expected
+        assert [each.unmet_required for each in carried.result.evaluator_results or ()] == [expected]
+
+
+@pytest.mark.parametrize(("evaluator", "is_known"), [(WORDS, False), (PLAIN, True)])
+def test_answers_do_not_tell_what_required_evaluators_say_of_another_threshold(evaluator, is_known) -> None:
+    figures = RepeatFigures(2, 2, 2, 2, 0, 2, 1.0, "file", (0.9, 0.9))
+    kept = RESULT.replace(score=0.9, threshold=0.6, status="pass", repeat=figures)
+    asked = CaseJob(IDENTITY, CASE.replace(evaluators=(evaluator,)), RunOptions(threshold=0.8, repeat=2))
+    assert (journal(kept).take(asked, 2) is not None) is is_known
 
 
 def test_figures_under_the_rules_of_now_are_written_even_if_the_status_stays() -> None:

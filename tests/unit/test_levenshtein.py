@@ -41,6 +41,11 @@ def test_a_similarity_that_equals_the_threshold_reaches_it(same: int) -> None:
     assert score_of(Levenshtein(value="a" * 10, threshold=same / 10), answer).value == 1.0
 
 
+def test_a_similarity_below_the_threshold_is_never_shown_as_the_threshold() -> None:
+    found = score_of(Levenshtein(value="a" * 10_000, threshold=0.9), "a" * 8996 + "b" * 1004)
+    assert found.misses == ("similarity 0.8996 < 0.9",)
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.1])
 def test_a_threshold_is_from_0_to_1(threshold: float) -> None:
     with pytest.raises(ValidationError, match="threshold"):

@@ -53,6 +53,12 @@ def test_an_expensive_answer_scores_0():
     assert score == Score(0.0, misses=misses, reasoning="Execution cost $1.2500 (budget: $0.1000)")
 
 
+def test_a_cost_beyond_a_tiny_budget_is_shown_with_the_digits_that_tell():
+    score = Cost(budget=0.00001).check_amount(0.0000234)
+    misses = ("Cost $0.00002 > $0.00001 budget",)
+    assert score == Score(0.0, misses=misses, reasoning="Execution cost $0.00002 (budget: $0.00001)")
+
+
 def test_an_unknown_cost_scores_0():
     score = Cost(budget=0.1).check_amount(None)
     misses = ("No cost data available in trace",)

@@ -118,10 +118,18 @@ def test_an_optional_rubric_that_is_not_satisfied_leaves_the_verdict_to_the_scor
     assert (round(score.value, 4), score.verdict) == (0.7778, "borderline")
 
 
-def test_no_checks_score_0() -> None:
-    score = read_checks(reply(), RUBRICS)
-    assert (score.value, score.verdict, score.hits) == (0.0, "fail", ())
-    assert score.misses == ("[a] A d: not judged", "[b] B d: not judged", "[c] C d: not judged")
+@pytest.mark.parametrize("checks", [(), (("zz", True), ("A", False))])
+def test_a_reply_without_a_check_of_any_rubric_is_no_judgement(checks: tuple[tuple[str, bool], ...]) -> None:
+    text = reply(*checks)
+    error = "The judge's reply has no check for a, b, c."
+    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=error, raw_output=text, error=error)
+
+
+def test_a_score_without_the_check_of_a_rubric_cannot_be_negated() -> None:
+    assert read_checks(reply(("a", False), ("b", False)), RUBRICS).unknown == "The judge's reply has no check for c"
+    assert read_checks(reply(("a", False), ("b", False), ("c", False)), RUBRICS).unknown is None
+    silent = (*RUBRICS[:2], Rubric(id="c", description="C d", weight=0.0))
+    assert read_checks(reply(("a", False), ("b", False)), silent).unknown is None, "it does not count"
 
 
 def test_of_two_equal_checks_of_one_rubric_the_first_counts() -> None:
@@ -201,7 +209,8 @@ def test_scores_stay_within_their_bounds_and_every_rubric_is_accounted_for(
 ) -> None:
     score = read_checks(reply(*checks), rubrics)
     doubtful = any((rubric.id, True) in checks and (rubric.id, False) in checks for rubric in rubrics)
+    is_judged = not rubrics or any(rubric.id == name for rubric in rubrics for name, _ in checks)
     assert 0.0 <= score.value <= 1.0
-    assert (score.error is not None) is doubtful
+    assert (score.error is None) is (is_judged and not doubtful)
     misses = [miss for miss in score.misses if miss != NOTHING_COUNTS]
-    assert len(score.hits) + len(misses) == (0 if doubtful else len(rubrics))
+    assert len(score.hits) + len(misses) == (0 if score.error else len(rubrics))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.text import compact_json, format_number, pretty_json
+from pytest_agentv.models.text import compact_json, digits_apart, format_fixed, format_number, pretty_json
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,17 @@ def test_indented_json_has_them_too() -> None:
 @given(st.recursive(st.floats(allow_nan=False, allow_infinity=False) | st.text(), st.lists))
 def test_no_value_is_changed_by_it(value: object) -> None:
     assert json.loads(compact_json(value)) == value
+
+
+@given(st.floats(0, 1e20), st.floats(0, 1e20))
+def test_the_decimals_that_tell_two_numbers_apart_keep_their_order(low: float, high: float) -> None:
+    low, high = sorted((low, high))
+    digits = digits_apart(low, high, 2)
+    shown = [float(format_fixed(each, digits)) for each in (low, high)]
+    assert shown == sorted(shown)
+    assert shown[0] < high or digits == 2
+
+
+@pytest.mark.parametrize(("low", "high", "digits"), [(1, 2, 2), (0.8996, 0.9, 4), (0.3, 0.1 + 0.2, 2), (1, 1, 2)])
+def test_two_numbers_are_shown_with_the_fewest_decimals_that_differ(low: float, high: float, digits: int) -> None:
+    assert digits_apart(low, high, 2) == digits

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.engine.scoring import Threshold, decide_status
+from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.text import counted
@@ -140,14 +140,6 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
         rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
         return result.replace(repeat=figures.replace(**rules))
     return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, None)))
-
-
-def rejudged(result: EvalResult, threshold: Threshold) -> EvalResult:
-    """Return a kept answer with its status under the current threshold. A hook's decision stands."""
-    if result.status == "error" or result.assertion is not None or result.dry_run:
-        return result
-    status = decide_status(result.score, threshold.value, result.unmet_required)
-    return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
 
 
 def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:

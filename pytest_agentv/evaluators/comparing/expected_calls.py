@@ -16,6 +16,7 @@ from pytest_agentv.models.text import compact_json, format_number
 
 REGEX: Final = "regex"
 ANY: Final = "any"
+_OF_RULES: Final = frozenset({REGEX, ANY, "flags", "ignore_case"})
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -26,7 +27,8 @@ def _arguments(value: Json) -> Json:
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
         pattern = _rule(wanted, REGEX)
-        if pattern is not ABSENT and (fault := _pattern_fault(pattern)):
+        fault = _mixed_fault(wanted) if pattern is ABSENT else _pattern_fault(pattern)
+        if fault:
             raise ValueError(f"{name}: {fault}")
     return value
 
@@ -34,6 +36,13 @@ def _arguments(value: Json) -> Json:
 def _rule(wanted: Json, word: str) -> Json:
     """Return the value of an expected argument of the form `{word: value}`; else `ABSENT`."""
     return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
+
+
+def _mixed_fault(wanted: Json) -> str | None:
+    """Return why a mapping is no rule, although it looks like one. Other mappings are data that an argument equals."""
+    if isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= _OF_RULES:
+        return f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
+    return None
 
 
 def _pattern_fault(pattern: Json) -> str | None:
@@ -81,15 +90,18 @@ def call_fits(wanted: Json, call: ToolCall) -> bool:
         return True
     if not isinstance(wanted, Mapping):
         return json_equal(wanted, call.input)
-    given = _arguments_of(call)
+    given = arguments_of(call)
     return given is not None and all(
         key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
     )
 
 
-def _arguments_of(call: ToolCall) -> JsonObject | None:
-    """Return the arguments of a call; None: it has no mapping. OpenAI's API reports them as JSON in a text."""
-    given = parse_json(call.input) if isinstance(call.input, str) else call.input
+def arguments_of(call: ToolCall) -> JsonObject | None:
+    """Return the arguments of a call; None: it has no mapping.
+
+    OpenAI's API reports them as JSON in a text, which is empty if there are none.
+    """
+    given = parse_json(call.input.strip() or "{}") if isinstance(call.input, str) else call.input
     return given if isinstance(given, Mapping) else None
 
 

@@ -1,8 +1,9 @@
 """Reads dates in the formats of people and models, as calendar dates.
 
-Reads ISO dates and times, `2025/01/15`, `Jan 15, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
-`01/15/2025`, `15-01-2025` or `1/15/25`. For the last three, the listed formats decide which number is the day, or else
-the numbers themselves. A weekday before a date is ignored. A month alone (`2025-01`, `January 2025`) is its first day.
+Reads ISO dates and times, `2025/01/15`, `Jan 15th, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
+`01/15/2025`, `15-01-2025`, `15.01.2025` or `1/15/25`. For the last four, the listed formats decide which number is the
+day, or else the numbers themselves; between dots the day is first. A weekday before a date is ignored. A month alone
+(`2025-01`, `January 2025`) is its first day.
 """
 
 import re
@@ -21,9 +22,9 @@ _MONTHS: Final = {
     "sept": 9,
 }
 
-_CLOCK: Final = r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[ap]m)?)?"
+_CLOCK: Final = r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[ap]m)?(?: ?(?:UTC|GMT|Z))?)?"
 _YEAR_FIRST: Final = re.compile(rf"(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}}){_CLOCK}", re.ASCII | re.IGNORECASE)
-_NUMERIC: Final = re.compile(rf"(\d{{1,2}})([-/])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}", re.ASCII | re.IGNORECASE)
+_NUMERIC: Final = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d\d){_CLOCK}", re.ASCII | re.IGNORECASE)
 _MONTH_FIRST: Final = re.compile(rf"([a-z]{{3,9}})\.? (\d{{1,2}}),? (\d{{4}}){_CLOCK}", re.ASCII | re.IGNORECASE)
 _DAY_FIRST: Final = re.compile(rf"(\d{{1,2}})[- ]([a-z]{{3,9}})\.?,?[- ](\d{{4}}){_CLOCK}", re.ASCII | re.IGNORECASE)
 _YEAR_MONTH: Final = re.compile(r"(\d{4})-(\d{2})", re.ASCII)
@@ -33,8 +34,9 @@ _MAIL: Final = re.compile(
     r"\d{1,2} [a-z]{3} \d{4} \d{2}:\d{2}(?::\d{2})? (?:GMT|UTC|[+-]\d{4})", re.ASCII | re.IGNORECASE
 )
 """The dates of mails and HTTP headers (RFC 5322), without the weekday."""
-_EUROPEAN: Final = re.compile(r"DD[-/]MM[-/]YYYY", re.IGNORECASE)
-_AMERICAN: Final = re.compile(r"MM[-/]DD[-/]YYYY", re.IGNORECASE)
+_EUROPEAN: Final = re.compile(r"%?D{1,2}([-/.])%?M{1,2}\1%?Y{1,4}", re.IGNORECASE)
+_AMERICAN: Final = re.compile(r"%?M{1,2}([-/.])%?D{1,2}\1%?Y{1,4}", re.IGNORECASE)
+_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b(?: of\b)?", re.IGNORECASE)
 
 
 def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
@@ -42,10 +44,10 @@ def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
 
     Args:
         text: What was written. A time with an offset is taken to UTC first; other times do not matter.
-        formats: Such as `DD/MM/YYYY`; only these and `MM/DD/YYYY`, with `/` or `-`, have an effect: they decide
-            how `01/02/2025` is read.
+        formats: Such as `DD/MM/YYYY`, `d.m.yy` or `%m-%d-%Y`. Only those of a day and a month in numbers have an
+            effect: they decide how `01/02/2025` is read.
     """
-    text = re.sub(r"\s+", " ", text.strip())
+    text = _ORDINAL.sub("", re.sub(r"\s+", " ", text.strip()))
     if weekday := _WEEKDAY.match(text):
         text = text[weekday.end() :]
     for parse in (_parse_iso, _parse_year_first, _parse_mail, _parse_named, _parse_month):
@@ -58,7 +60,7 @@ def _parse_iso(text: str) -> date | None:
     if not re.match(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(re.sub(r" (?=[+-]\d\d:?\d\d$)", "", text))
         return moment.date() if moment.tzinfo is None else moment.astimezone(UTC).date()
     except (ValueError, OverflowError):
         return None
@@ -99,16 +101,17 @@ def _parse_numeric(text: str, formats: Sequence[str]) -> date | None:
     found = _NUMERIC.fullmatch(text)
     if not found:
         return None
-    first, _, second, year = found.groups()
+    first, mark, second, year = found.groups()
     if len(year) == 2:
         year = f"{'20' if year < '50' else '19'}{year}"
     american, european = _date(year, first, second), _date(year, second, first)
-    return european or american if _only_european(formats) else american or european
+    return european or american if _is_day_first(mark, formats) else american or european
 
 
-def _only_european(formats: Sequence[str]) -> bool:
+def _is_day_first(mark: str, formats: Sequence[str]) -> bool:
     names = [name.strip() for name in formats]
-    return any(map(_EUROPEAN.fullmatch, names)) and not any(map(_AMERICAN.fullmatch, names))
+    is_listed = mark == "." or any(map(_EUROPEAN.fullmatch, names))
+    return is_listed and not any(map(_AMERICAN.fullmatch, names))
 
 
 def _date(year: str | int, month: str | int, day: str | int) -> date | None:

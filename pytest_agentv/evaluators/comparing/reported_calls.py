@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.comparing.expected_calls import DOCS, call_fits
+from pytest_agentv.evaluators.comparing.expected_calls import DOCS, arguments_of, call_fits
 from pytest_agentv.models.base import ABSENT, Json, is_number
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
@@ -44,12 +44,19 @@ def with_silent_count(score: Score, count: int, times: int, silent: Sequence[Too
 
 
 def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls that do not report the expected arguments."""
-    return [call for call in calls if call.input is ABSENT and not all(call_fits(args, call) for args in wanted)]
+    """Return the calls that do not report the expected arguments, or in a text that is cut."""
+    unread = (call for call in calls if call.input is ABSENT or _is_cut(call))
+    return [call for call in unread if not all(call_fits(args, call) for args in wanted)]
+
+
+def _is_cut(call: ToolCall) -> bool:
+    """Whether a call reports arguments as JSON in a text that is cut, as after a limit of tokens."""
+    return isinstance(call.input, str) and call.input.lstrip().startswith("{") and arguments_of(call) is None
 
 
 def _silence(call: ToolCall) -> str:
-    return f"A call of {call.tool!r} does not report its arguments"
+    told = "reports arguments that are no JSON" if _is_cut(call) else "does not report its arguments"
+    return f"A call of {call.tool!r} {told}"
 
 
 def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:

@@ -1,9 +1,11 @@
 """Creates validators of the package `jsonschema` that download nothing and limit the time of patterns."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
@@ -45,6 +47,7 @@ def _validator(value: Json) -> Any:
     kind = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     rules = {
         "pattern": _match_pattern,
+        "multipleOf": _divide,
         PATTERNS: _match_names,
         MATCHED: _match_names,
         "additionalProperties": _Additional(kind.VALIDATORS["additionalProperties"]),
@@ -64,6 +67,19 @@ def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json)
 
     if isinstance(instance, str) and not search_now(pattern, instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _divide(validator: Any, step: float, instance: Json, _schema: Json) -> Iterator[Any]:
+    """Divide numbers as they are written: as floats, 19.99 / 0.01 is 1998.9999999999998."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    if validator.is_type(instance, "number") and _as_written(instance) % _as_written(step):
+        yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {step!r}")
+
+
+def _as_written(value: float) -> Fraction:
+    """Return the exact value of a number's digits. Raises `OverflowError` for 1e400."""
+    return Fraction(repr(value)) if abs(value) < math.inf else Fraction(value)
 
 
 def _match_names(validator: Any, patterns: JsonObject, instance: Json, _schema: Json) -> Iterator[Any]:

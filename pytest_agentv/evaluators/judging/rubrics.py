@@ -94,9 +94,8 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     checks = {check["id"]: check for check in reversed(found["checks"])}
     if doubtful := _doubtful(found["checks"], rubrics):
         return unreadable(reply, doubtful)
-    missing = [rubric.id for rubric in rubrics if rubric.id not in checks]
-    if missing:
-        return unreadable(reply, f"The judge's reply has no check for {', '.join(missing)}.")
+    if unchecked := _unchecked(rubrics, checks):
+        return unreadable(reply, f"{unchecked}.")
     results = tuple(_statement_result(rubric, checks[rubric.id]) for rubric in rubrics)
     return score_checks(rubrics, checks).replace(
         hits=tuple(_told(result) for result in results if result.hits),
@@ -151,13 +150,15 @@ def _rubric_line(rubric: Rubric) -> str:
 
 
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
-    """Turn a judge's reply into a score. A reply without checks scores 0, is kept, and has `error`."""
+    """Turn a judge's reply into a score. A reply without a check of any rubric scores 0, is kept, and has `error`."""
     found = own_object(reply, _has_checks, question)
     if found is None:
         return unreadable(reply, NO_CHECKS)
     if doubtful := _doubtful(found["checks"], rubrics):
         return unreadable(reply, doubtful)
     first_of_id = {check["id"]: check for check in reversed(found["checks"])}
+    if rubrics and first_of_id.keys().isdisjoint(rubric.id for rubric in rubrics):
+        return unreadable(reply, f"{_unchecked(rubrics, {})}.")
     return score_checks(rubrics, first_of_id).replace(reasoning=found["overall_reasoning"] or None)
 
 
@@ -168,6 +169,12 @@ def _doubtful(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> str | 
     if not names:
         return None
     return f"The judge's reply says of {', '.join(names)} both that it is satisfied and that it is not."
+
+
+def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> str | None:
+    """Return that a judge left out some rubrics; None: it checked all."""
+    names = [rubric.id for rubric in rubrics if rubric.id not in checks]
+    return f"The judge's reply has no check for {', '.join(names)}" if names else None
 
 
 def _has_checks(found: JsonObject) -> bool:
@@ -205,7 +212,7 @@ def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) ->
         misses=tuple(misses),
         verdict="fail" if unmet_required else verdict_of(value),
         unmet_required=unmet_required or None,
-        unknown=NOTHING_COUNTS if nothing_counts else None,
+        unknown=NOTHING_COUNTS if nothing_counts else _unchecked([each for each in rubrics if each.weight], checks),
     )
 
 

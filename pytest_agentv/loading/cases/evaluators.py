@@ -31,7 +31,8 @@ _STATEMENTS: Final = "statements"
 _ADDRESS: Final = "file://"
 _WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?|[a-z-]+(\([^()]*\))?:.*", re.DOTALL)
 """A text that may be a name or a check instead of a sentence."""
-_SHAPES: Final = "an evaluator: a mapping such as {contains: 30 days}, or a text that a judge checks"
+_MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
+_SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
 
 @record
@@ -71,7 +72,7 @@ def load_evaluator(scope: Scope) -> AnyEvaluator | None:
         adopted: AnyEvaluator | None = adopt(scope)
         return adopted
     if not isinstance(scope.value, dict):
-        scope.place.expected(_SHAPES, scope.value)
+        scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
         return None
     written = _read_kind(scope)
     return None if written is None else _read(written, scope)
@@ -217,7 +218,7 @@ def _read(written: _Written, scope: Scope) -> Any:
     if _names_a_file(written):
         return None
     inner = scope.replace(value=written.keys, place=written.place)
-    found: Any = read_part(written.kind, written.keys, written.place, context=inner, elsewhere=(_TYPE,))
+    found: Any = read_part(written.kind, written.keys, written.place, context=inner)
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
             _hint_at_two(key, written)

@@ -139,7 +139,11 @@ def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
     if kind.takes_data:
         return {"anyOf": shapes}
     # Not another alternative: editors would report a wrong key of a mapping as a wrong type.
-    mapping = {"properties": keys, "additionalProperties": True} if _renames(kind) else ref(kind.__name__)
+    mapping = (
+        {"properties": keys, "additionalProperties": model["additionalProperties"]}
+        if _renames(kind)
+        else ref(kind.__name__)
+    )
     return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, JsonObject, is_amount, is_number, mapping
+from pytest_agentv.models.base import Json, JsonObject, is_amount, is_measure, is_number, mapping
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
@@ -122,8 +122,11 @@ def terms_of(tier: Json) -> dict[str, str]:
 
 
 def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
-    """Return vectors; None if one of the values is not a list of numbers."""
+    """Return vectors; None if one of the values is not a list of numbers, or has no direction.
+
+    Broken servers send zeros or NaN. A negated `similar` would pass then.
+    """
     if not isinstance(values, list) or not values:
         return None
-    is_vector = all(isinstance(each, list) and each and all(map(is_number, each)) for each in values)
+    is_vector = all(isinstance(each, list) and any(each) and all(map(is_measure, each)) for each in values)
     return tuple(tuple(map(float, each)) for each in values) if is_vector else None

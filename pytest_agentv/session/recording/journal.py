@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.engine.scoring import decide_status, effective_threshold
+from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
@@ -160,11 +160,11 @@ def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | No
     """Return a result with its status under the current rules; None if they require other answers."""
     if repeat > 1 or result.repeat is not None:
         return _repeated(result, job, repeat)
-    if result.status == "error" or result.assertion is not None or job.options.dry_run:
+    if job.options.dry_run:
         return result
-    threshold = effective_threshold(job.options, job.case)
-    status = decide_status(result.score, threshold.value, result.unmet_required)
-    return result.replace(status=status, threshold=threshold.value, threshold_source=threshold.source)
+    from pytest_agentv.engine.requirements import rejudged  # noqa: PLC0415 - for results of earlier runs only
+
+    return rejudged(result, job.case, effective_threshold(job.options, job.case))
 
 
 def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
@@ -175,18 +175,22 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
         return _first_answer(result, job) if repeat == 1 else None
     from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.requirements import asks_for_threshold  # noqa: PLC0415 - for repeated cases only
 
-    return judged_anew(result, RepeatPlan.of(job, repeat), effective_threshold(job.options, job.case))
+    threshold = effective_threshold(job.options, job.case)
+    if threshold.value != result.threshold and asks_for_threshold(job.case):
+        return None  # the scores of the answers do not tell those of their evaluators
+    return judged_anew(result, RepeatPlan.of(job, repeat), threshold)
 
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
-    from pytest_agentv.engine.repeating.combining import rejudged  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.requirements import rejudged  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)
     first = next(iter(answers_of(result, threshold, in_full=False)), None)
-    return None if first is None else rejudged(first, threshold)
+    return None if first is None else rejudged(first, job.case, threshold)
 
 
 def current_names_and_rules(identity: CaseIdentity) -> JsonObject:

@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 from pytest_agentv.engine.batching import BatchMember
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, is_set_up_error, rejudged
+from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, is_set_up_error
 from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.requirements import rejudged
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
@@ -195,5 +196,6 @@ class Repeats:
         threshold = effective_threshold(job.options, job.case)
         names = {**current_names_and_rules(identity), "run_id": identity.run_id}
         kept = self._journal.take(job, self._finished, request.numbers)
-        answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
+        found = ((number, rejudged(answer, job.case, threshold)) for number, answer in kept.answers.items())
+        answers = {number: answer.replace(**names) for number, answer in found if answer is not None}
         return Kept(answers, kept.errors)

@@ -39,6 +39,10 @@ def a_text(answer): return Score(value="0.5")
 def a_truth(answer): return Score(value=True)
 def infinite(answer): return Score(value=float("inf"))
 def far_below(answer): return Score(value=-3)
+def odd_reason(answer): return Score(1.0, reasoning=5)
+def odd_hits(answer): return Score(1.0, hits=["a", 5])
+def odd_details(answer): return {"score": 1, "details": ["a"]}
+def one_hit(answer): return {"score": 1, "hits": "all of it", "misses": ["", "x"]}
 def greedy(data, vars, tool_calls):
     data["x"].clear()
     vars["words"].clear()
@@ -98,6 +102,24 @@ def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error)
         assert result.error is not None
         assert result.error.startswith(error)
         assert result.score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("odd_reason", "its `reasoning` is of type int: expected a text or None"),
+        ("odd_hits", "its `hits` has a value of type int: expected texts"),
+        ("odd_details", "its `details` is of type list: expected a mapping"),
+    ],
+)
+def test_a_score_of_code_that_cannot_be_recorded_is_an_error(bench, code, fault):
+    result = bench.judged({"python": f"checks.py:{code}"}, "x")
+    assert (result.score, result.error) == (0.0, f"checks.py:{code} returned a Score that cannot be recorded: {fault}")
+
+
+def test_a_text_is_one_hit(bench):
+    result = bench.judged({"python": "checks.py:one_hit"}, "x")
+    assert (result.hits, result.misses) == (("all of it",), ("x",))
 
 
 @pytest.mark.parametrize("code", ["no_number", "a_text", "a_truth"])
@@ -417,6 +439,15 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
         ({"contains": {"value": "a"}, "value": "b"}, ".value: is written twice: it stands in 'contains' too"),
         ({"field": {"path": "a", "contains": 5}}, ".field.contains: expected a non-empty text, got the number 5"),
         ({"field": {"path": "a", "contians": "x"}}, ".field.contians: is no kind of evaluator"),
+        ({"not-contains": {"type": "regex", "value": "a.c"}}, ".not-contains.type: unknown key"),
+        (
+            {"not-tool-called": "rm", "args": {"path": {"regex": "^/", "flags": "i"}}},
+            ".args: path: `regex` stands alone, and flags stand in the pattern: {regex: (?i)tents?}",
+        ),
+        (
+            {"field": {"path": "a", "check": "Is polite"}},
+            ".field.check: expected an evaluator: a mapping such as {contains: 30 days}, got the text 'Is polite'",
+        ),
         ({"length": {"min_wrods": 3, "max_words": 5}}, ".length.min_wrods: unknown key (did you mean 'min_words'?)"),
         ({"length": {"min_words": 5, "max_words": 3}}, "no answer can have min_words: 5 and max_words: 3"),
         ({"contains": "a", "path": "a..b"}, ".path: expected a path such as items[0].price"),
@@ -581,6 +612,11 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+def test_bleu_ignores_a_byte_order_mark(bench):
+    pytest.importorskip("sacrebleu")
+    assert bench.judged({"bleu": "The tent costs 120 euros."}, "\ufeffThe tent costs 120 euros.\n").score == 1.0
 
 
 def test_bleu_is_that_of_sacrebleu_as_a_share(bench):

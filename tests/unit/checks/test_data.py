@@ -85,6 +85,7 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
         ({"is-xml": True}, "<a>" * 2000, ("is no XML: it is nested more than 1000 levels deep",)),
         ({"is-xml": True}, "", ("is no XML: no element found: line 1, column 0",)),
         ({"is-yaml": True}, "Sorry, I cannot.", ("is no YAML: it is a text, and no mapping or list",)),
+        ({"is-yaml": True}, "a: \ud800", ("is no YAML: it has half a character, which YAML cannot have",)),
         ({"is-yaml": True}, "a: *b", ("is no YAML: the alias *b has no anchor",)),
         ({"is-yaml": True}, "a: &b [1]\nc: *b", ()),
         ({"is-yaml": True}, "[" * 200, ("is no YAML: it is nested more than 100 levels deep",)),

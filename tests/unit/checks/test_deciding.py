@@ -109,12 +109,17 @@ IN_ORDER = {"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "rm", 
 def test_arguments_that_are_not_reported_are_no_pass_when_they_are_negated(bench, called, check) -> None:
     ((kind, value), *more) = check.items()
     negated = {f"not-{kind}": value, **dict(more)}
-    silent, other, same = (called(ToolCall("rm", *given)) for given in ((), ({"path": "x"},), ({"path": "/"},)))
-    result = bench.judged(negated, "x", **silent)
-    assert (result.score, result.error_kind) == (0.0, "config")
+    silent, cut, other, same = (
+        called(ToolCall("rm", *given)) for given in ((), ('{"path": "/',), ({"path": "x"},), ({"path": "/"},))
+    )
+    for given, fault in ((silent, "does not report its arguments"), (cut, "reports arguments that are no JSON")):
+        result = bench.judged(negated, "x", **given)
+        assert (result.score, result.error_kind) == (0.0, "config")
+        assert result.error == f"A call of 'rm' {fault}: there is nothing to negate"
     assert (bench.judged(check, "x", **silent).score, bench.judged(check, "x", **silent).error) == (0.0, None)
     assert [bench.judged(negated, "x", **given).score for given in (other, same)] == [1.0, 0.0]
     assert bench.judged(negated, "x", **called("read")).score == 1.0
+    assert bench.judged(negated, "x", **called(ToolCall("rm", ""))).score == 1.0, "it has no arguments"
 
 
 FITS, OTHER, TOLD_NOTHING = ToolCall("rm", {"path": "/"}), ToolCall("rm", {"path": "x"}), ToolCall("rm")
@@ -126,6 +131,7 @@ FITS, OTHER, TOLD_NOTHING = ToolCall("rm", {"path": "/"}), ToolCall("rm", {"path
         (0, [TOLD_NOTHING], None, None),
         (1, [FITS, TOLD_NOTHING], None, None),
         (1, [TOLD_NOTHING], 0.0, None),
+        (0, [ToolCall("rm", '{"path": "/')], None, None),
         (1, [FITS, FITS, TOLD_NOTHING], 0.0, 1.0),
         (3, [FITS, TOLD_NOTHING], 0.0, 1.0),
         (0, [OTHER, ToolCall("read")], 1.0, 0.0),

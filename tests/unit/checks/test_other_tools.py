@@ -35,8 +35,15 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         (NEEDS_B, "{}", True),
         ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
         ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
+        # As floats, 19.99 / 0.01 is 1998.9999999999998.
+        ({"is-json": {"multipleOf": 0.01}}, "19.99", True),
+        ({"is-json": {"multipleOf": 0.1}}, "-0.3", True),
+        ({"is-json": {"multipleOf": 0.01}}, "19.995", False),
+        ({"is-json": {"multipleOf": 3}}, "9007199254740993", True),
+        ({"is-json": {"multipleOf": 2}}, "9007199254740993", False),
+        ({"is-json": {"multipleOf": 0.5}}, '"x"', True),
         ({"is-json": {"multipleOf": 0.01}}, "1e400", False),
-        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", False),
+        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", True),
         ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
 )

@@ -18,6 +18,7 @@ from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
+from pytest_agentv.evaluators.shared import score_fault
 from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
@@ -193,13 +194,14 @@ async def _awaited(value: Any) -> Any:
 
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
-    if isinstance(value, Score):
-        return value
+    if isinstance(value, Score | Mapping):
+        score = value if isinstance(value, Score) else _read_mapping(value, what)
+        if fault := score_fault(score):
+            raise EvaluatorError(f"{what} returned a Score that cannot be recorded: {fault}")
+        return score
     if isinstance(value, bool):
         text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
-    if isinstance(value, Mapping):
-        return _read_mapping(value, what)
     return Score(_number(value, f"{what} returned"))
 
 
@@ -213,11 +215,16 @@ def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
     reasoning = value.get("reasoning")
     return Score(
         float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
-        hits=feedback(list(value.get("hits") or ())),
-        misses=feedback(list(value.get("misses") or ())),
+        hits=_texts(value.get("hits")),
+        misses=_texts(value.get("misses")),
         reasoning=None if reasoning is None else str(reasoning),
         details=value.get("details"),
     )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    """Return the texts of a list; a text alone is the only one."""
+    return feedback([value] if isinstance(value, str) else list(value or ()))
 
 
 def _number(value: Any, what: str) -> float:

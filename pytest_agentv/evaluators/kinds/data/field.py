@@ -36,7 +36,9 @@ class AnswerField(Evaluator):
     )
 
     path: AnswerPath = Field(description="where the part is", examples=["items[0].price"])
-    check: Annotated[Evaluator | None, BeforeValidator(_read_check), WithJsonSchema(definition("evaluator"))] = Field(
+    check: Annotated[
+        Evaluator | None, BeforeValidator(_read_check), WithJsonSchema(definition("evaluator_mapping"))
+    ] = Field(
         default=None,
         description="what it has to pass; its keys may also stand beside `path`: `{path: price, equals: 120}`",
         examples=[{"equals": 120}],

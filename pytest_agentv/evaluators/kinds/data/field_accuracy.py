@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
@@ -17,7 +17,7 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, weighted_mean
-from pytest_agentv.models.text import format_fixed, format_number
+from pytest_agentv.models.text import digits_apart, format_fixed, format_number
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
@@ -27,7 +27,15 @@ _NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is op
 SHOWN_FINDINGS: Final = 4
 """The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
-_LEADING_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+_LEADING_NUMBER: Final = re.compile(
+    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})++(?:\.\d+)?+|\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)"
+    r"(?![.,:/'\u2019-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
+    re.ASCII,
+)
+"""A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999" and dates are none."""
+_LARGEST: Final = 1e300
+"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
+_ROUNDING: Final = 1e-9
 
 
 @record
@@ -43,7 +51,7 @@ class FieldFinding:
 class FieldCheck(Part):
     """One field of a JSON answer that is compared with the expected data."""
 
-    path: Text = Field(description="where the field is: `order`, `items[0].price`")
+    path: AnswerPath = Field(description="where the field is: `order`, `items[0].price`")
     match: Literal["exact", "numeric_tolerance", "date"] = Field(description="how the two values are compared")
     required: bool = Field(default=True, description="whether a field that the answer lacks is a miss")
     weight: Amount = Field(default=1.0, description="its share in the score")
@@ -152,14 +160,15 @@ def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFindi
         return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight)
     if not (math.isfinite(number) and math.isfinite(goal)):
         return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
+    share = abs(goal) if check.relative and goal else 1
     difference = abs(number - goal)
-    compared = difference / abs(goal) if check.relative and goal else difference
     # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
-    within = compared <= check.tolerance or math.isclose(compared, check.tolerance, rel_tol=1e-9)
-    reason = f"diff={format_fixed(difference, 2)}"
-    if within:
-        return FieldFinding(True, f"{check.path} (within tolerance: {reason})", check.weight)
-    reason = f"outside tolerance: {reason}, tolerance={format_number(check.tolerance)}"
+    rounding = sum(math.ulp(each) for each in (number, goal) if type(each) is float)
+    if (difference - rounding) / share <= check.tolerance * (1 + _ROUNDING):
+        return FieldFinding(True, f"{check.path} (within tolerance: diff={format_fixed(difference, 2)})", check.weight)
+    shown = format_fixed(difference, digits_apart(difference, check.tolerance * share, 2))
+    part = "" if share == 1 else f" of {format_number(share)}"
+    reason = f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
     return FieldFinding(False, f"{check.path} ({reason})", check.weight)
 
 
@@ -191,13 +200,17 @@ def _type_name(value: Json) -> str:
 
 
 def _number(value: Json) -> float | None:
-    """Return a number, or the one that a text begins with ("10.9 USD"); None for any other value."""
-    if isinstance(value, str):
-        found = _LEADING_NUMBER.match(value.strip())
-        return float(found[0]) if found else None
-    if not is_number(value):
+    """Return a number, or the one that a text begins with ("10.9 USD"); None for any other value.
+
+    A whole number keeps all its digits. One that is too large for a float is infinite.
+    """
+    found = _LEADING_NUMBER.match(value.strip()) if isinstance(value, str) else None
+    number = found[0].replace(",", "") if found else value
+    if not found and not is_number(value):
         return None
     try:
-        return float(value)
+        size = float(number)
     except OverflowError:
         return math.inf
+    is_whole = isinstance(number, int) or (found and found[0].lstrip("+-").isdigit())
+    return int(number) if is_whole and abs(size) < _LARGEST else size

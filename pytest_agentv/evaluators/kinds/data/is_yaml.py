@@ -31,6 +31,8 @@ def _score(text: str) -> Score:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
         fault = f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+    except UnicodeEncodeError:
+        fault = "it has half a character, which YAML cannot have"
     return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(f"is no YAML: {fault}",))
 
 

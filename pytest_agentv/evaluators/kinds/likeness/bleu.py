@@ -3,6 +3,7 @@
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
 from pytest_agentv.models.scores import Score
+from pytest_agentv.models.text import trim
 from pytest_agentv.runtime.threads import run_in_thread
 
 
@@ -25,7 +26,7 @@ class Bleu(Likeness):
         """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
         require_package(self.kind, "sacrebleu", "sacrebleu")
         answer = context.candidate_answer
-        return self.score(await run_in_thread(lambda: _bleu(self.value, answer), "agentv-bleu"))
+        return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
 
 
 def _bleu(reference: str, answer: str) -> float:

@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.shared import SLACK
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import format_fixed, format_number
+from pytest_agentv.models.text import digits_apart, format_fixed, format_number
 
 ABOUT_THRESHOLD: Final = "from this similarity the score is 1, below it 0; default: the similarity is the score"
 
@@ -35,7 +35,9 @@ class Likeness(Evaluator):
 
     def score(self, similarity: float, more: Mapping[str, Json] | None = None) -> Score:
         """Return the score of a similarity; `more` goes into the details."""
-        details, shown = {"similarity": similarity, **(more or {})}, f"similarity {format_fixed(similarity, 3)}"
+        details = {"similarity": similarity, **(more or {})}
+        digits = 3 if self.threshold is None else digits_apart(similarity, self.threshold, 3)
+        shown = f"similarity {format_fixed(similarity, digits)}"
         if self.threshold is None:
             return Score(similarity, reasoning=shown, details=details)
         if similarity + SLACK >= self.threshold:  # as floats, 1 - 0.9 is less than 0.1

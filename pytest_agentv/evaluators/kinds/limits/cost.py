@@ -8,7 +8,7 @@ from pydantic import Field
 from pytest_agentv.evaluators.kinds.limits.limit import AmountLimit
 from pytest_agentv.models.kind import Amount
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import format_fixed
+from pytest_agentv.models.text import digits_apart, format_fixed
 from pytest_agentv.models.traces import ExecutionMetrics, TraceSummary
 
 
@@ -23,8 +23,8 @@ class Cost(AmountLimit):
 
     budget: Amount = Field(description="US dollars")
 
-    def show(self, amount: float) -> str:
-        return f"${format_fixed(amount, 4)}"
+    def show(self, amount: float, other: float) -> str:
+        return f"${format_fixed(amount, digits_apart(amount, other, 4))}"
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
         return self.check_amount(metrics.cost_usd)

@@ -19,7 +19,7 @@ class Latency(AmountLimit):
 
     threshold: Amount = Field(description="milliseconds")
 
-    def show(self, amount: float) -> str:
+    def show(self, amount: float, other: float) -> str:  # noqa: ARG002 - it is shown in full
         return f"{format_number(amount)}ms"
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:

@@ -51,8 +51,8 @@ class AmountLimit(Limit):
     spent: ClassVar[str]
     """How a sentence says that it was spent: `Execution cost`."""
 
-    def show(self, amount: float) -> str:
-        """Return an amount with its unit."""
+    def show(self, amount: float, other: float) -> str:
+        """Return an amount with its unit, so that it differs from another one."""
         raise NotImplementedError
 
     def check_amount(self, amount: float | None) -> Score:
@@ -61,7 +61,7 @@ class AmountLimit(Limit):
         if amount is None:
             return self.unknown(f"No {name} data available in trace", f"Execution {name} not reported by provider")
         limit: float = getattr(self, key)
-        shown, most = self.show(amount), self.show(limit)
+        shown, most = self.show(amount, limit), self.show(limit, amount)
         check = LimitCheck(amount, limit, f"{name.capitalize()} {shown} {{}} {most} {key}")
         return score_limits([check], f"{self.spent} {shown} ({key}: {most})")
 

@@ -13,16 +13,30 @@ from pytest_agentv.models.scores import Score
 
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Variation selectors, which choose how a character is drawn."""
+_MINUS: Final = re.compile(r"(?:^|(?<=[(\[=:\s]))(?<![0-9]\s)(?<!\n)[-\u2212](?=[0-9])(?!.[0-9.,]*\s?%)")
+"""The sign of a negative number. It is none in a range, at the beginning of a line, where lists are, or in -30 %."""
+_UNSPACED: Final = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Letters that stand beside other words without a space: of Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 _NUMBER: Final = re.compile(
-    r"(?<!\w)(?<![0-9][.,])(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"
+    rf"(?<![^\W{_UNSPACED}])(?<![0-9][.,])"
+    r"(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"
 )
 """A number with a decimal point, or with commas between thousands. Dates and versions have more points."""
+_BEGIN: Final = rf"(?:(?<![^\W{_UNSPACED}])|(?<=(?<!\w)_)|(?<=(?<!\w)__))"
+_END: Final = rf"(?:(?![^\W{_UNSPACED}])|(?=__?(?!\w)))"
+"""The borders of words. Underscores around words are those of Markdown."""
 _NO_CENTS: Final = re.compile(r"\.00?$")
 """The end of a number that is the same without it: 30.00. With three zeros it may be thirty thousand in German."""
 
 
 class Word(TextCheck):
-    """A word is in the answer, and not only a part of a word or number: `30` is not in "130" or "30.5 euros"."""
+    """A word is in the answer, and not only a part of a word or number: `30` is not in "130", "30.5 euros" or "-30".
+
+    Chinese, Japanese, Korean and Thai letters need no space beside a word: `120` is in "120元".
+    """
 
     kind = "word"
     examples = ({"answer": "It costs 30 euros.", "assert": [{"word": "30"}, {"not-word": "euro"}]},)
@@ -47,6 +61,7 @@ def _places_within_numbers(text: str) -> frozenset[int]:
         cents = _NO_CENTS.search(found[0])
         whole = {found.start() + cents.start()} if cents else set()
         places |= set(range(found.start() + 1, found.end())) - whole
+    places |= {found.end() for found in _MINUS.finditer(text)}
     return frozenset(places)
 
 
@@ -69,5 +84,7 @@ def _is_letter(character: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _pattern(word: str) -> re.Pattern[str]:
-    parts = r"\s+".join(map(re.escape, word.casefold().split()))
-    return re.compile(rf"(?<!\w){parts}(?!\w)")
+    parts = word.casefold().split()
+    begin = "" if re.match(f"[{_UNSPACED}]", parts[0]) else _BEGIN
+    end = "" if re.search(f"[{_UNSPACED}]$", parts[-1]) else _END
+    return re.compile(begin + r"\s+".join(map(re.escape, parts)) + end)
