@@ -207,6 +207,21 @@ def test_answers_of_a_skipped_case_stay_in_a_baseline_that_others_are_added_to(s
     assert "::c1" not in (small.path / BASELINE).read_text("utf-8"), "a baseline that is written anew is of this run"
 
 
+def test_answers_of_a_resumed_run_are_added_to_a_baseline_once(small):
+    """Else the statistics count one answer as two."""
+    small.run("--agentv-out=run.jsonl")
+    resume = ("--agentv-resume=run.jsonl", "--agentv-update-baseline=add")
+    assert small.run("--agentv-out=other.jsonl", *resume).exit_code == 0
+    before = (small.path / BASELINE).read_text("utf-8")
+    assert '"scores": [1, 1]' in before
+    for again in (resume, ("--agentv-resume=other.jsonl", resume[1])):
+        run = small.run("--agentv-out=third.jsonl", *again)
+        assert run.exit_code == 1
+        text = " ".join(section(run).split())
+        assert f"the answers of 3 of 3 cases are in {BASELINE} already: run without --agentv-resume" in text
+        assert (small.path / BASELINE).read_text("utf-8") == before
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
