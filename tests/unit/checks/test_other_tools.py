@@ -135,8 +135,9 @@ def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench,
         assert told_here == ([warning.format(key, *told)] if told else [])
 
 
-def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
-    _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
+@pytest.mark.parametrize("kind", ["levenshtein", "bleu", "rouge", "similar"])
+def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, kind):
+    _, faults = bench.load({kind: "yes", "threshold": 0})
     assert faults == [
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]
