@@ -17,6 +17,7 @@ from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_l
 from pytest_agentv.session.recording.travel import Place
 
 _WORKER_INPUT: Final = "agentv"
+_REFUSAL: Final = "agentv_refusal"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
@@ -52,7 +53,10 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
     Raises `pytest.UsageError` if there is no run to resume, or if another process is resuming it.
     """
-    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    worker_input = getattr(config, "workerinput", {})
+    if _REFUSAL in worker_input:
+        raise pytest.UsageError(worker_input[_REFUSAL])
+    sent = worker_input.get(_WORKER_INPUT)
     if sent is not None:
         return RunIdentity.from_plain(json.loads(sent))
     if _KEY not in config.stash:
@@ -90,6 +94,17 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
+
+
+def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
+    """Tell a worker why no run can begin. Only workers know whether there are evals."""
+    node.workerinput[_REFUSAL] = str(error)
+
+
+def raise_refusal(node: Any) -> None:
+    """Raise the `pytest.UsageError` for which a worker ended; return if it ended for another one."""
+    if _REFUSAL in node.workerinput:
+        raise pytest.UsageError(node.workerinput[_REFUSAL])
 
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:
