@@ -2,11 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from results_files import read_results
 from thorough import tries
+
+from pytest_agentv.reporting.writers import verdict_path
 
 AGENT = """
     import os, random, threading
@@ -762,6 +765,21 @@ def test_files_that_differ_behind_their_last_dot_have_verdicts_of_their_own(proj
     assert found == ["run.1.verdict.json", "run.2.verdict.json"]
 
 
+@pytest.mark.parametrize(
+    ("results", "verdict"),
+    [
+        ("run.jsonl", "run.verdict.json"),
+        ("run.yaml", "run.yaml.verdict.json"),
+        ("run.yml", "run.yml.verdict.json"),
+        ("run.json", "run.json.verdict.json"),
+        ("run.1", "run.1.verdict.json"),
+    ],
+)
+def test_results_of_one_name_and_several_formats_have_verdicts_of_their_own(results, verdict):
+    """`run.yaml` wrote over the verdict on `run.jsonl`, whose report then showed it."""
+    assert verdict_path(Path("there", results)) == Path("there", verdict)
+
+
 @pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("evals/test_python.py",)], ids=" ".join)
 def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
     write(project, suite(2))
@@ -890,7 +908,7 @@ def test_the_results_may_be_yaml(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c1")
     run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-out=o.yaml")
     assert "Difference     -33.3" in run.stdout.str()
-    assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
+    assert json.loads((small.path / "o.yaml.verdict.json").read_text())["verdict"] == "inconclusive"
     lines = read_results(small.path / "o.yaml").results
     assert {line["eval_id"]: line["baseline"]["delta"] for line in lines} == {"c0": 0, "c1": -1, "c2": 0}
     monkeypatch.setenv("BROKEN", "c0 c1 c2")
