@@ -182,6 +182,15 @@ def pytest_configure_node(node: Any) -> None:
         configure_worker(node)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """End the run as wrong usage if a worker did so."""
+    if getattr(node, "workeroutput", {}).get("exitstatus") == pytest.ExitCode.USAGE_ERROR:
+        from pytest_agentv.session.recording.identity import raise_refusal
+
+        raise_refusal(node)
+
+
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
     """Keep the workers of pytest-xdist supplied with cases."""

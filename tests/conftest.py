@@ -3,18 +3,22 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import warm
-from hypothesis import settings
 from scheduling import ModuleScheduling, begins_early
 from thorough import THOROUGH, leave_out_variations, tries
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("agentv", deadline=None, max_examples=tries(50, 200))
-settings.load_profile("agentv")
+# For a path that is not there, pytest loads this file, also in the environment of the README's first command.
+with suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    # How long an example takes says more about the machine than about the code.
+    settings.register_profile("agentv", deadline=None, max_examples=tries(50, 200))
+    settings.load_profile("agentv")
 
 # The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.
 for variable in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION"):

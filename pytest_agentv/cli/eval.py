@@ -4,14 +4,14 @@ import argparse
 import glob
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import note
-from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_out, is_eval_by_itself
+from pytest_agentv.cli.inputs import UnmatchedError, below_brackets, find_eval_files, find_left_out, is_eval_by_itself
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
@@ -98,6 +98,7 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     if not patterns:
         raise UsageError("no eval paths given: expected eval files, folders or globs")
     files = _find_files(patterns, own)
+    _check_brackets(map(_shown, files))
     run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
     arguments = (*run_flags, *(options.pytest or ()), *flags, *untouched, *_claim(files), *map(_shown, files))
     foreign = tuple(flag.partition("=")[0] for flag in flags)
@@ -131,6 +132,21 @@ def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ..
         hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
         lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
         raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
+
+
+def _check_brackets(names: Iterable[str]) -> None:
+    """Refuse files that pytest does not take: it takes a bracket for the start of a test's parameters."""
+    faults = [f"  {name}: {_way_in(name)}" for name in names if "[" in name]
+    if faults:
+        raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
+
+
+def _way_in(name: str) -> str:
+    split = below_brackets(name)
+    if split is None:
+        return "rename the file, or run `pytest` with a folder above it"
+    folder, rest = map(shlex.quote, split)
+    return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
 
 
 def _claim(files: Sequence[Path]) -> Iterator[str]:

@@ -35,16 +35,25 @@ def compact_json(value: Json) -> str:
     return _COMPACT.encode(_javascript_numbers(value))
 
 
+MOST_DIGITS: Final = 4300
+"""Of whole numbers that Python converts: the time for that grows with their square."""
+
+
 class NoJsonConstantError(ValueError):
     """A text has a NaN or an Infinity, which some programs write into JSON."""
 
 
-def strict_json(text: str, parse_int: Callable[[str], int] | None = None) -> Json:
+def strict_json(text: str, parse_int: Callable[[str], float] | None = None) -> Json:
     """Return the value of a JSON text, with whole numbers by `parse_int`.
 
     Raises `ValueError`, also for NaN, and `RecursionError`.
     """
     return json.loads(text, parse_constant=_refuse_constant, parse_int=parse_int)
+
+
+def whole_number(digits: str) -> int | float:
+    """Return a whole number of JSON; an infinite one if it has more than `MOST_DIGITS`, as Python reads 1e400."""
+    return int(digits) if len(digits) <= MOST_DIGITS else math.copysign(math.inf, -1 if digits[0] == "-" else 1)
 
 
 def _refuse_constant(name: str) -> Json:

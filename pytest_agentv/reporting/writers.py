@@ -74,9 +74,8 @@ def answers_path(results_path: Path) -> Path:
 
 
 def verdict_path(results_path: Path) -> Path:
-    """Return the path of the verdict on a run, beside its results. `run.1` and `run.2` have different verdicts."""
-    is_known = results_path.suffix in (*_SUFFIXES, ".json")
-    return results_path.with_name(f"{results_path.stem if is_known else results_path.name}.verdict.json")
+    """Return the path of the verdict on a run, beside its results: `run.verdict.json`, `run.yaml.verdict.json`."""
+    return results_path.with_name(f"{results_path.name.removesuffix('.jsonl')}.verdict.json")
 
 
 def kept_folder(results_path: Path) -> Path:

@@ -2,11 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from results_files import read_results
 from thorough import tries
+
+from pytest_agentv.reporting.writers import verdict_path
 
 AGENT = """
     import os, random, threading
@@ -205,6 +208,21 @@ def test_answers_of_a_skipped_case_stay_in_a_baseline_that_others_are_added_to(s
     run = small.run("--agentv-update-baseline")
     assert "(2 cases x 1), without 1 that was skipped" in " ".join(section(run).split())
     assert "::c1" not in (small.path / BASELINE).read_text("utf-8"), "a baseline that is written anew is of this run"
+
+
+def test_answers_of_a_resumed_run_are_added_to_a_baseline_once(small):
+    """Else the statistics count one answer as two."""
+    small.run("--agentv-out=run.jsonl")
+    resume = ("--agentv-resume=run.jsonl", "--agentv-update-baseline=add")
+    assert small.run("--agentv-out=other.jsonl", *resume).exit_code == 0
+    before = (small.path / BASELINE).read_text("utf-8")
+    assert '"scores": [1, 1]' in before
+    for again in (resume, ("--agentv-resume=other.jsonl", resume[1])):
+        run = small.run("--agentv-out=third.jsonl", *again)
+        assert run.exit_code == 1
+        text = " ".join(section(run).split())
+        assert f"the answers of 3 of 3 cases are in {BASELINE} already: run without --agentv-resume" in text
+        assert (small.path / BASELINE).read_text("utf-8") == before
 
 
 @pytest.mark.parametrize(
@@ -747,6 +765,21 @@ def test_files_that_differ_behind_their_last_dot_have_verdicts_of_their_own(proj
     assert found == ["run.1.verdict.json", "run.2.verdict.json"]
 
 
+@pytest.mark.parametrize(
+    ("results", "verdict"),
+    [
+        ("run.jsonl", "run.verdict.json"),
+        ("run.yaml", "run.yaml.verdict.json"),
+        ("run.yml", "run.yml.verdict.json"),
+        ("run.json", "run.json.verdict.json"),
+        ("run.1", "run.1.verdict.json"),
+    ],
+)
+def test_results_of_one_name_and_several_formats_have_verdicts_of_their_own(results, verdict):
+    """`run.yaml` wrote over the verdict on `run.jsonl`, whose report then showed it."""
+    assert verdict_path(Path("there", results)) == Path("there", verdict)
+
+
 @pytest.mark.parametrize("flags", [(), ("-n2",), ("--agentv-dry-run",), ("evals/test_python.py",)], ids=" ".join)
 def test_a_run_without_a_verdict_leaves_none_on_an_earlier_run(project, flags):
     write(project, suite(2))
@@ -875,7 +908,7 @@ def test_the_results_may_be_yaml(small, monkeypatch):
     monkeypatch.setenv("BROKEN", "c1")
     run = small._pytester.runpytest_inprocess("--agentv-baseline", "--agentv-out=o.yaml")
     assert "Difference     -33.3" in run.stdout.str()
-    assert json.loads((small.path / "o.verdict.json").read_text())["verdict"] == "inconclusive"
+    assert json.loads((small.path / "o.yaml.verdict.json").read_text())["verdict"] == "inconclusive"
     lines = read_results(small.path / "o.yaml").results
     assert {line["eval_id"]: line["baseline"]["delta"] for line in lines} == {"c0": 0, "c1": -1, "c2": 0}
     monkeypatch.setenv("BROKEN", "c0 c1 c2")

@@ -422,6 +422,28 @@ def test_tests_that_evaluate_cannot_go_on_from_a_missing_file(project, mode):
     assert "ERROR: --agentv-resume: missing.jsonl holds no results file to go on from" in broken.lines
 
 
+def test_a_new_run_writes_what_workers_kept_of_a_killed_one_in_its_file(project, whole):
+    """It was paid for, and nobody would look for it."""
+    *written, kept = results(project)
+    (project.path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
+    folder = project.path / ".own.jsonl.kept"
+    folder.mkdir()
+    (folder / "x.json").write_text(json.dumps({"answer": None, "result": kept}))
+    again = run(project, "-k", "case-4")
+    assert [line["run_id"] == kept["run_id"] for line in results(project)] == [True] * 6 + [False]
+    assert kept in results(project)
+    assert not folder.exists()
+    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in again.lines
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+def test_tests_that_do_not_evaluate_need_no_file_to_go_on_from(project, mode):
+    (project.path / "a.eval.yaml").unlink()
+    project.write("test_it.py", "def test_it(): ...\n")
+    plain = run(project, "--agentv-resume=missing.jsonl", *mode)
+    assert (plain.exit_code, plain.outcomes, plain.internals) == (0, {"passed": 1}, [])
+
+
 def test_results_of_a_newer_format_are_not_taken_for_what_they_may_not_say(project, whole):
     newer = [{**each, "schema_version": SCHEMA_VERSION + 1} for each in results(project)]
     path = project.write("newer.jsonl", "".join(f"{json.dumps(each)}\n" for each in newer))

@@ -83,11 +83,11 @@ def test_files_outside_the_working_directory_are_absolute(folder, monkeypatch):
 
 
 def test_a_file_without_the_shape_of_an_eval_file_is_claimed_so_that_pytest_says_what_is_wrong(folder):
-    (folder / "my [broken] one.yaml").write_text("evalcase: [")
-    assert call("my [broken] one.yaml", "qa.eval.yaml") == [
+    (folder / "my *broken one.yaml").write_text("evalcase: [")
+    assert call("my *broken one.yaml", "qa.eval.yaml") == [
         "-o",
-        "agentv_files='*.eval.yaml' '*.eval.yml' '*.eval.jsonl' 'my [[]broken] one.yaml'",
-        "my [broken] one.yaml",
+        "agentv_files='*.eval.yaml' '*.eval.yml' '*.eval.jsonl' 'my [*]broken one.yaml'",
+        "my *broken one.yaml",
         "qa.eval.yaml",
     ]
 
@@ -215,3 +215,19 @@ def test_the_help_says_how_many_workers_there_are_by_default_and_what_they_do(ag
     assert run.exit_code == 0
     assert "--workers N Most cases in flight at once" in text
     assert "else 1: one after another" in text
+
+
+def test_a_path_with_brackets_is_refused_with_a_way_to_run_it(folder):
+    """pytest takes a bracket for the start of a test's parameters."""
+    for name in ("app/[slug]/qa.eval.yaml", "app/[a]/evals/b [b]/x/deep.yaml", "app/one[1].eval.yaml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(SUITE)
+    with pytest.raises(UsageError) as refused:
+        call("app")
+    above = "or run `pytest` with a folder above it"
+    assert str(refused.value).splitlines() == [
+        "pytest takes no path with brackets:",
+        f"  app/[a]/evals/b [b]/x/deep.yaml: cd 'app/[a]/evals/b [b]' && agentv eval x/deep.yaml, {above}",
+        f"  app/[slug]/qa.eval.yaml: cd 'app/[slug]' && agentv eval qa.eval.yaml, {above}",
+        "  app/one[1].eval.yaml: rename the file, or run `pytest` with a folder above it",
+    ]

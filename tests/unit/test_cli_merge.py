@@ -160,16 +160,22 @@ def test_damaged_files_that_workers_keep_do_not_prevent_a_merge(agentv):
     assert (unjudged_folder(Path("all.jsonl")) / "damaged.json").read_bytes() == b"\xff"
 
 
-def test_unjudged_answers_stay_beside_the_file_that_they_belong_to(agentv):
+@pytest.mark.parametrize("folder", [kept_folder, unjudged_folder])
+def test_what_is_kept_beside_a_file_goes_with_it(agentv, folder):
+    """Else a run that resumes the merged file takes the answers of another run."""
     write("1.jsonl", result("a", at=1))
     write("all.jsonl", result("b", at=2))
-    kept = unjudged_folder(Path("all.jsonl")) / "b.json"
+    kept = folder(Path("all.jsonl")) / "b.json"
     kept.parent.mkdir()
     kept.write_text("{}")
-    assert agentv("merge", "all.jsonl", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert kept.exists()
+    LeftRuns(kept_folder(Path("all.jsonl"))).add(LeftRun("tcp://here:1", "x"))
+    Path("link").symlink_to(".")
+    for out in ("all.jsonl", "link/all.jsonl"):
+        assert agentv("merge", "all.jsonl", "1.jsonl", "-o", out).exit_code == 0
+        assert kept.exists()
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
     assert not kept.exists()
+    assert list(LeftRuns(kept_folder(Path("all.jsonl"))).all()) == []
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,7 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"name": "n", "type": "levenshtein"},
         {"name": "n", "type": "levenshtein", "value": "x", "threshold": 2},
         {"name": "n", "type": "levenshtein", "value": "x", "threshold": 0},
+        {"name": "n", "type": "similar", "value": "x", "threshold": 0},
         {"name": "n", "type": "levenshtein", "value": "x", "treshold": 1},
         {"name": "n", "type": "rubric", "rubrics": []},
         {"name": "n", "type": "field_accuracy", "fields": []},

@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pytest_agentv.reporting.escaping import cut, escaped_size, visible
 from pytest_agentv.reporting.failing.render import error_text, failure_text, one_line
 from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
 from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
-from pytest_agentv.session.showing.texts import short_reason
+from pytest_agentv.session.showing.texts import rerun_command, short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 RERUN = "pytest 'evals/qa.eval.yaml::refund-policy'"
@@ -433,3 +434,19 @@ def test_a_long_reason_full_of_hints_does_not_hold_up_the_run():
     started = time.process_time()
     assert short_reason(reason, "a.yaml") == reason
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("node_id", "command"),
+    [
+        ("evals/a.yaml::tent", "pytest evals/a.yaml::tent --agentv-repeat=3"),
+        ("app/[slug]/a.yaml::my tent", "cd 'app/[slug]' && pytest 'a.yaml::my tent' --agentv-repeat=3"),
+        ("[a]/b/a.yaml::tent", "cd '[a]' && pytest b/a.yaml::tent --agentv-repeat=3"),
+        ("evals/a[1].yaml::tent", None),
+        ("test_a.py::test_a[1]", "pytest 'test_a.py::test_a[1]' --agentv-repeat=3"),
+    ],
+)
+def test_the_command_to_run_a_case_again_is_one_that_pytest_takes(node_id, command):
+    """It takes no path with brackets."""
+    config = SimpleNamespace(getoption={"agentv_repeat": 3}.get)
+    assert rerun_command(config, node_id) == command

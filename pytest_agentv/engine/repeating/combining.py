@@ -18,6 +18,7 @@ _CASE_FIELDS: Final = frozenset(
         *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
         *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
         *("xfail", "xfail_strict", "tags", "judge", "expected_outcome", "reference_answer"),
+        "in_baseline",
     }
 )
 """Keys of a result that are the same for all answers of a case."""
@@ -60,6 +61,7 @@ def combine_answers(
         repeat=figures,
         answers=tuple(_own_part(result) for result in results) if with_answers else None,
         timestamp=max(result.timestamp for result in results),
+        in_baseline=next((result.in_baseline for result in results if result.in_baseline), None),
         **_sums([*results, *lost]),
     )
     if status != "error":

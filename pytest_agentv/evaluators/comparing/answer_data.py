@@ -9,7 +9,7 @@ from typing import Final
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
-from pytest_agentv.models.text import counted, strict_json
+from pytest_agentv.models.text import counted, strict_json, whole_number
 
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
 _PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
@@ -52,7 +52,7 @@ def _only(values: Iterable[Json]) -> Json | Absent:
 def parse_json(text: str) -> Json | Absent:
     """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
-        return strict_json(text)
+        return strict_json(text, whole_number)
     except (ValueError, RecursionError):
         return ABSENT
 

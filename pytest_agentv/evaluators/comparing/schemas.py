@@ -22,8 +22,13 @@ _EMAIL: Final = re.compile(
     rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_LABEL}(?:\.{_LABEL})*|\[(?:IPv6:)?[0-9A-Fa-f:.]+\])", re.ASCII
 )
 """An address by RFC 5321. `jsonschema` takes any text with an "@"."""
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f\s]")
 _DEPENDENCIES: Final = "dependencies"
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class FormatHint(ValueError):
+    """What to write for a text that another format takes."""
 
 
 def validator_for(schema: str, data: Json) -> Any:
@@ -58,7 +63,8 @@ def _validator(value: Json) -> Any:
     limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
     checker = jsonschema.FormatChecker(_FORMATS)
     checker.checks("date-time", raises=ValueError)(_is_date_time)
-    checker.checks("email")(_is_email)
+    checker.checks("email", raises=FormatHint)(_is_email)
+    checker.checks("idn-email")(_is_idn_email)
     return limited(value, registry=REGISTRY, format_checker=checker)
 
 
@@ -104,8 +110,17 @@ class _Additional:
 
 
 def _is_email(value: object) -> bool:
-    """Whether a text is an address, and nothing else is in it."""
-    return not isinstance(value, str) or _EMAIL.fullmatch(value) is not None
+    """Whether a text is an address, and nothing else is in it. Raises `FormatHint` for an international one."""
+    if not isinstance(value, str) or _EMAIL.fullmatch(value) is not None:
+        return True
+    if _is_idn_email(value):
+        raise FormatHint("RFC 5321 is ASCII: `format: idn-email` takes other letters")
+    return False
+
+
+def _is_idn_email(value: object) -> bool:
+    """Whether a text is an address by RFC 6531, which takes characters beyond ASCII wherever letters may be."""
+    return not isinstance(value, str) or _EMAIL.fullmatch(_BEYOND_ASCII.sub("x", value)) is not None
 
 
 def _is_date_time(value: object) -> bool:

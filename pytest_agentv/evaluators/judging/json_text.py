@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
-from pytest_agentv.models.text import strict_json
+from pytest_agentv.models.text import strict_json, whole_number
 
 DEEPEST: Final = 100
 """Levels of nesting that are read; deeper values count as broken."""
@@ -182,7 +182,7 @@ class _Reader:
     def _take_scalar(self, token: re.Match[str]) -> bool:
         try:
             value = _scalar(token)
-        except ValueError:  # an invalid escape, or more digits than Python converts
+        except ValueError:  # an invalid escape
             return False
         if self._expects in ("key", "first key") and token["string"]:
             self._open[-1].key = value
@@ -198,5 +198,5 @@ class _Reader:
 def _scalar(token: re.Match[str]) -> Json:
     text = token["string"]
     if text is None:
-        return json.loads(token["scalar"])
+        return strict_json(token["scalar"], whole_number)
     return json.loads(text) if "\\" in text else text[1:-1]

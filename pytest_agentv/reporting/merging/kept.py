@@ -23,24 +23,26 @@ def copy_kept(sources: Sequence[Path], out: Path) -> None:
 
     These are results that the workers of killed runs kept, and unjudged answers. Raises `FileError`.
     """
+    others = [path for path in sources if _real(path) != _real(out)]
+    if len(others) == len(sources):  # what lies beside `out` belongs to the file that is overwritten
+        for folder in (kept_folder(out), unjudged_folder(out)):
+            shutil.rmtree(folder, ignore_errors=True)
     target = kept_folder(out)
-    for folder in (kept_folder(path) for path in sources if path.absolute() != out.absolute()):
+    for folder in map(kept_folder, others):
         for path in folder.glob("*.json"):
             _copy(path, target)
         if (folder / _CLUSTERS).is_file():
             known = _content(target / _CLUSTERS) if (target / _CLUSTERS).is_file() else b""
             lines = dict.fromkeys((known + _content(folder / _CLUSTERS)).splitlines(keepends=True))
             write_pieces_atomically(target / _CLUSTERS, lines)
-    _copy_unjudged(sources, out)
-
-
-def _copy_unjudged(sources: Sequence[Path], out: Path) -> None:
-    others = [path for path in sources if path.absolute() != out.absolute()]
-    if len(others) == len(sources):
-        shutil.rmtree(unjudged_folder(out), ignore_errors=True)  # they belong to the file that is overwritten
     for folder in map(unjudged_folder, others):
         for path in folder.glob("*.json"):
             _copy(path, unjudged_folder(out))
+
+
+def _real(path: Path) -> Path:
+    """Return a path whose folder has one name only. The file may be a link: its kept files lie beside the link."""
+    return path.parent.resolve() / path.name
 
 
 def _copy(path: Path, folder: Path) -> None:

@@ -84,6 +84,13 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
     return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
 
 
+def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
+    """Return the cases whose answers an old baseline of this name got before, and still has answers of."""
+    known = {(case.name, case.target): case for case in old.cases}
+    marked = [case for case in cases if case.in_baseline == name and (case.name, case.target) in known]
+    return [case for case in marked if _is_same_answerer(known[case.name, case.target], case)]
+
+
 def baseline_text(baseline: Baseline) -> str:
     """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
     header = {

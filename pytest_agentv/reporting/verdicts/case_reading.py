@@ -14,7 +14,7 @@ from pytest_agentv.statistics.repeats import Verdict, passing
 
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
 _HASHES: Final = ("case_hash", "grading_hash", "target_hash")
-_NAMES: Final = ("target", "eval_file", "node_id", "judge")
+_NAMES: Final = ("target", "eval_file", "node_id", "judge", "in_baseline")
 _FLAGS: Final = ("cached", "dry_run", "reruns")
 
 _READ: Final = (

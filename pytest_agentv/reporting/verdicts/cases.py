@@ -49,6 +49,8 @@ class JudgedCase(Record):
     confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
     """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
+    in_baseline: str | None = None
+    """The name of the baseline that holds its answers already."""
     has_same_texts: bool | None = None
     """Whether all answers were the same text; None: unknown."""
     tools: tuple[tuple[str, ...], ...] | None = None

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, pooled, updated
+from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, held_by, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.selection import narrowing_option
@@ -40,8 +40,10 @@ def refuse_before(config: pytest.Config, options: RunOptions) -> None:
         raise pytest.UsageError(f"{FLAG} {text} (or use {FLAG}=force)")
 
 
-def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str) -> str | None:
-    """Return why a run does not become the baseline; None if it may."""
+def refusal_after(
+    cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str, name: str
+) -> str | None:
+    """Return why a run does not become the baseline of this name; None if it may."""
     if trouble is not None:
         return trouble
     named = {
@@ -53,8 +55,15 @@ def refusal_after(cases: Sequence[JudgedCase], trouble: str | None, old: Baselin
     for what, found in named.items():
         if found:
             return f"{len(found)} of {len(cases)} cases {what}"
-    if how == "add" and old is not None and old.target_hash != baseline_of(cases).target_hash:
+    if how != "add" or old is None:
+        return None
+    if old.target_hash != baseline_of(cases).target_hash:
         return "the target changed, so its answers cannot be added to those of the baseline: write it anew"
+    if held := held_by(old, cases, name):
+        return (
+            f"the answers of {len(held)} of {len(cases)} cases are in {name} already: run without --agentv-resume to "
+            f"add new ones"
+        )
     return None
 
 

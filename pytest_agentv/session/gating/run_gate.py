@@ -33,7 +33,7 @@ from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.option_check import check_gates
 from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of, uncollected_tags
-from pytest_agentv.session.gating.verdict_files import amend_results, write_verdict
+from pytest_agentv.session.gating.verdict_files import amend_results, mark_added, write_verdict
 from pytest_agentv.session.recording.identity import RunIdentity
 
 
@@ -51,6 +51,8 @@ class RunGate:
         self._baseline: Baseline | None = None
         self._is_checked = False
         self._no_verdict: str | None = None
+        self._added: Sequence[JudgedCase] = ()
+        """The cases whose answers this run wrote into the baseline."""
         self.marked = MarkedItems()
         self._all = Completeness(config, options, self.marked)
 
@@ -155,7 +157,12 @@ class RunGate:
         return None if contract is None else write_verdict(contract, results_path)
 
     def amend(self, identity: RunIdentity) -> str | None:
-        """Write into the results how each case did against the baseline; return why that cannot be."""
+        """Write into the results how each case did against the baseline, or that they are in it now.
+
+        Returns why that cannot be.
+        """
+        if self._added:
+            return mark_added(self._added, self._name, identity, self._options.output_format)
         if self.statistics is None or self._options.update_baseline is not None:
             return None
         return amend_results(self.statistics, identity, self._options.output_format)
@@ -239,12 +246,13 @@ class RunGate:
         """Write the baseline, or say why not, and report that like a gate."""
         how = str(self._options.update_baseline)
         name = f"{self._name}::update"
-        refused = refusal_after(cases, self._no_verdict, self._baseline, how)
+        refused = refusal_after(cases, self._no_verdict, self._baseline, how, self._name)
         if refused is None:
             try:
                 text = write_baseline(self._path, cases, self._baseline, how, self._all.skipped(cases))
             except AgentvError as error:
                 refused = str(error)
             else:
+                self._added = cases
                 return GateOutcome(name, is_red=False, reason=text, is_plain=True)
         return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {refused}")

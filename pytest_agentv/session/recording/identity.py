@@ -7,16 +7,18 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.writers import default_results_path
+from pytest_agentv.reporting.writers import default_results_path, kept_folder
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_last_run, new_run_id
 from pytest_agentv.session.recording.travel import Place
 
 _WORKER_INPUT: Final = "agentv"
+_REFUSAL: Final = "agentv_refusal"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
@@ -52,7 +54,10 @@ def run_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
     Raises `pytest.UsageError` if there is no run to resume, or if another process is resuming it.
     """
-    sent = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    worker_input = getattr(config, "workerinput", {})
+    if _REFUSAL in worker_input:
+        raise pytest.UsageError(worker_input[_REFUSAL])
+    sent = worker_input.get(_WORKER_INPUT)
     if sent is not None:
         return RunIdentity.from_plain(json.loads(sent))
     if _KEY not in config.stash:
@@ -89,7 +94,30 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
+    _add_left_results(path)
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
+
+
+def _add_left_results(path: Path) -> None:
+    """Write the results that workers kept of a killed run to its file, to which a new run appends now."""
+    if kept_folder(path).is_dir():
+        from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
+
+        try:
+            add_left_results(path)
+        except AgentvError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:
+    """Tell a worker why no run can begin. Only workers know whether there are evals."""
+    node.workerinput[_REFUSAL] = str(error)
+
+
+def raise_refusal(node: Any) -> None:
+    """Raise the `pytest.UsageError` for which a worker ended; return if it ended for another one."""
+    if _REFUSAL in node.workerinput:
+        raise pytest.UsageError(node.workerinput[_REFUSAL])
 
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.options import run_options
-from pytest_agentv.session.recording.identity import run_identity
+from pytest_agentv.session.recording.identity import refuse_in_worker, run_identity
 from pytest_agentv.session.showing.terminal import RunReporter
 
 
@@ -15,5 +15,9 @@ def configure_worker(node: Any) -> None:
         options = run_options(node.config)
     except pytest.UsageError:
         return
-    identity = run_identity(node.config, options)
+    try:
+        identity = run_identity(node.config, options)
+    except pytest.UsageError as error:
+        refuse_in_worker(node, error)
+        return
     RunReporter.register(node.config, identity, options).configure_worker(node)

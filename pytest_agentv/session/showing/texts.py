@@ -138,9 +138,15 @@ def _name(text: str) -> str:
 
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
-    """Return the command that runs a case again in the same way, from the root directory."""
+    """Return the command that runs a case again in the same way, from the root directory; None: there is none."""
     if node_id is None:
         return None
     given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
-    return shlex.join(["pytest", node_id, *flags])
+    file, colons, name = node_id.partition("::")
+    if "[" not in file:
+        return shlex.join(["pytest", node_id, *flags])
+    from pytest_agentv.cli.inputs import below_brackets  # noqa: PLC0415 - rare
+
+    split = below_brackets(file)
+    return split and f"cd {shlex.quote(split[0])} && {shlex.join(['pytest', f'{split[1]}{colons}{name}', *flags])}"

@@ -68,6 +68,11 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
             ("[2]: '2024-13-45' is not a 'date'",),
         ),
         ({"is-json": {"format": "email"}}, '"nobody"', ("'nobody' is not a 'email'",)),
+        (
+            {"is-json": {"format": "email"}},
+            '"änn@example.com"',
+            ("'änn@example.com' is not a 'email' (RFC 5321 is ASCII: `format: idn-email` takes other letters)",),
+        ),
         ({"is-json": {"format": "date-time"}}, '"2024-02-28T12:30:00Z"', ()),
         (
             {"is-json": {"format": "date-time"}},
@@ -301,3 +306,24 @@ def test_a_pattern_of_a_schema_has_a_time_limit(bench, monkeypatch):
     monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.02)
     result = bench.judged({"is-json": {"pattern": "(a|a)+$"}}, f'"{"a" * 40}b"')
     assert (result.error_kind, result.score) == ("timeout", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("check", "passes"),
+    [
+        ({"contains-json": True}, True),
+        ({"not-contains-json": True}, False),
+        ({"contains-json": {"properties": {"a": {"maximum": 5}}, "required": ["a"]}}, False),
+        ({"equals": {"a": 1, "b": 1}}, False),
+        ({"equals": 1, "path": "b"}, True),
+        ({"not-equals": 1, "path": "b"}, False),
+        ({"field": "b"}, True),
+        ({"not-field": "b"}, False),
+        ({"python": "data['b'] == 1 < data['a']"}, True),
+    ],
+)
+@pytest.mark.parametrize("text", ["{}", "The numbers: {}"])
+def test_a_number_of_more_digits_than_python_converts_leaves_json_as_it_is(bench, check, passes, text):
+    answer = text.replace("{}", f'{{"a": {"9" * 5000}, "b": 1}}')
+    result = bench.judged(check, answer)
+    assert (result.score, result.error) == (float(passes), None)

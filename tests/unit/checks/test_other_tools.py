@@ -69,6 +69,12 @@ def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, a
         ("email", "ann..b@example.com", False),
         ("email", "ann@-example.com", False),
         ("email", "änn@example.com", False),
+        ("idn-email", "änn@example.com", True),
+        ("idn-email", "ann@пример.example", True),
+        ("idn-email", "ann@example.com", True),
+        ("idn-email", "nobody", False),
+        ("idn-email", "änn @example.com", False),
+        ("idn-email", "änn@ex\u00a0ample.com", False),
         ("date-time", "2020-02-29t10:00:00z", True),
         ("date-time", "2021-02-29t10:00:00z", False),
         ("date-time", "2020-02-29T10:00:00+0100", False),
@@ -142,8 +148,9 @@ def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench,
         assert told_here == ([warning.format(key, *told)] if told else [])
 
 
-def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench):
-    _, faults = bench.load({"levenshtein": "yes", "threshold": 0})
+@pytest.mark.parametrize("kind", ["levenshtein", "bleu", "rouge", "similar"])
+def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, kind):
+    _, faults = bench.load({kind: "yes", "threshold": 0})
     assert faults == [
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]

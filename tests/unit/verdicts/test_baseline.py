@@ -170,4 +170,27 @@ def test_a_baseline_that_is_not_there_says_so(tmp_path):
     ],
 )
 def test_what_keeps_a_run_from_becoming_the_baseline(changes, reason):
-    assert refusal_after([case("a", 5), case("b", 5, **changes)], None, None, "write") == reason
+    assert refusal_after([case("a", 5), case("b", 5, **changes)], None, None, "write", "b.jsonl") == reason
+
+
+HELD = case("a", 5, in_baseline="b.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("cases", "old", "how", "is_refused"),
+    [
+        ([HELD, case("new", 5)], [case("a", 5)], "add", True),
+        ([HELD], [case("a", 5)], "write", False),
+        ([HELD], None, "add", False),
+        ([HELD], [case("b", 5)], "add", False),
+        ([HELD], [case("a", 5, case_hash="another")], "add", False),
+        ([HELD.replace(in_baseline="other.jsonl")], [case("a", 5)], "add", False),
+    ],
+    ids=["held", "anew", "no baseline", "not in it", "changed", "in another"],
+)
+def test_answers_that_a_baseline_holds_are_not_added_again(cases, old, how, is_refused):
+    before = None if old is None else baseline_of(old)
+    reason = (
+        f"the answers of 1 of {len(cases)} cases are in b.jsonl already: run without --agentv-resume to add new ones"
+    )
+    assert refusal_after(cases, None, before, how, "b.jsonl") == (reason if is_refused else None)

@@ -1,22 +1,17 @@
 """`is-json`: the answer is JSON."""
 
-from typing import Final
-
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import strict_json
-
-_MOST_DIGITS: Final = 4300
-"""Python's own limit: the time to convert digits grows with their square."""
+from pytest_agentv.models.text import MOST_DIGITS, strict_json
 
 
 class IsJson(JsonCheck):
     """The whole answer is JSON that fits a JSON Schema.
 
-    Its formats `date`, `date-time`, `email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others are not.
+    Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
     """
 
     kind = "is-json"
@@ -48,6 +43,6 @@ class IsJson(JsonCheck):
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > MOST_DIGITS:
         raise EvaluatorError(f"the answer has a number of {len(digits):,} digits, which no schema can judge", "config")
     return int(digits)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.schema_words import misspelt_words
-from pytest_agentv.evaluators.comparing.schemas import schema_validator, validator_for
+from pytest_agentv.evaluators.comparing.schemas import FormatHint, schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
@@ -106,9 +106,10 @@ class JsonCheck(Evaluator):
 
 def _fault(error: Any) -> str:
     where = error.json_path.removeprefix("$").removeprefix(".")
+    hint = f" ({error.cause})" if isinstance(error.cause, FormatHint) else ""
     text = masked(error.message)
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return f"{where}: {text}" if where else text
+    return f"{where}: {text}{hint}" if where else f"{text}{hint}"
 
 
 def schema_fault(schema: Json) -> str | None:

@@ -1,41 +1,22 @@
 """`levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them."""
 
-from typing import Annotated, TypeAlias
-
-from pydantic import Field, WithJsonSchema, field_validator
-
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.evaluators.kinds.likeness.likeness import ABOUT_THRESHOLD, Likeness
+from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
-
-_Threshold: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=1),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # `_can_be_missed` says why not 0
-]
 
 
 class Levenshtein(Likeness):
     """The answer is nearly equal to a text: few characters differ."""
 
     kind = "levenshtein"
-    threshold: _Threshold | None = Field(default=None, description=ABOUT_THRESHOLD, examples=[0.8])
     examples = (
         {
             "answer": "The tent costs 120 euros.",
             "assert": [{"levenshtein": "The tent costs 120 Euro.", "threshold": 0.9}],
         },
     )
-
-    @field_validator("threshold")
-    @classmethod
-    def _can_be_missed(cls, value: float | None) -> float | None:
-        """Refuse 0, which means "no edits" where a threshold counts edits."""
-        if value == 0:
-            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
-        return value
 
     async def evaluate(self, context: Context) -> Score:
         answer = trim(context.candidate_answer)

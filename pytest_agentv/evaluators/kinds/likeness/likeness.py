@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Annotated, Final
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema, field_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator
@@ -14,7 +14,11 @@ from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import digits_apart, format_fixed, format_number
 
-ABOUT_THRESHOLD: Final = "from this similarity the score is 1, below it 0; default: the similarity is the score"
+_Threshold: TypeAlias = Annotated[
+    float,
+    Field(ge=0, le=1),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # `_can_be_missed` says why not 0
+]
 
 
 class Likeness(Evaluator):
@@ -24,11 +28,19 @@ class Likeness(Evaluator):
         description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
     )
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
+    threshold: _Threshold | None = Field(
         default=None,
-        description=ABOUT_THRESHOLD,
+        description="from this similarity the score is 1, below it 0; default: the similarity is the score",
         examples=[0.8],
     )
+
+    @field_validator("threshold")
+    @classmethod
+    def _can_be_missed(cls, value: float | None) -> float | None:
+        """Refuse 0, which means "no edits" where a threshold counts edits."""
+        if value == 0:
+            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
+        return value
 
     def required_score(self, threshold: float) -> float:
         return threshold if self.threshold is None else 1.0
