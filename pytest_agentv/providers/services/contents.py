@@ -21,7 +21,7 @@ class NoContentError(Exception):
 
 
 def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, else its text.
+    """Return the JSON of a body, else its text. A number that is not sent as JSON is a text.
 
     Args:
         reply: A successful reply.
@@ -36,11 +36,13 @@ def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Jso
     if not takes_html and kind != "text/plain" and _HTML.match(reply.content):
         raise ValueError(_page(reply.text))
     try:
-        return json.loads(reply.text if reply.charset else reply.content)
+        value: Json = json.loads(reply.text if reply.charset else reply.content)
     except (ValueError, RecursionError) as error:
         if needs_json or (kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)):
             raise ValueError(_no_json(error)) from None
         return reply.text
+    is_text = isinstance(value, int | float) and not needs_json and not kind.endswith("json")
+    return reply.text if is_text else value
 
 
 def asks_for_html(headers: Mapping[str, str]) -> bool:
