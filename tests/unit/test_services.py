@@ -285,6 +285,12 @@ class TestReplies:
                 {"stream": "sse", "answer": "$.t"},
                 "an event that is no whole JSON",
             ),
+            ("text/event-stream", b'data: {"text": "fo', {"stream": "sse"}, "an event that is no whole JSON"),
+            ("text/event-stream", b"data: ", {"stream": "sse"}, "sent no event, but: data:"),
+            ("text/event-stream", b'data: {"a": {}', {"stream": "sse"}, "an event that is no whole JSON"),
+            ("text/event-stream", b"data: {", {"stream": "sse"}, "an event that is no whole JSON"),
+            ("", b'{"text": "It is fo', {}, "what is no JSON: Unterminated string"),
+            ("text/html", b'{"text": "four", "cost_usd": 0.5', {}, "what is no JSON: Expecting ',' delimiter"),
             ("application/json", b'{"error": "quota"}', {"stream": "sse"}, 'sent no event, but: {"error": "quota"}'),
         ],
     )
@@ -329,6 +335,8 @@ class TestReplies:
             ("application/json", "A text of a gateway that calls every text JSON", {}),
             ("text/plain", "120", {}),
             ("text/html", "1.50", {}),
+            ("text/html", '{"a": 1} is the order', {}),
+            ("text/plain", '{"a": 1', {}),
         ],
     )
     def test_what_is_no_page_or_asked_for_is_an_answer(
@@ -610,6 +618,7 @@ def test_events_have_many_lines_and_line_ends() -> None:
         (('"a"', '"5"'), ["a", "5"]),
         (("It is ", "5", '{"text": "It is 5"}'), ["It is ", "5", {"text": "It is 5"}]),
         (("null",), [None]),
+        (('{"', "a", '": 1}'), ['{"', "a", '": 1}']),
     ],
 )
 def test_pieces_of_a_text_that_look_like_json_stay_as_they_are(data: tuple[str, ...], values: list[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.providers.apis.failures import shorten
+from pytest_agentv.providers.services.contents import is_cut_object
 
 _END = "[DONE]"
 _FAILURE: Final = re.compile(r"(?i)error|fail")
@@ -38,6 +39,8 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
         written.append(data)
     if left is not None:
         raise StreamError(left)
+    if len(found) == 1 and is_cut_object(written[0]):
+        raise _cut(written[0])
     return _as_written(found, written)
 
 
@@ -81,5 +84,9 @@ def _parsed(data: str, *, needs_json: bool) -> Json:
         return json.loads(data)
     except (ValueError, RecursionError):
         if needs_json and data.lstrip().startswith(("{", "[")):
-            raise ValueError(f"an event that is no whole JSON: {shorten(data)}") from None
+            raise _cut(data) from None
         return data
+
+
+def _cut(data: str) -> ValueError:
+    return ValueError(f"an event that is no whole JSON: {shorten(data)}")

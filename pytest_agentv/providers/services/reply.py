@@ -76,14 +76,14 @@ async def read_reply(
 def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
     """Return the events of a stream.
 
-    Raises `ProviderError` if there are none or the last one is missing, and for the errors of `read_events`.
+    Raises `ProviderError` if all are empty or the last one is missing, and for the errors of `read_events`.
     """
     from pytest_agentv.providers.python.frameworks.chunks import is_cut  # noqa: PLC0415 - imports the readers of all packages
 
     events = read_events(reply.text, needs_json=needs_json)
     if not _DONE.search(reply.text) and is_cut(events):
         raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
-    if events:
+    if any(event != "" for event in events):
         return events
     said = shorten(reply.text)
     raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
