@@ -34,7 +34,7 @@ class WrittenMessage:
 def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
     """Check the shapes of a list of messages. Notes each fault as an error at its place."""
     if not isinstance(value, list):
-        place.expected("a list of messages", value)
+        place.expected("a list of messages", value, place.quotes(value))
         return ()
     messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
     return tuple(message for message in messages if message is not None)
