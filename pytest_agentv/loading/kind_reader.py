@@ -231,7 +231,7 @@ def _note(fault: ErrorDetails, place: Place) -> None:
 
 def _quotes(what: str, value: Json, place: Place) -> str | None:
     """Return the hint for a number where a text is expected."""
-    return place.quotes(format_number(value)) if is_number(value) and what in _TEXTS else None
+    return place.quotes(value) if what in _TEXTS else None
 
 
 def _parts(part: Part, place: Place) -> Iterator[tuple[Place, Part]]:

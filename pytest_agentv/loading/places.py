@@ -22,6 +22,7 @@ from pytest_agentv.loading.problems import (
 )
 from pytest_agentv.models.base import Json, JsonObject, is_number
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import format_number
 
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
@@ -62,8 +63,11 @@ class Place:
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
 
-    def quotes(self, number: str) -> str:
+    def quotes(self, value: Json) -> str | None:
         """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
+        if not is_number(value):
+            return None
+        number = format_number(value)
         source, keys = self.source.origin(self.keys)
         line = next(islice(_lines_of(source.text), source.line_of(keys) - 1, None), "")
         is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None

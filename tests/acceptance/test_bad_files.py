@@ -22,7 +22,7 @@ ITEM_BROKEN = [
     ),
     (
         "- {id: 7, expected_outcome: o, input: q}",
-        'evalcases[0].id: expected a non-empty text, got the number 7 (write id: "7")',
+        'evalcases[0].id: expected a non-empty text, got the number 7 (put it into quotes: "7")',
     ),
     ("- {id: '', expected_outcome: o, input: q}", "evalcases[0].id: expected a non-empty text, got the text ''"),
     ("- {expected_outcome: o, input: q}", "evalcases[0].id: is missing: expected a non-empty text"),
@@ -37,7 +37,7 @@ ITEM_BROKEN = [
     ("- {id: bad, expected_outcome: o}", "evalcases[0].input_messages: is missing: expected a list of messages"),
     (
         "- {id: bad, expected_outcome: o, input_messages: 5}",
-        "evalcases[0].input_messages: expected a list of messages, got the number 5",
+        'evalcases[0].input_messages: expected a list of messages, got the number 5 (put it into quotes: "5")',
     ),
     (
         "- {id: bad, expected_outcome: o, input_messages: [hi]}",
@@ -364,7 +364,10 @@ def test_a_faulty_line_of_a_dataset_is_an_item_that_errors_with_its_line(project
     project.write("a.eval.jsonl", f'{JSONL_CASE}\n\n{{"id": "bad", "input": 5, "expected_outcome": "o"}}\n')
     run = project.run()
     assert run.statuses == {"good": "pass", "bad": "error"}
-    assert run.by_id["bad"]["error"] == "a.eval.jsonl:3: input: expected a list of messages, got the number 5"
+    message = (
+        "a.eval.jsonl:3: input: expected a list of messages, got the number 5 (put it into quotes as it is written)"
+    )
+    assert run.by_id["bad"]["error"] == message
     assert (run.outcomes, run.internals) == ({"passed": 1, "errors": 1}, [])
 
 
@@ -568,7 +571,7 @@ def test_every_fault_is_told_once_in_every_mode(project_in_all_modes):
         ]
     )
     assert run.lines.count("b.eval.yaml:1: evalcases: expected a list of eval cases, got the number 5") == 1
-    bad = "a.eval.yaml:8: evalcases[1].input: expected a list of messages, got the number 5"
+    bad = 'a.eval.yaml:8: evalcases[1].input: expected a list of messages, got the number 5 (put it into quotes: "5")'
     assert run.lines.count(bad) == 1
     assert sorted((result["eval_id"], result["status"]) for result in run.results) == [
         ("bad", "error"),

@@ -143,7 +143,7 @@ def test_equal_ids_run_both_and_the_second_is_told_apart_by_a_number(project):
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (42, 'the number 42 (write id: "42")'),
+        (42, 'the number 42 (put it into quotes: "42")'),
         (True, "true"),
         (None, "null"),
         ("", "the text ''"),

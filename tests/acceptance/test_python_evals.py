@@ -220,7 +220,7 @@ def test_has_an_odd_id(agentv):
         "test_evals.py:13: expected_outcome: is missing: expected a non-empty text"
     )
     assert run.by_id["test_has_an_odd_id"]["error"] == (
-        'test_evals.py:16: id: expected a non-empty text, got the number 5 (write id: "5")'
+        "test_evals.py:16: id: expected a non-empty text, got the number 5 (put it into quotes as it is written)"
     )
 
 

@@ -138,7 +138,7 @@ def test_errors_of_the_targets_file_end_in_errors_of_the_cases_before_anything_i
     project.write("a.eval.yaml", suite(a="hello", b="hello"))
     run = project.run()
     assert run.outcomes == {"errors": 2}
-    message = 'targets.yaml:4: targets[0].command_template: expected a text, got the number 5; write "5"'
+    message = "targets.yaml:4: targets[0].command_template: expected a text, got the number 5; put it into quotes"
     assert [result["error"] for result in run.results] == [message, message]
     assert {result["attempts"] for result in run.results} == {0}
 

@@ -91,7 +91,18 @@ def test_every_known_key_of_a_case_is_silent() -> None:
             "no",
             "[0]: expected an eval case: a mapping with id, expected_outcome and input_messages, got the text 'no'",
         ),
-        ("id: 5\noutcome: ok\ninput: hi", '[0].id: expected a non-empty text, got the number 5 (write id: "5")'),
+        (
+            "id: 5\noutcome: ok\ninput: hi",
+            '[0].id: expected a non-empty text, got the number 5 (put it into quotes: "5")',
+        ),
+        (
+            "id: 007\noutcome: ok\ninput: hi",
+            "[0].id: expected a non-empty text, got the number 7 (put it into quotes as it is written)",
+        ),
+        (
+            "input: 1.50\nid: a\noutcome: ok",
+            "[0].input: expected a list of messages, got the number 1.5 (put it into quotes as it is written)",
+        ),
         ("id: ' '\noutcome: ok\ninput: hi", "[0].id: expected a non-empty text, got the text ' '"),
         ("outcome: ok\ninput: hi", "[0].id: is missing: expected a non-empty text"),
         ("id: a\ninput: hi", "[0].expected_outcome: is missing: expected a non-empty text"),
@@ -145,7 +156,10 @@ def test_every_known_key_of_a_case_is_silent() -> None:
         ("{id: a, input: hi, rubrics: x}", "[0].rubrics: expected a list, got the text 'x'"),
         ("{id: a, input: hi, outcome: ''}", "[0].outcome: expected a non-empty text, got the text ''"),
         ("{id: a, outcome: ok}", "[0].input_messages: is missing: expected a list of messages"),
-        ("{id: a, outcome: ok, input: 5}", "[0].input: expected a list of messages, got the number 5"),
+        (
+            "{id: a, outcome: ok, input: 5}",
+            '[0].input: expected a list of messages, got the number 5 (put it into quotes: "5")',
+        ),
         ("{id: a, outcome: ok, input: {role: user}}", "[0].input: expected a list of messages, got a mapping"),
         (
             "{id: a, outcome: ok, input: hi, conversation_id: 5}",
@@ -197,7 +211,7 @@ def test_all_faults_of_a_case_are_told_at_once_with_their_lines() -> None:
         "expected one of system, user, assistant, tool, got the text 'function'\n"
         "evals/qa.yaml:9: evalcases[0].input_messages[1].content[0].value: "
         "file 'no.md' was not found; searched: evals/no.md, no.md\n"
-        'evals/qa.yaml:2: evalcases[0].id: expected a non-empty text, got the number 5 (write id: "5")\n'
+        'evals/qa.yaml:2: evalcases[0].id: expected a non-empty text, got the number 5 (put it into quotes: "5")\n'
         "evals/qa.yaml:12: evalcases[0].execution.evaluators[0].threshold: "
         "expected a number of 0 or more, got the number -1"
     )
@@ -209,7 +223,9 @@ def test_a_case_in_a_jsonl_file_is_told_by_its_line() -> None:
     assert load_from(path).case.line == 1
     with pytest.raises(CaseError) as caught:
         load_from(path, 1)
-    assert str(caught.value) == 'evals/qa.jsonl:3: id: expected a non-empty text, got the number 5 (write id: "5")'
+    assert str(caught.value) == (
+        "evals/qa.jsonl:3: id: expected a non-empty text, got the number 5 (put it into quotes as it is written)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -503,6 +503,17 @@ evalcases:
     assert case_of(missing).startswith("q.eval.yaml:2: input_files[1]: file 'no.md' was not found")
 
 
+def test_files_are_attached_to_data_and_to_a_message_without_content() -> None:
+    write("a.md", "RULES")
+    asked = "[{role: user, content: {order: 5}}, {role: user, content: hi}]"
+    first, _ = case_of(f"cases: [{{id: a, input: {asked}, input_files: a.md, {WORDS}}}]").messages
+    part, file = first.parts
+    assert (part.value, file.text) == ('{\n  "order": 5\n}', "RULES")
+    called = "[{role: user, tool_calls: [{tool: t}]}]"
+    (message,) = case_of(f"cases: [{{id: a, input: {called}, input_files: a.md, {WORDS}}}]").messages
+    assert [each.text for each in message.parts] == ["RULES"]
+
+
 def test_a_case_whose_evaluators_ask_for_no_outcome_need_not_say_it():
     text = f"evalcases:\n  - {{id: a, input: hi, {WORDS}}}\n"
     assert case_of(text).expected_outcome == "The evaluators are content with the answer."

@@ -177,6 +177,13 @@ def test_output_that_is_no_utf8_is_read_with_replacement_characters() -> None:
     assert answer(invoke(r"printf 'a\377\r\nb' > {OUTPUT_FILE}")) == "a\ufffd\nb"
 
 
+@pytest.mark.parametrize("where", ["", " > {OUTPUT_FILE}"])
+def test_a_byte_order_mark_is_no_part_of_the_answer(where: str) -> None:
+    response = invoke(r"""printf '\357\273\277{"text": "a", "cost_usd": 0.25}'""" + where)
+
+    assert (answer(response), response.cost_usd) == ("a", 0.25)
+
+
 def test_an_answer_in_a_file_keeps_its_white_space() -> None:
     assert answer(invoke("echo ' x ' > {OUTPUT_FILE}")) == " x \n"
 

@@ -56,6 +56,7 @@ def inserted(before: str, after: str) -> str:
         ("cases:\n  - expected_outcome: o\n", "    id: a\n"),
         ("cases:\n  - id: a\n    outcome: 'two\n\n      lines'\n", "    input: q\n"),
         ("cases:\n  - id: a\n    outcome: two\n      lines\n", "\n\n    input: q\n"),
+        ("cases:\n  - id: a\n    outcome: one\u2028line\n", "    input: q\n"),
         ("cases:\n  - id: a\n    criteria: |\n      two\n\n      lines\n", "\n  # b is next\n  - id: b\n"),
         ("cases:\n  - id: a\n    criteria: >-  # folded +\n      two\n      lines\n", "\n\n    input: q\n"),
         ("cases:\n  - id: a\n    criteria: |+\n      keeps\n\n\n", "    input: q\n"),

@@ -285,6 +285,12 @@ class TestReplies:
                 {"stream": "sse", "answer": "$.t"},
                 "an event that is no whole JSON",
             ),
+            ("text/event-stream", b'data: {"text": "fo', {"stream": "sse"}, "an event that is no whole JSON"),
+            ("text/event-stream", b"data: ", {"stream": "sse"}, "sent no event, but: data:"),
+            ("text/event-stream", b'data: {"a": {}', {"stream": "sse"}, "an event that is no whole JSON"),
+            ("text/event-stream", b"data: {", {"stream": "sse"}, "an event that is no whole JSON"),
+            ("", b'{"text": "It is fo', {}, "what is no JSON: Unterminated string"),
+            ("text/html", b'{"text": "four", "cost_usd": 0.5', {}, "what is no JSON: Expecting ',' delimiter"),
             ("application/json", b'{"error": "quota"}', {"stream": "sse"}, 'sent no event, but: {"error": "quota"}'),
         ],
     )
@@ -306,6 +312,10 @@ class TestReplies:
             ("application/json", '{"text": "Größe"}'.encode("utf-16")),
             ("application/json", '{"text": "Größe"}'.encode("utf-8-sig")),
             ("text/plain; charset=iso-8859-1", "Größe".encode("latin-1")),
+            ("text/plain; charset=undefined", "Größe".encode()),
+            ("text/plain; charset=base64", "Größe".encode()),
+            ("text/plain", "Größe".encode("utf-8-sig")),
+            ("text/plain; charset=utf-8", "Größe".encode("utf-8-sig")),
         ],
     )
     def test_letters_are_read_in_the_encoding_of_the_reply(self, server: Server, kind: str, body: bytes) -> None:
@@ -323,6 +333,10 @@ class TestReplies:
             ("text/html", "A text of a framework that calls every text a page", {}),
             ("text/html", "<b>Hi</b>", {}),
             ("application/json", "A text of a gateway that calls every text JSON", {}),
+            ("text/plain", "120", {}),
+            ("text/html", "1.50", {}),
+            ("text/html", '{"a": 1} is the order', {}),
+            ("text/plain", '{"a": 1', {}),
         ],
     )
     def test_what_is_no_page_or_asked_for_is_an_answer(
@@ -430,6 +444,49 @@ class TestReplies:
         server.answer = replying(text.encode(), **{"content-type": "text/event-stream"})
 
         assert "an event that is no whole JSON" in str(failure(server, stream="sse"))
+
+    @pytest.mark.parametrize("answer", [None, "$.choices[0].delta.content?"])
+    def test_a_stream_of_a_model_that_stops_before_its_end_is_not_judged(
+        self, server: Server, answer: str | None
+    ) -> None:
+        place = {} if answer is None else {"answer": answer}
+        chunks = [{"object": "chat.completion.chunk", "choices": [{"delta": {"content": text}}]} for text in ("a", "b")]
+        text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+        server.answer = replying(text.encode())
+
+        assert "ended in the middle of its stream" in str(failure(server, stream="sse", **place))
+
+        for end in (
+            "data: [DONE]",
+            'data: {"object": "chat.completion.chunk", "choices": [{"finish_reason": "stop"}]}',
+        ):
+            server.answer = replying(f"{text}{end}\n\n".encode())
+            (found,) = ask(server, stream="sse", **place)
+            assert candidate_answer(found.output_messages) == "ab"
+
+    @pytest.mark.parametrize(
+        ("parts", "end"),
+        [
+            (
+                [{"type": "message_start"}, {"type": "content_block_delta", "index": 0, "delta": {"text": "a"}}],
+                {"type": "message_stop"},
+            ),
+            (
+                [{"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]}],
+                {"candidates": [{"finishReason": "STOP"}]},
+            ),
+        ],
+    )
+    def test_streams_of_other_apis_have_an_end_too(self, server: Server, parts: list[Any], end: Any) -> None:
+        def streamed(*events: Any) -> Answer:
+            return replying("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+
+        server.answer = streamed(*parts)
+        assert "ended in the middle of its stream" in str(failure(server, stream="sse"))
+
+        server.answer = streamed(*parts, end)
+        (found,) = ask(server, stream="sse")
+        assert candidate_answer(found.output_messages) == "a"
 
     def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
         server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")
@@ -550,6 +607,31 @@ def test_events_have_many_lines_and_line_ends() -> None:
         {"c": 1},
         "rest",
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "values"),
+    [
+        (("I have ", "5", " tents"), ["I have ", "5", " tents"]),
+        (("He said ", '"no"', ": ", "null", "true"), ["He said ", '"no"', ": ", "null", "true"]),
+        (("1", ".50"), ["1", ".50"]),
+        (('"a"', '"5"'), ["a", "5"]),
+        (("It is ", "5", '{"text": "It is 5"}'), ["It is ", "5", {"text": "It is 5"}]),
+        (("null",), [None]),
+        (('{"', "a", '": 1}'), ['{"', "a", '": 1}']),
+    ],
+)
+def test_pieces_of_a_text_that_look_like_json_stay_as_they_are(data: tuple[str, ...], values: list[Any]) -> None:
+    assert read_events("".join(f"data: {each}\n\n" for each in data)) == values
+
+
+def test_numbers_among_the_texts_of_a_stream_are_part_of_the_answer(server: Server) -> None:
+    events = [{"t": "I have "}, {"t": 5}, {"t": None}, {"t": " tents"}]
+    server.answer = replying("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+
+    (found,) = ask(server, stream="sse", answer="$.t")
+
+    assert candidate_answer(found.output_messages) == "I have 5 tents"
 
 
 def test_a_reply_of_no_known_shape_is_told_with_the_way_out(server: Server) -> None:

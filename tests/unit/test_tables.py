@@ -199,6 +199,27 @@ def test_parquet_is_read_with_pyarrow(folder):
     assert error_of("broken.parquet", b"PAR1 no").startswith("broken.parquet: cannot be read as Parquet: ")
 
 
+def test_numbers_of_parquet_stay_as_people_wrote_them(folder):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = {
+        "short": pyarrow.array([0.1, None, 1e30], pyarrow.float32()),
+        "exact": [Decimal("12345678901234567890.12"), Decimal("1.10"), None],
+    }
+    parquet.write_table(pyarrow.table(table), folder / "q.parquet")
+    assert [row.values for row in rows_of("q.parquet")[0]] == [
+        {"short": 0.1, "exact": "12345678901234567890.12"},
+        {"short": None, "exact": 1.1},
+        {"short": 1e30, "exact": None},
+    ]
+
+
+def test_a_value_of_parquet_that_python_cannot_hold_is_a_fault_of_the_file(folder):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"day": pyarrow.array([10**7], pyarrow.date32())}), folder / "q.parquet")
+    with pytest.raises(SourceError, match=r"^q\.parquet: cannot be read as Parquet: date value out of range$"):
+        rows_of("q.parquet")
+
+
 def test_parquet_without_pyarrow_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert error_of("q.parquet", b"") == "q.parquet: needs pyarrow: pip install 'pytest-agentv[parquet]'"
@@ -275,3 +296,13 @@ def test_a_sample_is_the_same_each_time_and_hardly_moves():
     assert len(chosen_names - {moved[index] for index in sample(moved, 50)}) <= 1
     assert sample(names, 5000) == frozenset(range(1000))
     assert len(sample(["same"] * 10, 3)) == 3
+
+
+def test_keys_beside_the_rows_of_an_eval_file_give_a_warning():
+    write("q.yaml", "name: shop\nx-all: &all {a: 1}\nvars: {tone: formal}\ntarget: gpt\ncases:\n- *all\n")
+    rows, problems = rows_of("q.yaml")
+    assert [row.values for row in rows] == [{"a": 1}]
+    assert problems == [
+        "q.yaml:3: vars, target: not read, because only the rows of this file are taken (write them into the file that "
+        "names it)"
+    ]

@@ -191,7 +191,7 @@ targets:
 """
         assert errors(repo, text) == (
             "targets.yaml:2: targets[0].name: is missing (expected the name that runs and cases choose the target by)\n"
-            'targets.yaml:4: targets[1].provider: expected a text, got the number 5; write "5"\n'
+            "targets.yaml:4: targets[1].provider: expected a text, got the number 5; put it into quotes\n"
             "targets.yaml:5: targets[1].workers: expected a whole number of workers, 1 or more, without quotes, "
             "got the number 0\n"
             "targets.yaml:6: targets[2]: expected a mapping with name and provider, got the text 'b'\n"
@@ -239,7 +239,10 @@ targets:
         ("body", "message"),
         [
             ("mock\n    judge_target:", "judge_target: expected the name of a target, got null (leave the key out)"),
-            ("mock\n    judge_target: 5", 'judge_target: expected a text, got the number 5; write "5"'),
+            (
+                "mock\n    judge_target: 5",
+                "judge_target: expected a text, got the number 5; put it into quotes",
+            ),
             (
                 "mock\n    workers: '3'",
                 "workers: expected a whole number of workers, 1 or more, without quotes, got the text '3'",
@@ -257,7 +260,10 @@ targets:
             ),
             ("python\n    callable: a:b\n    arguments: [1]", "arguments: expected a mapping, got a list"),
             ("codex\n    args: -v -v", "args: expected a list, got the text '-v -v'"),
-            ("codex\n    args: [-n, 5]", 'args[1]: expected a text, got the number 5; write "5"'),
+            (
+                "codex\n    args: [-n, 5]",
+                "args[1]: expected a text, got the number 5; put it into quotes",
+            ),
             ("codex\n    args: ['']", "args[0]: must not be empty"),
             ("codex\n    log_format: xml", "log_format: expected summary or json, got the text 'xml'"),
             (
@@ -332,7 +338,10 @@ class TestCliErrors:
             ),
             ("verbose: 'yes'", "verbose: expected true or false without quotes, got the text 'yes'"),
             ("env: [a]", "env: expected a mapping, got a list"),
-            ("env: {PORT: 8080}", 'env.PORT: expected a text, got the number 8080; write "8080"'),
+            (
+                "env: {PORT: 8080}",
+                "env.PORT: expected a text, got the number 8080; put it into quotes",
+            ),
             ("env: {'A=B': x}", "env.A=B: 'A=B' is no name of an environment variable"),
             ("command_template: [x]", "command_template: expected a text, got a list"),
         ],
@@ -443,7 +452,7 @@ class TestCliErrors:
             ),
             (
                 "{type: command, command_template: x, cwd: 5}",
-                'healthcheck.cwd: expected a text, got the number 5; write "5"',
+                "healthcheck.cwd: expected a text, got the number 5; put it into quotes",
             ),
         ],
     )

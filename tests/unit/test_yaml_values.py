@@ -199,13 +199,38 @@ def test_any_text_is_a_value_or_a_source_error(text: str) -> None:
         value_of(text)
 
 
+@pytest.mark.parametrize("break_of_yaml_1_1", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: x#y", "x#y"),
+        ("a: x #", "x #"),
+        ('a: "x # y"', "x # y"),
+        ("a: 'x#'", "x#"),
+        ("a: |\n  x#y\n  # z\n", "x#y\n# z\n"),
+        ("a: >\n  x#y\n  z\n", "x#y z\n"),
+    ],
+)
+def test_a_text_keeps_characters_that_only_older_yaml_reads_as_line_breaks(
+    text: str, value: str, break_of_yaml_1_1: str
+) -> None:
+    assert value_of(text.replace("#", break_of_yaml_1_1)) == {"a": value.replace("#", break_of_yaml_1_1)}
+
+
+def test_lines_are_counted_as_editors_count_them() -> None:
+    text = "a\u2028b: x\x85\nc: y\u2029\nd: z"
+    assert build_yaml(HERE, text, 2)[1] == {(): 1, ("a\u2028b",): 1, ("c",): 2, ("d",): 3}
+    with pytest.raises(SourceError, match=r"^cases\.yaml:3: duplicate key 'a\\u2028b', first on line 1$"):
+        value_of("a\u2028b: x\u2028\nc: y\na\u2028b: z")
+
+
 def test_characters_that_json_writes_as_two_escapes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"\nc: "\\ud83d"', "utf-8")
     with pytest.raises(SourceError, match="invalid Unicode character escape code"):
         read_yaml(path)
-    path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"', "utf-8")
-    assert read_yaml(path).value == {"a": "\U0001f642", "b": "\\ud83d\\ude42"}
+    path.write_text('a: "\\ud83d\\ude42"\nb: "\\\\ud83d\\\\ude42"\nc: "\\\\\\ud83d\\ude42"', "utf-8")
+    assert read_yaml(path).value == {"a": "\U0001f642", "b": "\\ud83d\\ude42", "c": "\\\U0001f642"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from pytest_agentv.errors import AgentvError, SourceError
+from pytest_agentv.loading.files.yaml_scalars import hide_old_breaks
 from pytest_agentv.loading.files.yaml_values import build_yaml
 from pytest_agentv.loading.keys import OUTCOME_KEYS
 from pytest_agentv.models.base import Json, Record
@@ -84,7 +85,7 @@ def _with_rubrics(value: Json, cases_key: str, index: int, plain: Json) -> Json:
 
 def _insertions(text: str, cases_key: str, index: int, plain: Json) -> Iterator[_Insertion]:
     """Yield possible insertions of the rubrics, best first."""
-    root: _Node = yaml.compose(text, Loader=_LOADER)
+    root: _Node = yaml.compose(hide_old_breaks(text), Loader=_LOADER)
     cases = next(value for key, value in root.value if key.value == cases_key)
     case = cases.value[index]
     entries = [(key, value) for key, value in case.value if isinstance(value, yaml.ScalarNode)]

@@ -24,7 +24,7 @@ from pytest_agentv.loading.keys import (
 )
 from pytest_agentv.loading.places import Place, first_key, warn_of_unknown_keys
 from pytest_agentv.loading.problems import Problem, near_word
-from pytest_agentv.models.base import Json, JsonObject, Record, is_number
+from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.options.values import UnknownKeys
@@ -86,8 +86,7 @@ class WrittenCase:
         if isinstance(value, str) and value.strip():
             return value
         if key in self.value:
-            number = is_number(value)
-            self.place.at(key).expected("a non-empty text", value, f'write {key}: "{value}"' if number else None)
+            self.place.at(key).expected("a non-empty text", value, self.place.at(key).quotes(value))
         else:
             self.missing(keys, "a non-empty text", in_place_of)
         return ""

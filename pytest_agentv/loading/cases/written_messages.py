@@ -12,6 +12,7 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import ROLES, Role
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import pretty_json
 
 _MISSPELT: Final = 0.85
 """From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
@@ -33,7 +34,7 @@ class WrittenMessage:
 def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
     """Check the shapes of a list of messages. Notes each fault as an error at its place."""
     if not isinstance(value, list):
-        place.expected("a list of messages", value)
+        place.expected("a list of messages", value, place.quotes(value))
         return ()
     messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
     return tuple(message for message in messages if message is not None)
@@ -86,8 +87,7 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
         place.error("there is no message of the user to attach the files to")
         return messages
     message = messages[first]
-    content = message.content if isinstance(message.content, list) else [message.content]
-    parts = [{"type": "text", "value": part} if isinstance(part, str) else part for part in content]
+    parts = _items(message.content)
     origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
     for index, file in enumerate(files):
         keys = (*place.keys, index) if isinstance(value, list) else place.keys
@@ -97,6 +97,14 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
     where = Place(source, message.place.keys, message.place.problems)
     attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
     return (*messages[:first], attached, *messages[first + 1 :])
+
+
+def _items(content: Json) -> list[Json]:
+    """Return the content of a message as a list of items, to which others can be added."""
+    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
+        content = pretty_json(content)  # as prompts show it
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    return [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
 
 
 def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:

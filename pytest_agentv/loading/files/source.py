@@ -19,7 +19,7 @@ Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
 _SHALLOW: Final = 2
 """The depth to which line numbers are kept: that of cases. A second parse finds deeper lines for a problem."""
 _DEEP: Final = 1_000
-_SURROGATES: Final = re.compile(r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 
 
 class Source:
@@ -187,7 +187,7 @@ def _join_surrogates(text: str) -> str:
     """Join the two escapes of JSON for a character above U+FFFF. AgentV reads them, but YAML parsers do not."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
-    return _SURROGATES.sub(lambda pair: json.loads(f'"{pair[0]}"'), text)
+    return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
 
 
 @lru_cache(maxsize=2)

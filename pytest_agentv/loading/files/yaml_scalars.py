@@ -20,6 +20,12 @@ _NUMBER: Final = re.compile(
 )
 _FLOAT_BITS: Final = 1024
 _FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_OLD_BREAKS: Final = "\x85\u2028\u2029"
+"""Line breaks in YAML 1.1, which libyaml and PyYAML read, but not in 1.2."""
+_STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
+"""Characters for private use that no file holds."""
+_HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
+_SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 _TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "int": (int,),
@@ -27,6 +33,16 @@ _TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "null": (type(None),),
 }
+
+
+def hide_old_breaks(text: str) -> str:
+    """Return a YAML text of the same length in which a parser for YAML 1.1 finds only the line breaks of 1.2."""
+    return text.translate(_HIDING) if any(each in text for each in _OLD_BREAKS) else text
+
+
+def show_old_breaks(text: str) -> str:
+    """Return a scalar of a text that `hide_old_breaks` has changed, as it is written."""
+    return text.translate(_SHOWING)
 
 
 def plain_value(text: str) -> Json:

@@ -14,7 +14,7 @@ import yaml
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files.yaml_scalars import plain_value, tagged_value
+from pytest_agentv.loading.files.yaml_scalars import hide_old_breaks, plain_value, show_old_breaks, tagged_value
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.text import format_number
 
@@ -45,8 +45,9 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
     The text starts on line `first_line` of the file.
     Raises `SourceError` with the line of the first fault.
     """
+    written, text = text, hide_old_breaks(text)
     try:
-        builder = _Builder(path, text, line_depth, first_line)
+        builder = _Builder(path, text, line_depth, first_line, has_hidden=text != written)
         return builder.document(), builder.lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -106,7 +107,7 @@ def _deepest_line(text: str) -> int:
 class _Builder:
     """Builds a value from the events of one document. Keeps anchored values and, down to a depth, lines."""
 
-    def __init__(self, path: Path, text: str, line_depth: int, first_line: int) -> None:
+    def __init__(self, path: Path, text: str, line_depth: int, first_line: int, *, has_hidden: bool) -> None:
         self.lines: dict[KeyPath, int] = {}
         self._path = path
         self._line_depth = line_depth
@@ -115,6 +116,7 @@ class _Builder:
         self._anchors: dict[str, Json] = {}
         self._open_anchors: set[str] = set()
         self._aliased_values = 0
+        self._has_hidden = has_hidden
 
     def document(self) -> Json:
         self._next()  # start of the stream
@@ -201,7 +203,7 @@ class _Builder:
         return str(value).lower() if isinstance(value, bool) else format_number(value)
 
     def _scalar(self, event: _Event) -> Json:
-        text: str = event.value
+        text: str = show_old_breaks(event.value) if self._has_hidden else event.value
         if event.tag is None:
             return plain_value(text) if event.implicit[0] else text
         try:

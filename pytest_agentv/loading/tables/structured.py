@@ -1,17 +1,22 @@
 """Reads the rows of JSON, JSONL and YAML files."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
-from pytest_agentv.loading.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml
-from pytest_agentv.loading.keys import CASE_LIST_KEYS
-from pytest_agentv.loading.problems import describe_value
+from pytest_agentv.loading.files.source import STRICT_JSON, Source, parse_json_object, read_text, read_yaml
+from pytest_agentv.loading.keys import ASKING_HEADER_KEYS, CASE_LIST_KEYS, HEADER_KEYS
+from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.loading.tables.rows import Row, Table, row_of
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
+_OF_THE_FILE: Final = frozenset(
+    (*CASE_LIST_KEYS, "$schema", "name", "version", "description", "author", "license", "metadata", "dataset")
+)
+"""Keys of an eval file that change none of its cases."""
 
 
 def read_jsonl_rows(path: Path) -> list[Row]:
@@ -45,7 +50,18 @@ def read_yaml_rows(path: Path) -> list[Row]:
     if not isinstance(rows, list):
         raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
     table = Table(path, source=source, list_keys=keys)
+    if isinstance(value, dict):
+        table.problems.extend(_unread_keys(source, value))
     return [row_of(table, source.line_of((*keys, index)), index, row) for index, row in enumerate(rows)]
+
+
+def _unread_keys(source: Source, header: JsonObject) -> Iterator[Problem]:
+    """Yield a warning if an eval file says more of its cases than their list does."""
+    unread = [key for key in header if key in HEADER_KEYS - _OF_THE_FILE or key in ASKING_HEADER_KEYS]
+    if unread:
+        message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
+        hint = "write them into the file that names it"
+        yield Problem(source.path, source.line_of((unread[0],)), "", message, hint, "warning")
 
 
 def _json_list(path: Path, text: str, position: int) -> list[Row]:

@@ -40,7 +40,7 @@ class FinalFault(ValueError):
 def text_of(value: object) -> str:
     """Return a value that is a text. Raises `ValueError`."""
     if not isinstance(value, str):
-        quoted = f'; write "{value}"' if type(value) in (int, float) else ""
+        quoted = "; put it into quotes" if type(value) in (int, float) else ""
         raise ValueError(f"expected a text, got {describe_value(value)}{quoted}")  # noqa: TRY004 - pydantic wants it
     return value
 

@@ -100,9 +100,9 @@ class AnthropicApi:
             name_of(reply.get("model")),
             name_of(reply.get("stop_reason")),
             tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
-            usage=_usage(mapping(reply.get("usage"))),
+            usage=read_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
-            billing=_billing(mapping(reply.get("usage"))),
+            billing=read_billing(mapping(reply.get("usage"))),
         )
 
 
@@ -192,7 +192,7 @@ def _file(file: FilePart) -> dict[str, Any]:
     )
 
 
-def _usage(usage: JsonObject) -> TokenUsage | None:
+def read_usage(usage: JsonObject) -> TokenUsage | None:
     """Return the tokens. Tokens read from a cache are counted apart, tokens written to it are input.
 
     None if the tokens of question or answer are missing, because the price would be too low.
@@ -202,10 +202,11 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
     written = count(usage.get("cache_creation_input_tokens"))
     total_in, total_out = count(usage.get("input_tokens")) + written, count(usage.get("output_tokens"))
     cached = count(usage.get("cache_read_input_tokens"))
-    return TokenUsage(total_in, total_out, cached or None) if total_in or total_out or cached else None
+    thinking = _thinking_tokens(usage) or None
+    return TokenUsage(total_in, total_out, cached or None, thinking) if total_in or total_out or cached else None
 
 
-def _billing(usage: JsonObject) -> Billing:
+def read_billing(usage: JsonObject) -> Billing:
     """Return the other paid services: writing to a cache, searches, speed, a tier, a region."""
     written = count(usage.get("cache_creation_input_tokens"))
     for_hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))

@@ -33,14 +33,19 @@ class HttpReply(Record):
 
     @property
     def charset(self) -> str | None:
-        """The encoding that the reply names; None: none, or an unknown one."""
+        """The encoding that the reply names; None: none, or one in which no text can be read."""
         found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("content-type") or "", re.IGNORECASE)
         try:
+            if found:
+                b"-".decode(found[1], "replace")  # `undefined`, of a careless script, is a codec that always fails
             return codecs.lookup(found[1]).name if found else None
-        except LookupError:
+        except (LookupError, UnicodeError):
             return None
 
     @property
     def text(self) -> str:
-        """The content as a text, in the encoding that it names, else UTF-8. Invalid bytes are replaced."""
-        return self.content.decode(self.charset or "utf-8", "replace")
+        """The content as a text, in the encoding that it names, else UTF-8. Invalid bytes are replaced.
+
+        A byte order mark is no part of it.
+        """
+        return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")

@@ -149,21 +149,19 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         return None
     is_broken = bool(reply.get("error") or choices[0].get("error"))
     usage = mapping(reply.get("usage"))
-    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-    reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     return ModelReply(
         content,
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
         tuple(map(_call, entries(message.get("tool_calls")))),
-        _usage(usage, cached, reasoning),
-        reasoning or None,
-        _billing(reply, usage),
+        read_usage(usage),
+        _reasoning(usage) or None,
+        read_billing(usage, reply.get("service_tier")),
     )
 
 
-def _usage(usage: JsonObject, cached: int, reasoning: int) -> TokenUsage | None:
+def read_usage(usage: JsonObject) -> TokenUsage | None:
     """Return the tokens; None if the tokens of question or answer are missing, because the price would be too low.
 
     xAI reports reasoning tokens beside the answer's tokens, in the total only.
@@ -171,16 +169,23 @@ def _usage(usage: JsonObject, cached: int, reasoning: int) -> TokenUsage | None:
     total_in, total_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not (is_count(total_in) and is_count(total_out)):
         return None
-    read, written = count(total_in), count(total_out)
+    read, written, reasoning = count(total_in), count(total_out), _reasoning(usage)
+    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     is_beside = reasoning and count(usage.get("total_tokens")) == read + written + reasoning
-    return usage_of(read, written + reasoning if is_beside else written, cached)
+    found = usage_of(read, written + reasoning if is_beside else written, cached)
+    return found and found.replace(reasoning=reasoning or None)
 
 
-def _billing(reply: JsonObject, usage: JsonObject) -> Billing:
+def _reasoning(usage: JsonObject) -> int:
+    return count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+
+
+def read_billing(usage: JsonObject, tier: Json) -> Billing:
+    """Return what a server says of the cost, and the other facts that affect the price."""
     details = [mapping(usage.get(name)) for name in ("prompt_tokens_details", "completion_tokens_details")]
     return Billing(
         told_cost(usage),
-        terms_of(reply.get("service_tier")),
+        terms_of(tier),
         is_unknown=any(count(each.get("audio_tokens")) for each in details),
     )
 

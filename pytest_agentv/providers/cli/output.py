@@ -137,7 +137,7 @@ def read_output_file(path: Path, result: ProcessResult) -> str:
         raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
     except OSError as error:
         raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
 def report_output(result: ProcessResult) -> str:

@@ -12,6 +12,7 @@ from pytest_agentv.providers.apis.failures import describe_no_json, shorten
 _TITLE: Final = re.compile(r"(?is)<title[^>]*>(.*?)</title>")
 _HTML: Final = re.compile(rb"(?is)\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)[\s>]")
 """The beginning of an HTML page. The content type does not tell: frameworks send any text as `text/html`."""
+_OBJECT: Final = re.compile(r"\{\s*(?:\"|$)")
 _JSON_STARTS: Final = (b"{", b"[", b'"')
 """The beginning of JSON. The content type does not tell: gateways send other texts as JSON."""
 
@@ -21,7 +22,7 @@ class NoContentError(Exception):
 
 
 def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, else its text.
+    """Return the JSON of a body, else its text. A number that is not sent as JSON is a text.
 
     Args:
         reply: A successful reply.
@@ -36,11 +37,26 @@ def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Jso
     if not takes_html and kind != "text/plain" and _HTML.match(reply.content):
         raise ValueError(_page(reply.text))
     try:
-        return json.loads(reply.text if reply.charset else reply.content)
+        value: Json = json.loads(reply.text if reply.charset else reply.content)
     except (ValueError, RecursionError) as error:
-        if needs_json or (kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)):
+        is_json = kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)
+        if needs_json or is_json or (kind != "text/plain" and is_cut_object(reply.text)):
             raise ValueError(_no_json(error)) from None
         return reply.text
+    is_text = isinstance(value, int | float) and not needs_json and not kind.endswith("json")
+    return reply.text if is_text else value
+
+
+def is_cut_object(text: str) -> bool:
+    """Whether a text is the beginning of a JSON object. A connection that breaks off often looks like a proper end."""
+    start = text.lstrip()
+    if not _OBJECT.match(start):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(start)
+    except (ValueError, RecursionError):
+        return True
+    return False  # other words follow
 
 
 def asks_for_html(headers: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.providers.apis.failures import shorten
+from pytest_agentv.providers.services.contents import is_cut_object
 
 _END = "[DONE]"
 _FAILURE: Final = re.compile(r"(?i)error|fail")
@@ -19,9 +20,11 @@ class StreamError(Exception):
 def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
     """Return the data of all events, in order: JSON if possible, else the text.
 
+    In a stream of texts, what looks like a number or a quoted text is a piece of a text as well.
+
     Raises `StreamError`. With `needs_json`, or if the first event is a JSON object, raises `ValueError` for cut JSON.
     """
-    found: list[Json] = []
+    found, written = list[Json](), list[str]()
     left: str | None = None  # an error without any event after it
     for event, data in _events(text):
         if event == "error":
@@ -33,9 +36,20 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
         if left is not None and not _is_step(value, event):
             raise StreamError(data)
         found.append(value)
+        written.append(data)
     if left is not None:
         raise StreamError(left)
-    return found
+    if len(found) == 1 and is_cut_object(written[0]):
+        raise _cut(written[0])
+    return _as_written(found, written)
+
+
+def _as_written(values: list[Json], written: list[str]) -> list[Json]:
+    """Return values, but single ones as written if one of them is a text without quotes or a number."""
+    pairs = list(zip(values, written, strict=True))
+    if not any(value == data if isinstance(value, str) else isinstance(value, int | float) for value, data in pairs):
+        return values
+    return [value if isinstance(value, dict | list) else data for value, data in pairs]
 
 
 def _has_error(value: Json) -> bool:
@@ -70,5 +84,9 @@ def _parsed(data: str, *, needs_json: bool) -> Json:
         return json.loads(data)
     except (ValueError, RecursionError):
         if needs_json and data.lstrip().startswith(("{", "[")):
-            raise ValueError(f"an event that is no whole JSON: {shorten(data)}") from None
+            raise _cut(data) from None
         return data
+
+
+def _cut(data: str) -> ValueError:
+    return ValueError(f"an event that is no whole JSON: {shorten(data)}")

@@ -1,10 +1,12 @@
 """Turns the reply of a service into a response."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -26,6 +28,7 @@ _TOOL: Final = ("tool", "name", "tool_name", "toolName")
 _GIVEN: Final = ("input", "arguments", "args", "parameters")
 _RESULT: Final = ("output", "result")
 _IDS: Final = ("id", "tool_call_id", "call_id")
+_DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
 _TEXTS: Final = ("text", "content", "page_content")
 
 
@@ -71,9 +74,16 @@ async def read_reply(
 
 
 def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
-    """Return the events of a stream. Raises `ProviderError` if there are none, and for the errors of `read_events`."""
+    """Return the events of a stream.
+
+    Raises `ProviderError` if all are empty or the last one is missing, and for the errors of `read_events`.
+    """
+    from pytest_agentv.providers.python.frameworks.chunks import is_cut  # noqa: PLC0415 - imports the readers of all packages
+
     events = read_events(reply.text, needs_json=needs_json)
-    if events:
+    if not _DONE.search(reply.text) and is_cut(events):
+        raise ProviderError(f"{label} ended in the middle of its stream: no event says why the model stopped", "crash")
+    if any(event != "" for event in events):
         return events
     said = shorten(reply.text)
     raise ProviderError(f"{label} sent no event{f', but: {said}' if said else ''}", "no_answer")
@@ -132,11 +142,12 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
 
 
 def _content(found: Sequence[Json]) -> Json:
-    """Return the answer. Texts are joined; of other values, the last one counts."""
+    """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
     known = [value for value in found if value is not None]
     pieces = [piece for value in known for piece in (value if isinstance(value, list) else [value])]
-    if pieces and all(isinstance(piece, str) for piece in pieces):
-        return "".join(pieces)
+    has_text = any(isinstance(piece, str) for piece in pieces)
+    if has_text and all(isinstance(piece, str | int | float) for piece in pieces):
+        return "".join(map(as_text, pieces))
     return known[-1] if known else None
 
 

@@ -40,8 +40,8 @@ class Output(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """Return the output decoded as UTF-8 with replacement characters, and CRLF as LF."""
-        return self._data.decode("utf-8", "replace").replace("\r\n", "\n")
+        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
+        return self._data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:

@@ -78,4 +78,4 @@ def _end(popen: "subprocess.Popen[bytes]") -> None:
 
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read(_OUTPUT_LIMIT).decode("utf-8", "replace").replace("\r\n", "\n")
+    return file.read(_OUTPUT_LIMIT).decode("utf-8-sig", "replace").replace("\r\n", "\n")

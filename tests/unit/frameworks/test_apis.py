@@ -1,10 +1,13 @@
 """Replies and messages of the APIs of models, as mappings: the objects of their packages are read by the same names."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.python.frameworks import chat
+from pytest_agentv.providers.python.streams import Chunks
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 7}'}}
 ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -76,6 +79,16 @@ def test_a_service_tier_has_prices_of_its_own(read, tier, times):
     assert streamed["service_tier"] == tier
 
 
+def test_the_first_chunk_of_azure_tells_of_filters_only(read, told):
+    filters = {"object": "", "model": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}
+    chunk = {"object": "chat.completion.chunk", "model": "gpt-4o"}
+    said = {**chunk, "choices": [{"delta": {"content": "four"}, "finish_reason": "stop"}]}
+
+    response = read(Chunks((filters, said)))
+
+    assert (told(response), response.finish_reason) == (([], ["four"]), "stop")
+
+
 def test_searches_of_a_response_are_paid_for(read):
     usage = {"input_tokens": 30, "output_tokens": 5}
     reply = {"object": "response", "output": [], "model": "gpt-5", "usage": usage, "status": "completed"}
@@ -107,6 +120,35 @@ def test_the_cost_that_a_gateway_reports_is_read_as_of_an_openai_target(read, to
 
     assert response.cost_usd == (cost and pytest.approx(cost))
     assert response.token_usage == TokenUsage(30, 5)
+
+
+def test_a_reply_may_be_an_object_with_attributes(read):
+    details = SimpleNamespace(cached_tokens=4)
+    usage = SimpleNamespace(prompt_tokens=30, completion_tokens=5, prompt_tokens_details=details)
+    choice = SimpleNamespace(message=SimpleNamespace(content="four"), finish_reason="stop")
+
+    assert read(SimpleNamespace(choices=[choice], usage=usage)).token_usage == TokenUsage(26, 5, 4)
+
+
+def test_tokens_and_prices_are_read_as_of_a_target(read):
+    def chat(**usage):
+        return read({**completion(SAID, model="gpt-4o"), "usage": usage})
+
+    beside = {"reasoning_tokens": 7}
+    grok = chat(prompt_tokens=30, completion_tokens=5, total_tokens=42, completion_tokens_details=beside)
+    assert grok.token_usage == TokenUsage(30, 12, None, 7)
+    spoken = chat(prompt_tokens=30, completion_tokens=5, completion_tokens_details={"audio_tokens": 4})
+    assert (spoken.token_usage, spoken.cost_usd) == (TokenUsage(30, 5), None)
+    assert (chat(completion_tokens=5).token_usage, chat(completion_tokens=5).cost_usd) == (None, None)
+
+    def claude(**usage):
+        content = [{"type": "text", "text": "Sent."}]
+        model = {"type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
+        return read({**model, "content": content, "usage": {"input_tokens": 30, **usage}})
+
+    assert claude(output_tokens=5, service_tier="standard").cost_usd == pytest.approx(30 * 3e-6 + 5 * 15e-6)
+    assert claude(output_tokens=5, inference_geo="us").cost_usd is None
+    assert (claude().token_usage, claude().cost_usd) == (None, None)
 
 
 def test_the_replies_of_a_loop_add_up(read, told):

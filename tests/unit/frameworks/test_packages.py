@@ -46,6 +46,17 @@ def test_pydantic_ai_messages_tell_calls_times_tokens_and_cost(read, told, stand
     assert response.finish_reason == "stop"
 
 
+def test_cache_writes_of_pydantic_ai_cost_more_and_the_price_of_audio_is_not_known(read, stand_in):
+    def cost(**tokens):
+        usage = stand_in("pydantic_ai", input_tokens=3000, output_tokens=5, **tokens)
+        told = {"usage": usage, "model_name": "claude-sonnet-4-5", "provider_name": "anthropic"}
+        part = stand_in("pydantic_ai", part_kind="text", content="Sent.")
+        return read(stand_in("pydantic_ai", kind="response", parts=[part], timestamp=BEGAN, **told)).cost_usd
+
+    assert cost(cache_write_tokens=2000) == pytest.approx(cost() + 2000 * 0.25 * 3e-6)
+    assert cost(input_audio_tokens=10) is None
+
+
 def test_a_time_in_whole_seconds_is_the_apis_and_gives_no_duration(read, stand_in):
     response = read(exchange(stand_in, began=BEGAN.replace(microsecond=0)))
 
@@ -108,6 +119,27 @@ def test_a_state_of_a_graph(read, told, stand_in):
         assert response.retrieved_context == ("a page",)
         assert response.finish_reason == "end_turn"
         assert response.cost_usd is not None
+
+
+def test_cache_writes_and_service_tiers_of_langchain_have_prices_of_their_own(read, stand_in):
+    def cost(model, provider, details, out=None, **metadata):
+        usage = {"input_tokens": 3000, "output_tokens": 5, "input_token_details": details}
+        told = {"model_name": model, "model_provider": provider, **metadata}
+        said = ai(stand_in, "Sent.", usage_metadata=usage | {"output_token_details": out or {}}, response_metadata=told)
+        return read(said).cost_usd
+
+    claude = ("claude-sonnet-4-5", "anthropic")
+    usual, written = cost(*claude, {}), cost(*claude, {"cache_creation": 2000})
+    assert written == pytest.approx(usual + 2000 * 0.25 * 3e-6)
+    assert cost(*claude, {"cache_creation": 0, "ephemeral_5m_input_tokens": 2000}) == written
+    assert cost(*claude, {"cache_creation": 0, "ephemeral_1h_input_tokens": 2000}) == pytest.approx(
+        usual + 2000 * 1.0 * 3e-6
+    )
+    gpt = ("gpt-5", "openai")
+    flex = cost(*gpt, {"flex_cache_read": 1000, "flex": 2000}, {"flex_reasoning": 3}, service_tier="flex")
+    assert flex == pytest.approx(cost(*gpt, {"cache_read": 1000}) / 2)
+    assert cost(*gpt, {}, service_tier="of-tomorrow") is None
+    assert cost(*gpt, {"audio": 10}) is None
 
 
 def test_a_humans_message_with_a_name_is_one_agent_telling_another(read, told, stand_in):

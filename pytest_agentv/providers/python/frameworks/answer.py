@@ -1,10 +1,11 @@
 """The facts in another package's result, and the price of its tokens."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import Record, mapping
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
@@ -109,6 +110,12 @@ def part_count(value: object, *path: str) -> int:
     for name in path:
         value = get(value, name)
     return count(value)
+
+
+def part_counts(value: object, part: str, prefix: str) -> Counter[str]:
+    """Return the numbers of tokens in a part, by their names without a prefix; 0 for other names."""
+    found = mapping(get(value, part))
+    return Counter({name.removeprefix(prefix): count(number) for name, number in found.items()})
 
 
 @record

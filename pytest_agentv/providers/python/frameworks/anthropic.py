@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.base import ABSENT, mapping
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.data import count
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count
+from pytest_agentv.providers.apis.anthropic import read_billing, read_usage
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
@@ -80,26 +78,25 @@ def _quoted(block: object) -> Iterator[str]:
 
 
 def _spent(reply: object) -> Spent | None:
-    """Return the tokens. Tokens read from a cache are counted apart, tokens written to it are input."""
-    usage = get(reply, "usage")
-    read = count(get(usage, "input_tokens")) + count(get(usage, "cache_creation_input_tokens"))
-    written, cached = count(get(usage, "output_tokens")), count(get(usage, "cache_read_input_tokens"))
-    if not read and not written:
-        return None
-    reasoning = part_count(usage, "output_tokens_details", "thinking_tokens")
-    found = TokenUsage(read, written, cached or None, reasoning or None)
-    billing = Billing(
-        written=count(get(usage, "cache_creation_input_tokens")),
-        written_for_hour=part_count(usage, "cache_creation", "ephemeral_1h_input_tokens"),
-        web_searches=part_count(usage, "server_tool_use", "web_search_requests"),
-    )
-    return Spent(found, text(get(reply, "model")), "anthropic", billing=billing)
+    usage = mapping(plain(get(reply, "usage")))
+    found, billing = read_usage(usage), read_billing(usage)
+    return None if found is None else Spent(found, text(get(reply, "model")), "anthropic", billing=billing)
 
 
 def is_event(value: object) -> bool:
     """Whether a value is an event of a streamed reply."""
     kind = str(get(value, "type"))
     return kind.startswith(("message_", "content_block_")) or kind in _HELPER_EVENTS
+
+
+def is_first(value: object) -> bool:
+    """Whether an event begins a reply."""
+    return str(get(value, "type")) == "message_start"
+
+
+def is_last(value: object) -> bool:
+    """Whether an event ends a reply."""
+    return str(get(value, "type")) == "message_stop"
 
 
 def join(events: Sequence[Any]) -> dict[str, Any]:
@@ -138,6 +135,4 @@ def _extend(block: dict[str, Any], delta: object) -> None:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    found = {name: get(usage, name) for name in (*names, "output_tokens_details", "cache_creation", "server_tool_use")}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in mapping(plain(usage)).items() if value is not None}

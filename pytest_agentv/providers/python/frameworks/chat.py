@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_agentv.models.base import ABSENT
+from pytest_agentv.models.base import ABSENT, mapping
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.data import terms_of, told_cost
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
+from pytest_agentv.providers.apis.data import told_cost
+from pytest_agentv.providers.apis.openai import read_billing, read_usage
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
@@ -71,22 +71,22 @@ def _calls(message: object) -> Iterator[ToolCall]:
 
 def _spent(reply: object) -> Spent | None:
     """Return the tokens. litellm and OpenRouter report the cost with them."""
-    usage = get(reply, "usage")
-    cached = part_count(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = part_count(usage, "completion_tokens_details", "reasoning_tokens")
-    found = tokens(get(usage, "prompt_tokens"), get(usage, "completion_tokens"), cached, reasoning)
-    if found is None:
-        return None
-    by_litellm = get(get(reply, "_hidden_params"), "response_cost")
-    told = {key: plain(get(usage, key)) for key in ("cost", "is_byok", "cost_details")}
-    known = told_cost({"cost": by_litellm} if by_litellm else told)
-    billing = Billing(context=terms_of(get(reply, "service_tier")))
-    return Spent(found, text(get(reply, "model")), "openai", known, billing)
+    usage = mapping(plain(get(reply, "usage")))
+    found, billing = read_usage(usage), read_billing(usage, text(get(reply, "service_tier")))
+    by_litellm = told_cost({"cost": get(get(reply, "_hidden_params"), "response_cost")})
+    model, cost = text(get(reply, "model")), by_litellm or billing.cost_usd
+    return None if found is None else Spent(found, model, "openai", cost, billing)
 
 
 def is_chunk(value: object) -> bool:
-    """Whether a value is a part of a streamed chat completion."""
-    return isinstance(kind := get(value, "object"), str) and kind == "chat.completion.chunk"
+    """Whether a value is a part of a streamed chat completion. The first one of Azure tells of filters only."""
+    kind = get(value, "object")
+    return isinstance(kind, str) and (kind == "chat.completion.chunk" or (kind == "" and get(value, "choices") == []))
+
+
+def is_last(value: object) -> bool:
+    """Whether a part tells why the model stopped."""
+    return any(get(choice, "finish_reason") is not None for choice in items(get(value, "choices")))
 
 
 def join(chunks: Sequence[Any]) -> dict[str, Any]:

@@ -27,6 +27,11 @@ def join(chunks: Chunks) -> Any:
     raise ValueError(f"it yields values of type {type(others[0]).__name__}, of which no answer can be made")
 
 
+def is_cut(parts: Sequence[Any]) -> bool:
+    """Whether the parts are those of a model's API, and the last one is missing."""
+    return any(any(map(begins, parts)) and not any(map(ends, parts)) for begins, ends in _ENDS)
+
+
 def _whole_text(chunks: Sequence[Any]) -> NativeAnswer:
     messages = list(_messages(chunks))
     return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
@@ -48,3 +53,11 @@ _JOINS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], An
     (langchain.is_message, _whole_text),
     (langchain.is_state, lambda states: states[-1]),
 )
+
+_ENDS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], bool]]]] = (
+    (chat.is_chunk, chat.is_last),
+    (responses.is_first, responses.is_last),
+    (anthropic.is_first, anthropic.is_last),
+    (google_genai.is_reply, google_genai.is_last),
+)
+"""Tells the parts of a stream that has an end, and its end."""

@@ -104,6 +104,12 @@ def is_chunk(value: object) -> bool:
     return is_reply(value) or get(value, *_USAGE) is not None
 
 
+def is_last(value: object) -> bool:
+    """Whether a part tells why the model stopped, or that the prompt was blocked."""
+    candidates = items(get(value, "candidates"))
+    return not candidates or get(candidates[0], "finish_reason", "finishReason") is not None
+
+
 def join(chunks: Sequence[Any]) -> dict[str, Any]:
     """Return the reply that was streamed."""
     firsts = [candidates[0] for chunk in chunks if (candidates := items(get(chunk, "candidates")))]

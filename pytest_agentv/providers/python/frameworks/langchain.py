@@ -9,8 +9,10 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.providers.apis.base import Billing
+from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks import chat
-from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_count, tokens
+from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_counts, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Transcript
 from pytest_agentv.providers.python.question import Question
@@ -233,11 +235,13 @@ def _finish_reason(message: object) -> str | None:
 
 def _spent(message: object) -> Spent | None:
     usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
-    cached = part_count(usage, "input_token_details", "cache_read")
-    reasoning = part_count(usage, "output_token_details", "reasoning")
-    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
+    tier, provider = text(get(metadata, "service_tier")), text(get(metadata, "model_provider"))
+    read, said = (part_counts(usage, part, f"{tier}_") for part in ("input_token_details", "output_token_details"))
+    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), read["cache_read"], said["reasoning"])
     if found is None:
         return None
-    provider = text(get(metadata, "model_provider"))
-    model = text(get(metadata, "model_name", "model"))
-    return Spent(found, model, _PROVIDERS.get(provider or "", provider))
+    for_hour = read["ephemeral_1h_input_tokens"]
+    written = read["cache_creation"] + read["ephemeral_5m_input_tokens"] + for_hour
+    billing = Billing(None, terms_of(tier), written, for_hour, is_unknown=bool(read["audio"] or said["audio"]))
+    name = text(get(metadata, "model_name", "model"))
+    return Spent(found, name, _PROVIDERS.get(provider or "", provider), billing=billing)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json, is_number
@@ -107,6 +108,8 @@ class _Plain:
     def _nested(self, value: object, depth: int) -> Json:
         if isinstance(value, Mapping):
             return {str(key): self.of(item, depth) for key, item in value.items()}
+        if isinstance(value, SimpleNamespace):
+            return self.of(vars(value), depth)
         if isinstance(value, list | tuple | Set):
             return [self.of(item, depth) for item in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

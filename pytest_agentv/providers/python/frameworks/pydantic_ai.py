@@ -9,6 +9,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import count
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
@@ -157,7 +158,9 @@ def _spent(response: object) -> Spent | None:
     provider = text(get(response, "provider_name"))
     cost = get(usage, "cost")
     known = None if cost is None or callable(cost) else float(cost)
-    return Spent(found, text(get(response, "model_name")), _PROVIDERS.get(provider or "", provider), known)
+    is_unknown = bool(count(get(usage, "input_audio_tokens")) + count(get(usage, "output_audio_tokens")))
+    billing = Billing(written=count(get(usage, "cache_write_tokens")), is_unknown=is_unknown)
+    return Spent(found, text(get(response, "model_name")), _PROVIDERS.get(provider or "", provider), known, billing)
 
 
 def _tokens(usage: object) -> TokenUsage | None:

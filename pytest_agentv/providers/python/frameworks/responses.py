@@ -112,6 +112,16 @@ def is_event(value: object) -> bool:
     return str(get(value, "type")).startswith("response.")
 
 
+def is_first(value: object) -> bool:
+    """Whether an event begins a response."""
+    return str(get(value, "type")) == "response.created"
+
+
+def is_last(value: object) -> bool:
+    """Whether an event ends a response."""
+    return get(value, "type") in ("response.completed", "response.incomplete", "response.failed", "response.done")
+
+
 def join(events: Sequence[Any]) -> Any:
     """Return the streamed response. The last event holds all of it."""
     return next((found for event in reversed(events) if (found := get(event, "response")) is not None), None)
