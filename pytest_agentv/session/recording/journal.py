@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
@@ -16,6 +16,11 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
+
+_OF_NOW: Final = (*("node_id", "line", "row", "combination", "required", "xfail", "xfail_strict", "group", "tags"),)
+"""What a result says of its case that may change without another answer."""
+_COMPARED: Final = (*_OF_NOW, "status", "threshold", "threshold_source", "repeat", "run_id", "shard")
+"""What makes a line out of date where it has changed."""
 
 
 @record
@@ -191,16 +196,7 @@ def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
 
 def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
     """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
-    return {
-        "node_id": identity.node_id,
-        "line": identity.line,
-        "row": identity.row,
-        "required": identity.required,
-        "xfail": identity.xfail,
-        "xfail_strict": identity.xfail_strict,
-        "group": identity.group,
-        "tags": identity.tags,
-    }
+    return {name: getattr(identity, name) for name in _OF_NOW}
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
@@ -211,9 +207,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _compared_fields(result: EvalResult) -> tuple[object, ...]:
-    rules = result.status, result.threshold, result.repeat, result.required, result.group, result.tags
-    marks = result.xfail, result.xfail_strict
-    return *rules, *marks, result.node_id, result.run_id, result.shard
+    return tuple(getattr(result, name) for name in _COMPARED)
 
 
 def _modified_at(path: Path) -> int | None:
