@@ -66,19 +66,19 @@ class Journal:
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
-    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+    def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
         """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._find(key, job.identity)
         if key is None or result is None:
-            return ()
+            return {}
         self._drop(key, result)
         if result.status == "error":
-            return ()
+            return {}
         threshold = effective_threshold(job.options, job.case)
-        return answers_of(result, threshold, in_full=job.options.include_answers)
+        return numbered_answers(result, threshold, in_full=job.options.include_answers)
 
     def _note(self, key: CaseKey, result: EvalResult) -> None:
         """Keep the last result of a case, if the case is finished."""
@@ -131,9 +131,9 @@ class FinishedCases:
             self._journal = self._read()
         return None if self._journal is None else self._journal.take(job, repeat)
 
-    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+    def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
         """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        return () if self._journal is None else self._journal.take_answers(job)
+        return {} if self._journal is None else self._journal.take_answers(job)
 
     @property
     def sources(self) -> dict[Path, str | None]:
@@ -187,10 +187,10 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
     from pytest_agentv.engine.repeating.combining import rejudged  # noqa: PLC0415 - for repeated cases only
-    from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)
-    first = next(iter(answers_of(result, threshold, in_full=False)), None)
+    first = numbered_answers(result, threshold, in_full=False).get(0)
     return None if first is None else rejudged(first, threshold)
 
 
