@@ -75,6 +75,8 @@ class RepeatFigures(Record):
     """How many of these answers report their tokens; None as for `priced`."""
     reruns: int | None = None
     """How often all answers were asked anew before, as by `--reruns`; None: never."""
+    error_numbers: tuple[int, ...] | None = None
+    """Which of the answers that were asked the `errors` are, counted from 0; None: none of them."""
     confirm: "RepeatFigures | None" = None
     """Fresh answers that were asked because the case looked broken; they do not count for its verdict."""
 

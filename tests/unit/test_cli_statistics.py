@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from verdict_cases import run_of
+from verdict_cases import case, run_of
 
 from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text
+from pytest_agentv.reporting.verdicts.cases import unique_names
 
 
 @pytest.fixture(autouse=True)
@@ -212,6 +213,19 @@ def test_of_several_parts_the_result_that_ended_last_counts_as_in_merge(agentv, 
     good = run("c.jsonl", [5] * 20, timestamp="2026-11-20T10:00:01+00:00")
     parts = (bad, good) if is_later_first else (good, bad)
     assert agentv("compare", base, *parts, "--statistics", "--gate").exit_code == 1
+
+
+def test_parts_of_a_run_may_have_one_test_of_several_with_an_id(agentv):
+    """The part with one test called it by its id alone. So the baseline was stale, or the test counted twice."""
+    cases = [case("a", 5, eval_file="t.py", node_id=f"t.py::test[{number}]") for number in range(3)]
+    cases = [each.replace(name="t.py::a") for each in cases]
+    Path("agentv.baseline.jsonl").write_text(baseline_text(baseline_of(unique_names(cases))))
+    lines = [line(each, node_id=each.node_id) for each in cases]
+    for first, second in ((lines[:1], lines[1:]), (lines[:1], lines)):
+        parts = results("a.jsonl", first), results("b.jsonl", second)
+        done = agentv("compare", "agentv.baseline.jsonl", *parts, "--statistics", "--format=json")
+        said = json.loads(done.out)
+        assert (said["n"], said["gone"], said["new"], said["verdict"]) == (3, [], [], "inconclusive")
 
 
 def test_of_several_parts_without_times_the_last_file_counts(agentv):

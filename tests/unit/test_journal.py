@@ -168,6 +168,22 @@ def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
     assert (carried.result.line, carried.result.node_id, carried.is_changed) == (9, "x.eval.yaml::a-2", True)
 
 
+@pytest.mark.parametrize(
+    "now", [{"line": 9}, {"row": "t.csv:3"}, {"combination": "other"}, {"tags": ("t",)}, {"xfail": "known"}]
+)
+def test_a_line_that_names_another_place_or_another_rule_is_written_again(now: dict[str, Any]) -> None:
+    """Annotations and tables of targets are made of the file, and named the line and the targets of the run before."""
+    carried = journal(RESULT).take(job(**now))
+    assert carried is not None
+    assert (carried.result, carried.is_changed) == (RESULT.replace(**now), True)
+
+
+def test_a_line_that_names_another_source_of_the_same_threshold_is_written_again() -> None:
+    carried = journal(RESULT).take(job(RunOptions(threshold=1.0)))
+    assert carried is not None
+    assert (carried.result.threshold_source, carried.is_changed) == ("command line", True)
+
+
 def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
     """As a test with parameters and `agentv.run(…, id="a")`. All but the last were asked again by each resumed run."""
     names = ["t.py::test[0]", "t.py::test[1]", "t.py::test[2]"]

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_agentv.engine.repeating.combining import combine_answers
 from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.engine.repeating.splitting import answers_of
+from pytest_agentv.engine.repeating.splitting import answers_of, numbered_answers
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
@@ -34,6 +34,22 @@ def test_a_case_that_is_taken_apart_and_put_together_again_says_the_same() -> No
     answers = answers_of(whole, HALF, in_full=False)
     assert [(each.score, each.status) for each in answers] == [(1.0, "pass"), (0.2, "fail"), (0.8, "pass")]
     assert combined(list(answers)) == whole
+
+
+@pytest.mark.parametrize("with_answers", [False, True])
+def test_answers_beside_one_that_could_not_be_had_keep_their_numbers(with_answers: bool) -> None:
+    """All of them were paid for again when the case needed more answers: with a baseline, or with a higher `repeat`."""
+    down = answer(0.0).replace(status="error", error="down", execution_metrics=None)
+    answers = [down, answer(1.0), down, answer(0.9), answer(0.2)]
+    whole = combine_answers(
+        answers, PLAN.replace(answers=6, min_pass_rate=0.2), together=False, with_answers=with_answers
+    )
+    assert whole.repeat is not None
+    assert whole.repeat.error_numbers == (0, 2)
+    known = numbered_answers(whole, HALF, in_full=with_answers)
+    assert {number: each.status for number, each in known.items()} == {1: "pass", 3: "pass", 4: "fail"}
+    assert sum(each.execution_metrics.cost_usd or 0 for each in known.values() if each.execution_metrics) == 0.75
+    assert numbered_answers(combined(ANSWERS), HALF, in_full=False).keys() == {0, 1, 2}
 
 
 def test_answers_of_the_same_text_stay_so() -> None:
@@ -89,7 +105,7 @@ def test_answers_that_the_result_holds_are_whole() -> None:
         (combined(ANSWERS), Threshold(0.9, "file"), False),
         (combined([*ANSWERS[:2], answer(0.9).replace(status="fail")]), HALF, False),
         (
-            combined([*ANSWERS[:2], answer(1.0).replace(status="error", error="down")]).replace(status="fail"),
+            combined(ANSWERS).replace(repeat=combined(ANSWERS).repeat.replace(errors=1)),  # type: ignore[union-attr]
             HALF,
             False,
         ),

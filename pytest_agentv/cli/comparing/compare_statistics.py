@@ -66,11 +66,10 @@ def exit_code(statistics: RunStatistics) -> int:
 
 def _compare(base: Path, cases: Sequence[JudgedCase], skipped: Collection[_Name], *, margin: float) -> RunStatistics:
     """Compare cases with a file. Cases of it that the run `skipped` do not count as gone, as in the run's gate."""
-    known = {(case.name, case.target) for case in cases}
+    known = {case.key for case in cases}
 
     def left(old: Sequence[JudgedCase]) -> list[JudgedCase]:
-        names = ((case, (case.name, case.target)) for case in old)
-        return [case for case, name in names if name in skipped and name not in known]
+        return [case for case in old if (case.name, case.target) in skipped and case.key not in known]
 
     is_confirming = any(case.confirmation is not None for case in cases)
     if is_baseline(base):
@@ -95,17 +94,25 @@ def _read_runs(paths: Sequence[Path]) -> tuple[list[JudgedCase], set[_Name]]:
     The last result of a case counts, as in `agentv merge`: the one that ended last.
     """
     cases: dict[tuple[str, str | None, str | None], JudgedCase] = {}
-    by_file = [(path, read(path)) for path in paths]
+    by_file = [(path, _read(path)) for path in paths]
     for case in (case for _, found in by_file for case in found):
         before = cases.get((case.name, case.target, case.node_id))
         is_older = before is not None and before.ended and case.ended and case.ended < before.ended
         if not is_older:
             cases[case.name, case.target, case.node_id] = case
-    skipped = (ending_of(read_contract(path, found)).skipped for path, found in by_file)
+    skipped = (ending_of(read_contract(path, unique_names(found))).skipped for path, found in by_file)
     return unique_names(list(cases.values())), set[_Name]().union(*skipped)
 
 
 def read(path: Path) -> list[JudgedCase]:
+    """Read the cases of a results file, and note what cannot be read. Cases of the same name get those of their items.
+
+    Raises `FileError` if it holds none, or those of a dry run.
+    """
+    return unique_names(_read(path))
+
+
+def _read(path: Path) -> list[JudgedCase]:
     """Read the cases of a results file, and note what cannot be read.
 
     Raises `FileError` if it holds none, or those of a dry run.

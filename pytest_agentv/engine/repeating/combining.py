@@ -117,6 +117,7 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         cached=sum(bool(result.cached) for result in results) or None,
         priced=_count_if_mixed(metrics is not None and metrics.cost_usd is not None for metrics in counted),
         metered=_count_if_mixed(metrics is not None and metrics.token_usage is not None for metrics in counted),
+        error_numbers=tuple(number for number, each in enumerate(results) if each.status == "error") or None,
         **_rates(passes, len(judged), plan, stopped),
     )
 

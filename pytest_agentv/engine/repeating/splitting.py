@@ -27,8 +27,16 @@ _NO_TEXTS: Final[JsonObject] = {
 """For all answers but the one that the result shows."""
 
 
+def numbered_answers(result: EvalResult, threshold: Threshold, *, in_full: bool) -> dict[int, EvalResult]:
+    """Return `answers_of` by their numbers, 0-based. Those that could not be had or judged are not among them."""
+    missing = (result.repeat.error_numbers if result.repeat is not None else None) or ()
+    answers = answers_of(result, threshold, in_full=in_full)
+    numbers = (number for number in range(len(answers) + len(missing)) if number not in missing)
+    return dict(zip(numbers, answers, strict=False))
+
+
 def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tuple[EvalResult, ...]:
-    """Return the answers of a judged case in their order; empty if the result does not tell which of them passed.
+    """Return the judged answers of a case in their order; empty if the result does not tell which of them passed.
 
     Unless the result holds its answers, only the one that it shows has a text, and one has the metrics of all.
 
@@ -40,10 +48,11 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
     figures = result.repeat
     if figures is None:
         return (result,)
-    if figures.errors or figures.reruns:  # errors have no numbers; a rerun case was asked until it passed
-        return ()
+    if figures.reruns or len(figures.error_numbers or ()) != figures.errors:
+        return ()  # a rerun case was asked until it passed; results of older versions do not number their errors
     if result.answers is not None:
-        return tuple(EvalResult.from_plain({**case_fields(result), **own}) for own in result.answers)
+        every = (EvalResult.from_plain({**case_fields(result), **own}) for own in result.answers)
+        return tuple(answer for answer in every if answer.status != "error")
     is_by_score = result.threshold == threshold.value and figures.passes == passing(figures.scores, threshold.value)
     return tuple(_answers(result, figures, threshold.value)) if is_by_score and not in_full else ()
 

@@ -60,8 +60,8 @@ def judges_of(cases: Iterable[JudgedCase]) -> str | None:
 
 def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
     """Whether a case of a baseline has a judge that the baseline does not name."""
-    known = {case.name for case in baseline.cases}
-    judges = {case.judge for case in cases if case.judge is not None and case.name in known}
+    known = {case.key[0] for case in baseline.cases}
+    judges = {case.judge for case in cases if case.judge is not None and case.key[0] in known}
     return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
 
 
@@ -75,8 +75,8 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
 
     `skipped` are cases of the old one that the run was not to ask: they stay.
     """
-    known = {(case.name, case.target): case for case in old.cases}
-    cases = [_pool(known.get((case.name, case.target)), case) for case in run.cases]
+    known = {case.key: case for case in old.cases}
+    cases = [_pool(known.get(case.key), case) for case in run.cases]
     new = baseline_of([*cases, *skipped])
     # Unknown which old judge judged the skipped cases.
     judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
@@ -86,9 +86,9 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
 
 def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
     """Return the cases whose answers an old baseline of this name got before, and still has answers of."""
-    known = {(case.name, case.target): case for case in old.cases}
-    marked = [case for case in cases if case.in_baseline == name and (case.name, case.target) in known]
-    return [case for case in marked if _is_same_answerer(known[case.name, case.target], case)]
+    known = {case.key: case for case in old.cases}
+    marked = [case for case in cases if case.in_baseline == name and case.key in known]
+    return [case for case in marked if _is_same_answerer(known[case.key], case)]
 
 
 def baseline_text(baseline: Baseline) -> str:
@@ -118,9 +118,9 @@ def read_baseline(path: Path) -> Baseline:
     cases: dict[tuple[str, str | None], JudgedCase] = {}
     for number, value in values[1:]:
         case = _case(path, number, value, header)
-        if (case.name, case.target) in cases:
+        if case.key in cases:
             raise FileError(path, f"the case {case.name!r} is there twice", number)
-        cases[case.name, case.target] = case
+        cases[case.key] = case
     return header.replace(cases=tuple(cases.values()))
 
 
@@ -145,8 +145,8 @@ def _header(path: Path, value: JsonObject) -> Baseline:
 
 def _is_same_system(old: Baseline, run: Baseline) -> bool:
     """Whether target and cases are the same, as far as both baselines name them."""
-    known = {(case.name, case.target): case for case in old.cases}
-    both = [(known[key], case) for case in run.cases if (key := (case.name, case.target)) in known]
+    known = {case.key: case for case in old.cases}
+    both = [(known[case.key], case) for case in run.cases if case.key in known]
     hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
     return hashes and bool(both) and all(_is_same_answerer(one, other) for one, other in both)
 
@@ -219,6 +219,9 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
     if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
         _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
     eval_file, _, eval_id = name.partition("::")
+    node_id = _text(path, number, value, "test")
+    if node_id is not None and name.startswith(f"{node_id}::"):
+        eval_id = name.removeprefix(f"{node_id}::")
     return JudgedCase(
         name,
         tuple(map(float, scores)),
@@ -227,7 +230,7 @@ def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> Judge
         asked=len(scores),
         eval_id=eval_id,
         eval_file=eval_file,
-        node_id=_text(path, number, value, "test"),
+        node_id=node_id,
         target=_text(path, number, value, "target") or header.target,
         target_hash=_text(path, number, value, "target_hash") or header.target_hash,
         group=_text(path, number, value, "group"),

@@ -31,6 +31,7 @@ def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
 def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
     """Read the cases of a results file, and what could not be read. The last line of a case counts.
 
+    Cases of the same name keep it, because other files of the run may have more of them.
     Raises `FileError` if the file cannot be opened.
     """
     cases: dict[tuple[object, ...], JudgedCase] = {}
@@ -44,7 +45,7 @@ def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
         else:
             case = case_of(entry.value)
             cases[case.name, case.target, case.node_id] = case
-    return unique_names(list(cases.values())), problems
+    return list(cases.values()), problems
 
 
 def score_fault(value: JsonObject) -> str | None:

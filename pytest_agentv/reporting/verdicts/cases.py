@@ -59,6 +59,15 @@ class JudgedCase(Record):
     """When it ended, as far as a results file says so."""
 
     @property
+    def key(self) -> tuple[str, str | None]:
+        """The name by which two runs match, and the target. It does not depend on the other cases of a run.
+
+        Tests may evaluate under one id, so the test counts.
+        """
+        is_of_test = self.node_id is not None and (self.eval_file or "").endswith(".py")
+        return item_name(self) if is_of_test else self.name, self.target
+
+    @property
     def judged(self) -> int:
         return len(self.scores)
 
@@ -92,7 +101,14 @@ def unique_names(cases: Sequence[JudgedCase]) -> list[JudgedCase]:
     counts: dict[tuple[str, str | None], int] = {}
     for case in cases:
         counts[case.name, case.target] = counts.get((case.name, case.target), 0) + 1
-    return [case.replace(name=_item_name(case)) if counts[case.name, case.target] > 1 else case for case in cases]
+    return [case.replace(name=item_name(case)) if counts[case.name, case.target] > 1 else case for case in cases]
+
+
+def item_name(case: JudgedCase) -> str:
+    """Return the name of the item of a case, with the id of the case unless that is in it."""
+    if case.node_id is None or case.node_id.endswith(f"::{case.eval_id}"):
+        return case.node_id or case.name
+    return f"{case.node_id}::{case.eval_id}"
 
 
 def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
@@ -113,9 +129,3 @@ def limit_of(value: object) -> str:
     """Return how large a number may be, for the message about one that is too large; else nothing."""
     is_large = isinstance(value, int | float) and LARGEST < abs(value) < math.inf
     return f" of at most {LARGEST:g}" if is_large else ""
-
-
-def _item_name(case: JudgedCase) -> str:
-    if case.node_id is None or case.node_id.endswith(f"::{case.eval_id}"):
-        return case.node_id or case.name
-    return f"{case.node_id}::{case.eval_id}"

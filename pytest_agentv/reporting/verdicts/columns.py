@@ -47,8 +47,11 @@ def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
 
 def short_name(case: JudgedCase) -> str:
     """Return the id of a case, or the name of its item if that distinguishes it from others of the same id."""
-    item = (case.node_id or "").partition("::")[2]
-    known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
+    item, named = ((name or "").partition("::")[2] for name in (case.node_id, case.name))
+    if item and named == f"{item}::{case.eval_id}":
+        known = named
+    else:
+        known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
     return on_one_line(visible(known), _LONGEST_NAME)
 
 

@@ -125,7 +125,7 @@ class CaseComparison(Record):
 
 def exact_key(case: JudgedCase) -> tuple[str | None, ...]:
     """Return the key by which a baseline in git matches cases: file, id and target."""
-    return case.name, case.target
+    return case.key
 
 
 def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Key:
@@ -136,9 +136,10 @@ def shared_key(first: Iterable[JudgedCase], second: Iterable[JudgedCase]) -> _Ke
     """
     sides = [list(first), list(second)]
     by_file = all(any(case.eval_file for case in side) for side in sides)
+    by_item = all(case.node_id for side in sides for case in side)
 
     def name(case: JudgedCase) -> tuple[str | None, ...]:
-        return (case.name,) if by_file else (case.eval_id,)
+        return (case.key[0] if by_item else case.name,) if by_file else (case.eval_id,)
 
     if any(max(Counter(map(name, side)).values(), default=0) > 1 for side in sides):
         return lambda case: (*name(case), case.target)

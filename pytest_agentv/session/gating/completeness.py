@@ -39,8 +39,8 @@ class Completeness:
         if self.baseline is None:
             verb = "may be" if reason in MAY_LEAVE_OUT_NONE else "is" if len(cases) == 1 else "are"
             return f"{counted(len(cases), 'case')} {verb} a part of all ({reason})"
-        known = {(case.name, case.target) for case in self.baseline.cases}
-        found = sum((case.name, case.target) in known for case in cases)
+        known = {case.key for case in self.baseline.cases}
+        found = sum(case.key in known for case in cases)
         return f"{found:,} of {len(known):,} cases ({reason})"
 
     def skipped(self, cases: Sequence[JudgedCase]) -> tuple[JudgedCase, ...]:

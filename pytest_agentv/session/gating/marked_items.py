@@ -43,10 +43,10 @@ class MarkedItems:
 
     def skipped_of(self, known: Iterable[JudgedCase], run: Iterable[JudgedCase]) -> tuple[JudgedCase, ...]:
         """Return the cases of a baseline without a result in this run: their items were skipped or ended early."""
-        found = {(case.name, case.target) for case in run}
+        found = {case.key for case in run}
         return tuple(
             case
             for case in known
-            if (case.name, case.target) not in found
+            if case.key not in found
             and not self._skipped.isdisjoint({(case.name, None), (case.name, case.target), (case.node_id, None)})
         )

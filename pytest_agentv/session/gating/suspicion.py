@@ -11,6 +11,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
+from pytest_agentv.reporting.verdicts.cases import item_name
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
 from pytest_agentv.session.gating.selection import narrowed_by
 
@@ -26,16 +27,17 @@ class Suspicion:
         self._baseline = Baseline(())
         with suppress(AgentvError):  # a worker on another machine may not have the file
             self._baseline = read_baseline(path)
-        self._known = {(case.name, case.target): case for case in self._baseline.cases}
+        self._known = {case.key: case for case in self._baseline.cases}
 
     def answers(self, result: EvalResult) -> int:
         """Return how many fresh answers a case is to get; 0: none."""
         [case] = cases_of_run([result])
-        known = self._known.get((case.name, case.target))
-        if known is None:
+        # Among others of its id, a case has the name of its item.
+        cases = [each for each in (case.replace(name=item_name(case)), case) if each.key in self._known]
+        if not cases:
             return 0
-        alone = self._baseline.replace(cases=(known,))
-        return next((count for _, count in suspects_of([case], alone, self._confirm, pairs=len(self._known))), 0)
+        alone = self._baseline.replace(cases=(self._known[cases[0].key],))
+        return next((count for _, count in suspects_of(cases[:1], alone, self._confirm, pairs=len(self._known))), 0)
 
 
 def fresh_answers(config: pytest.Config, options: RunOptions, result: EvalResult, most_failures: int) -> int:

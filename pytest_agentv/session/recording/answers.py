@@ -80,7 +80,7 @@ class AnswerJournal:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         kept = Kept() if key is None else self._find(key, job.identity.node_id)
-        for number, answer in enumerate(finished.take_answers(job)):
+        for number, answer in finished.take_answers(job).items():
             kept.answers.setdefault(number, answer)
         return kept.take(numbers)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
@@ -16,6 +16,11 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
+
+_OF_NOW: Final = (*("node_id", "line", "row", "combination", "required", "xfail", "xfail_strict", "group", "tags"),)
+"""What a result says of its case that may change without another answer."""
+_COMPARED: Final = (*_OF_NOW, "status", "threshold", "threshold_source", "repeat", "run_id", "shard")
+"""What makes a line out of date where it has changed."""
 
 
 @record
@@ -61,19 +66,19 @@ class Journal:
         is_last = self._last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
-    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+    def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
         """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+        from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._find(key, job.identity)
         if key is None or result is None:
-            return ()
+            return {}
         self._drop(key, result)
         if result.status == "error":
-            return ()
+            return {}
         threshold = effective_threshold(job.options, job.case)
-        return answers_of(result, threshold, in_full=job.options.include_answers)
+        return numbered_answers(result, threshold, in_full=job.options.include_answers)
 
     def _note(self, key: CaseKey, result: EvalResult) -> None:
         """Keep the last result of a case, if the case is finished."""
@@ -126,9 +131,9 @@ class FinishedCases:
             self._journal = self._read()
         return None if self._journal is None else self._journal.take(job, repeat)
 
-    def take_answers(self, job: CaseJob) -> tuple[EvalResult, ...]:
+    def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
         """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        return () if self._journal is None else self._journal.take_answers(job)
+        return {} if self._journal is None else self._journal.take_answers(job)
 
     @property
     def sources(self) -> dict[Path, str | None]:
@@ -185,26 +190,17 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
-    from pytest_agentv.engine.repeating.splitting import answers_of  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.requirements import rejudged  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)
-    first = next(iter(answers_of(result, threshold, in_full=False)), None)
+    first = numbered_answers(result, threshold, in_full=False).get(0)
     return None if first is None else rejudged(first, job.case, threshold)
 
 
 def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
     """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
-    return {
-        "node_id": identity.node_id,
-        "line": identity.line,
-        "row": identity.row,
-        "required": identity.required,
-        "xfail": identity.xfail,
-        "xfail_strict": identity.xfail_strict,
-        "group": identity.group,
-        "tags": identity.tags,
-    }
+    return {name: getattr(identity, name) for name in _OF_NOW}
 
 
 def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
@@ -215,9 +211,7 @@ def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
 
 
 def _compared_fields(result: EvalResult) -> tuple[object, ...]:
-    rules = result.status, result.threshold, result.repeat, result.required, result.group, result.tags
-    marks = result.xfail, result.xfail_strict
-    return *rules, *marks, result.node_id, result.run_id, result.shard
+    return tuple(getattr(result, name) for name in _COMPARED)
 
 
 def _modified_at(path: Path) -> int | None:

@@ -6,9 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_agentv.models.results import EvalResult, RepeatFigures
+from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text, read_baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, ended_at, read_cases, result_fault
 from pytest_agentv.reporting.verdicts.cases import Confirmation, unique_names
+from pytest_agentv.reporting.verdicts.columns import short_name
+from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
+from pytest_agentv.session.gating.suspicion import Suspicion
 
 REPEAT = RepeatFigures(
     planned=5,
@@ -55,7 +59,8 @@ def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):
     path = tmp_path / "r.jsonl"
     both = [result(repeat=REPEAT, node_id="a.yaml::tent"), result(node_id="a.yaml::tent-2", conversation_id="talk")]
     path.write_text("".join(json.dumps(each.to_plain()) + "\n" for each in both))
-    assert read_cases(path) == (cases_of_run(both), [])
+    cases, problems = read_cases(path)
+    assert (unique_names(cases), problems) == (cases_of_run(both), [])
     assert [case.name for case in cases_of_run(both)] == ["a.yaml::tent", "a.yaml::tent-2::tent"]
     assert cases_of_run(both)[1].group == "talk"
 
@@ -101,6 +106,46 @@ def test_a_time_without_a_zone_is_in_utc(text, ended):
     found = ended_at(text)
     assert found == ended
     assert found is None or found.tzinfo is not None
+
+
+def of_test(number, **changes):
+    """Return the result of a test with parameters that gives all of its cases one id."""
+    return result(**{"node_id": f"t.py::test[{number}]", **changes}).replace(eval_file="t.py")
+
+
+def test_a_test_is_the_same_case_whichever_others_of_its_id_are_in_the_run():
+    """Otherwise, a part of a run had new cases in the place of those of the baseline, which were gone."""
+    alone, both = cases_of_run([of_test(1)]), cases_of_run([of_test(0), of_test(1)])
+    assert alone[0].name != both[1].name
+    assert alone[0].key == both[1].key == ("t.py::test[1]::tent", "azure")
+    assert len({case.key for case in both}) == 2
+    pairing = pair_cases(alone, both, shared_key(alone, both))
+    assert ([pair.old for pair in pairing.pairs], pairing.gone, pairing.new) == ([both[1]], (both[0],), ())
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_baseline_knows_its_tests_however_many_there_are_of_an_id(tmp_path, count):
+    cases = cases_of_run([of_test(number) for number in range(count)])
+    path = tmp_path / "base.jsonl"
+    path.write_text(baseline_text(baseline_of(cases)))
+    read = read_baseline(path).cases
+    assert [(case.key, short_name(case)) for case in read] == [(case.key, short_name(case)) for case in cases]
+    assert pair_cases(cases_of_run([of_test(0)]), read).new == ()
+
+
+@pytest.mark.parametrize("node_id", ["t.py::test[1]", "a.yaml::tent-2"])
+def test_a_suspect_is_asked_again_although_others_have_its_id(tmp_path, node_id):
+    """It is judged before the others are known, and was compared with no case of the baseline, or with another one."""
+    file = node_id.partition("::")[0]
+    first = result(node_id=f"{file}::tent", repeat=REPEAT.replace(scores=(0.1,) * 5, passes=0, judged=5, stopped=None))
+    good = result(node_id=node_id, repeat=REPEAT.replace(scores=(1.0,) * 5, passes=5, judged=5, stopped=None))
+    before = [each.replace(eval_file=file) for each in (first, good)]
+    path = tmp_path / "base.jsonl"
+    path.write_text(baseline_text(baseline_of(cases_of_run(before))))
+    suspicion = Suspicion(None, path, 10)
+    bad = good.replace(repeat=first.repeat, eval_file=file)
+    assert suspicion.answers(bad) == 10
+    assert suspicion.answers(before[1]) == suspicion.answers(before[0]) == 0
 
 
 def test_cases_of_one_name_that_have_no_items_keep_it():
