@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from busy import still_alive
+from thorough import varied
 from warm import environment_of_a_user
 
 TARGETS = """
@@ -179,10 +180,10 @@ def pytest_unconfigure(config):
 
 
 QUICKLY = ("-p", "no:hypothesispytest", "-p", "no:anyio")
-"""Six processes would import hypothesis, which takes longer than they do; the plain run has it beside us."""
+"""Each process would import hypothesis, which takes longer than it does."""
 
 
-@pytest.mark.parametrize("flags", [(), ("-n", "2", *QUICKLY)], ids=["plain", "n2"])
+@pytest.mark.parametrize("flags", [QUICKLY, varied((), id="all plugins"), varied(("-n", "2", *QUICKLY), id="n2")])
 def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_plugin(
     project, flags, tmp_path_factory
 ):
