@@ -12,6 +12,7 @@ import pluggy
 import pytest
 import warm
 from _pytest import capture, terminal  # noqa: TID251 - the plugins that every run registers
+from thorough import varied
 
 from pytest_agentv import plugin
 
@@ -92,7 +93,7 @@ def test_workers_are_forked_too_and_are_children_of_their_controller(folder: Pat
     assert states[1]["parent"] == states[2]["parent"] != os.getpid()
 
 
-@pytest.mark.parametrize("variable", ["PYTHONWARNINGS", "PYTHONUTF8", "LC_ALL"])
+@pytest.mark.parametrize("variable", ["PYTHONWARNINGS", varied("PYTHONUTF8"), varied("LC_ALL")])
 def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: Path, variable: str) -> None:
     environment = {**os.environ, variable: {"PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}.get(variable, "C.UTF-8")}
     if environment == os.environ:
