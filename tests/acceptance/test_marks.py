@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 MOCK_TARGETS = "targets: [{name: default, provider: mock, response: hello world}]"
 CASE = "expected_outcome: x, input: hi, evaluators: [{name: h, type: heuristic, hits: [%s]}]"
 PASSES, FAILS = CASE % "hello", CASE % "nothing"
@@ -14,6 +16,7 @@ def write(project: Any, *cases: str, header: str = "") -> None:
     project.write("evals/a.yaml", f"{header}\nevalcases:\n" + "".join(f"  - {{{case}}}\n" for case in cases))
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_case_with_skip_is_not_run(project_in_all_modes: Any) -> None:
     write(project_in_all_modes, f"id: a, skip: not today, {PASSES}", f"id: b, {PASSES}")
     run = project_in_all_modes.run("evals", "-rs")

@@ -4,6 +4,8 @@ import pytest
 
 from pytest_agentv.cli.main import main
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 CONFTEST = '''
 from typing import Annotated
 
@@ -63,6 +65,7 @@ def suite(*evaluators):
     return "evalcases:\n" + case + "".join(f"      - {evaluator}\n" for evaluator in evaluators)
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
     project = project_in_all_modes
     project.write("conftest.py", CONFTEST)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 import yaml
+from thorough import varied
 
 MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
 
@@ -101,7 +102,7 @@ def test_a_run_without_eval_files_writes_nothing(project, pytester):
 
 @pytest.mark.scenario("YAML output")
 @pytest.mark.scenario("YAML output format")
-@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
+@pytest.mark.parametrize("mode", [(), varied(("-n", "1"))], ids=["plain", "a worker"])
 def test_yaml_results_are_one_document_each_with_block_literals(project, mode):
     project.write("targets.yaml", 'targets: [{name: default, provider: mock, response: "one\\ntwo\\n"}]\n')
     project.write("a.eval.yaml", CASES)

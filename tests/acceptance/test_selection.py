@@ -1,6 +1,9 @@
 """pytest's own ways to choose what runs, with eval cases: names, paths, failures of last time, stopping early."""
 
 import pytest
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 COUNTING_TARGETS = """
 targets:
@@ -101,7 +104,7 @@ def test_a_case_that_does_not_exist_is_a_usage_error_and_nothing_runs(project):
     assert calls(project) == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_last_failed_runs_exactly_what_failed(project, mode):
     project.run(mode=mode)
     again = project.run("--lf", mode=mode)
@@ -183,7 +186,7 @@ def test_without_the_cache_plugin_everything_runs(project):
     assert not (project.path / ".pytest_cache").exists()
 
 
-@pytest.mark.parametrize("import_mode", ["prepend", "append", "importlib"])
+@pytest.mark.parametrize("import_mode", ["prepend", varied("append"), "importlib"])
 def test_the_import_mode_does_not_matter(project, import_mode):
     project.write("conftest.py", "import pytest\n@pytest.fixture(autouse=True)\ndef nothing(): ...\n")
     assert project.run(f"--import-mode={import_mode}", subprocess=True).outcomes == {"passed": 3, "failed": 2}
