@@ -143,7 +143,7 @@ def test_a_second_run_into_the_same_file_adds_to_it_and_sums_up_only_its_own_res
 @pytest.mark.scenario("Write ordering with parallel execution")
 @pytest.mark.scenario("Mutex-protected JSONL writes")
 def test_workers_write_whole_lines_into_one_file_and_each_names_its_case(project, suite):
-    answer = "x" * 200_000
+    answer = "x" * 100_000
     project.write("targets.yaml", f"targets: [{{name: default, provider: mock, response: hello {answer}}}]\n")
     ids = [f"case{number}" for number in range(24)]
     project.write("a.eval.yaml", suite(**dict.fromkeys(ids, "hello")))

@@ -483,7 +483,7 @@ def test_variables_are_passed_where_nobody_listens(project, machine, executor):
         assert run.by_id["case-0"]["candidate_answer"] == "hello ***"
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "1")])
+@pytest.mark.parametrize("more", [(), varied(("-n", "1"))])
 def test_a_variable_for_workers_that_a_run_does_not_have_is_told(project, monkeypatch, more):
     """It was ignored without a word, even where it was not set."""
     monkeypatch.setenv("SHOP_WORD", "hello there")

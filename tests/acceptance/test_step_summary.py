@@ -5,6 +5,7 @@ import re
 import sys
 
 import pytest
+from thorough import variation
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
@@ -156,6 +157,7 @@ def test_a_file_that_is_nearly_full_is_left_as_it_is(project_in_all_modes, summa
     assert f"GITHUB_STEP_SUMMARY: {summary} is full, so this run's verdict was not added to it" in run.lines
 
 
+@variation  # tests/unit/test_markdown.py has one that is as long
 def test_a_huge_run_stays_far_below_what_github_takes(project, suite, monkeypatch):
     project.write("targets.yaml", TARGETS)
     project.write("evals/qa.eval.yaml", suite(**{f"{'long ' * 200}{number}": "nothing" for number in range(120)}))

@@ -49,7 +49,6 @@ PYTHON = """
         assert agentv.run(f"ask {name}", evaluators=[{"contains": "yes"}], repeat=5, min_pass_rate=0.2)
 """
 WORKERS = ("-n", "2")
-MODES = [(), WORKERS]
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ def test_a_case_with_fixtures_is_asked_again_while_these_are_there(project, susp
     assert run.exit_code == 1
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [varied(()), WORKERS])
 def test_an_eval_in_python_is_asked_again_in_its_test(project, suspects, mode):
     project.write("test_p.py", PYTHON)
     run = suspects("--agentv-gate=run", broken="p0", unlucky="p1", mode=mode)

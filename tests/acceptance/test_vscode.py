@@ -127,7 +127,7 @@ def test_linked_files_are_attached(project, code, write):
     ("flags", "source"),
     [
         ([], "3 (workers)"),
-        (["--agentv-workers=4"], "4 (--agentv-workers)"),
+        varied(["--agentv-workers=4"], "4 (--agentv-workers)"),
         varied(["-n0", "--agentv-workers=4"], "4 (--agentv-workers)"),
         (["-n2"], "3 (workers)"),
         varied(["-n3", "--dist=loadfile", "--agentv-workers=4"], "4 (--agentv-workers)"),

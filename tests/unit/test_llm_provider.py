@@ -915,7 +915,7 @@ def test_price_tables_are_imported_beside_the_event_loop(llm: FakeLlm, name: str
     assert run_program(ASK_AND_TELL_THE_PRICE.format(url=url), tmp_path) == "hello genai-prices\nset()\n"
 
 
-@pytest.mark.parametrize("error", ["ImportError", varied("RuntimeError")])
+@pytest.mark.parametrize("error", [varied("ImportError"), varied("RuntimeError")])
 def test_an_answer_outlives_price_tables_that_cannot_be_imported(
     error: str, llm: FakeLlm, name: str, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pluggy
 import pytest
 import warm
 from _pytest import capture, terminal  # noqa: TID251 - the plugins that every run registers
-from thorough import varied
+from thorough import variation, varied
 
 from pytest_agentv import plugin
 
@@ -71,6 +71,7 @@ def test_a_forked_run_sees_and_prints_what_a_fresh_one_does(folder: Path) -> Non
     assert forked[2]["parent"] == os.getpid()
 
 
+@variation
 def test_it_can_lead_a_session_of_its_own(folder: Path) -> None:
     fresh, forked = both(folder, env=dict(os.environ), start_new_session=True)
     assert fresh[:2] == forked[:2]
@@ -102,6 +103,7 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
     assert state_of(folder)["warm"] is False
 
 
+@variation
 def test_a_signal_ends_it_as_it_ends_any_process(folder: Path) -> None:
     (folder / "test_one.py").write_text(
         "import pathlib, time\ndef test_one():\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"
