@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thorough import varied
 
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.grading import has_score
@@ -229,7 +230,8 @@ def test_no_text_can_close_its_own_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"' * 100_000, '{"a":' * 40_000, '{"a":{"b":1},' * 15_000, '{"a":x' * 30_000, '{"a":"b' * 25_000 + "\n"]
+    "text",
+    ['{"' * 100_000, '{"a":' * 40_000, '{"a":{"b":1},' * 15_000, varied('{"a":x' * 30_000), '{"a":"b' * 25_000 + "\n"],
 )
 def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
     def seconds(part: str) -> float:
