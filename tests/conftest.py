@@ -17,7 +17,7 @@ with suppress(ModuleNotFoundError):
     from hypothesis import settings
 
     # How long an example takes says more about the machine than about the code.
-    settings.register_profile("agentv", deadline=None, max_examples=tries(50, 200))
+    settings.register_profile("agentv", deadline=None, max_examples=tries(25, 200))
     settings.load_profile("agentv")
 
 # The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 TARGETS = """
 targets:
   - {name: default, provider: mock, response: hello world, judge_target: strict}
@@ -125,6 +127,7 @@ def holds_token(text: str) -> bool:
 @pytest.mark.scenario("SDK integration test")
 @pytest.mark.scenario("Code judge uses default target when not specified")
 @pytest.mark.scenario("Code judge overrides target for specific call")
+@WITH_WORKERS_ON_REQUEST
 def test_a_judge_written_with_the_sdk_asks_targets(project_in_all_modes, python, reuse):
     project = project_in_all_modes
     project.write("targets.yaml", TARGETS)

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import varied
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 
@@ -53,7 +54,9 @@ def test_a_case_that_ran_ahead_keeps_its_result_when_the_run_ends_in_its_setup(p
     assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.text
 
 
-@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "import pytest; pytest.exit('enough')"], ids=["^C", "exit"])
+@pytest.mark.parametrize(
+    "end", ["raise KeyboardInterrupt", varied("import pytest; pytest.exit('enough')")], ids=["^C", "exit"]
+)
 def test_no_case_takes_the_place_of_one_that_is_dropped_because_the_run_ends_in_its_setup(project, end):
     project.write(
         "conftest.py",

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from thorough import varied
 
 TARGETS = """
 targets:
@@ -261,8 +262,10 @@ def test_the_prompt_file_of_a_composites_judge_is_read(judged, project):
     assert '"words"' in last
 
 
-@pytest.mark.parametrize("word", ["evaluator", "grader"])
-@pytest.mark.parametrize("place", ["case", "file"])
+@pytest.mark.parametrize(
+    ("word", "place"),
+    [("evaluator", "case"), ("grader", "file"), varied("evaluator", "file"), varied("grader", "case")],
+)
 def test_the_older_words_for_the_default_judge_are_understood(judged, project, word, place):
     judged(f"{word}: llm_judge" if place == "case" else "")
     if place == "file":

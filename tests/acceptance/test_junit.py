@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from .conftest import IN_ONE_PROCESS
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -187,6 +187,7 @@ def test_the_old_family_has_them_too(junit):
         assert case.get("line") == properties(case)["agentv_line"]
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_rerun_counts_once_with_the_figures_of_its_last_run(project_in_all_modes, junit):
     project = project_in_all_modes
     project.write(
@@ -263,6 +264,7 @@ def test_a_collection_error_is_an_error_in_the_file(project_in_all_modes, junit)
     assert "evals/bad.eval.yaml:1: has no list of cases" in (project_in_all_modes.path / "junit.xml").read_text("utf-8")
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_properties_are_plain_scalars_and_each_report_has_them(project_in_all_modes, junit):
     project_in_all_modes.write(
         "conftest.py",

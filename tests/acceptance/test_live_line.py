@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import warm
 from scripted_agent import numbered, write_agent, write_cases
+from thorough import varied
 
 pty = pytest.importorskip("pty", reason="needs a terminal")
 
@@ -59,7 +60,7 @@ def test_a_terminal_shows_how_far_the_run_is_and_keeps_nothing_of_it(folder):
 
 @pytest.mark.parametrize(
     ("flags", "environment"),
-    [(("-q",), {}), ((), {"CI": "true"}), ((), {"TERM": "dumb"}), (("-n2",), {})],
+    [varied(("-q",), {}), ((), {"CI": "true"}), varied((), {"TERM": "dumb"}), (("-n2",), {})],
     ids=["quiet", "CI", "dumb", "n2"],
 )
 def test_a_quiet_run_a_log_and_workers_show_no_live_line(folder, flags, environment):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import pytest
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 MOCK_TARGETS = "targets: [{name: default, provider: mock, response: hello world}]"
 CASE = "expected_outcome: x, input: hi, evaluators: [{name: h, type: heuristic, hits: [%s]}]"
@@ -14,6 +14,7 @@ def write(project: Any, *cases: str, header: str = "") -> None:
     project.write("evals/a.yaml", f"{header}\nevalcases:\n" + "".join(f"  - {{{case}}}\n" for case in cases))
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_case_with_skip_is_not_run(project_in_all_modes: Any) -> None:
     write(project_in_all_modes, f"id: a, skip: not today, {PASSES}", f"id: b, {PASSES}")
     run = project_in_all_modes.run("evals", "-rs")
@@ -100,23 +101,20 @@ def test_wrong_types_are_errors_of_the_case(project: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
+def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(project: Any) -> None:
+    faults = [
         ("skip: {a: 1}", "skip: expected a reason (a text), or true, got a mapping"),
         ("skip: 1", "skip: expected a reason (a text), or true, got the number 1"),
         ("skip: no", "skip: expected a reason (a text), or true, got the text 'no' (write skip: false)"),
         ('xfail: "False"', "xfail: expected a reason (a text), or true, got the text 'False' (write xfail: false)"),
         ("vars: {a: b}, skip: '{{ why }}'", "skip: unknown variable 'why' (known: a)"),
-    ],
-)
-def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
-    project: Any, written: str, fault: str
-) -> None:
-    write(project, f"id: a, {written}, {PASSES}", f"id: b, skip: ' ', {PASSES}", f"id: c, skip: later, {PASSES}")
+    ]
+    broken = [f"id: a{number}, {written}, {PASSES}" for number, (written, _) in enumerate(faults)]
+    write(project, *broken, f"id: b, skip: ' ', {PASSES}", f"id: c, skip: later, {PASSES}")
     run = project.run("evals")
-    assert run.outcomes == {"errors": 1, "passed": 1, "skipped": 1}
-    assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
+    assert run.outcomes == {"errors": len(faults), "passed": 1, "skipped": 1}
+    for number, (_, fault) in enumerate(faults):
+        assert run.by_id[f"a{number}"]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 
 def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its_case(project: Any) -> None:
@@ -134,26 +132,21 @@ def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        (
-            "timeout",
-            "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
-        ),
-        ("skipif", "skipif says nothing without a condition; write skip: REASON"),
-        ("parametrize", "parametrize says nothing without values; write cases in a table, with `from:`"),
-        ("usefixtures", "usefixtures says nothing without names; write fixtures: [NAME]"),
-        ("filterwarnings", "filterwarnings says nothing without a filter; write it in the ini file"),
-    ],
-)
-def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any, name: str, hint: str) -> None:
+def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any) -> None:
     """pytest-timeout ended the run with INTERNALERROR, and pytest skipped the case for `skipif`."""
-    write(project, f"id: a, marks: [{name}], {PASSES}", f"id: b, {PASSES}")
+    hints = {
+        "timeout": "without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
+        "skipif": "without a condition; write skip: REASON",
+        "parametrize": "without values; write cases in a table, with `from:`",
+        "usefixtures": "without names; write fixtures: [NAME]",
+        "filterwarnings": "without a filter; write it in the ini file",
+    }
+    write(project, *(f"id: {name}, marks: [{name}], {PASSES}" for name in hints), f"id: fine, {PASSES}")
     run = project.run("evals")
-    assert (run.statuses, run.internals) == ({"a": "error", "b": "pass"}, [])
-    fault = f"marks: expected a name or a list of names, got a list ({hint})"
-    assert run.by_id["a"]["error"] == f"evals/a.yaml:2: evalcases[0].{fault}"
+    assert (run.statuses, run.internals) == ({**dict.fromkeys(hints, "error"), "fine": "pass"}, [])
+    for number, (name, hint) in enumerate(hints.items()):
+        fault = f"marks: expected a name or a list of names, got a list ({name} says nothing {hint})"
+        assert run.by_id[name]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 
 def test_a_project_without_pytest_timeout_may_have_a_mark_of_that_name(project: Any, monkeypatch: Any) -> None:

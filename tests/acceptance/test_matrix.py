@@ -1,6 +1,9 @@
 """Several targets, and other matrices: each combination is an item with a name of its own."""
 
 import pytest
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -33,6 +36,7 @@ def statuses(run):
     return {result["node_id"].partition("::")[2]: (result["target"], result["status"]) for result in run.results}
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_each_combination_is_an_item(project_in_all_modes):
     run = project_in_all_modes.run()
     assert statuses(run) == {
@@ -75,7 +79,7 @@ def test_combinations_are_selected_like_other_items(project):
     ("flags", "mode"),
     [
         (("--agentv-target=gpt,claude",), ()),
-        (("--agentv-target=gpt,claude",), ("-n", "2")),
+        varied(("--agentv-target=gpt,claude",), ("-n", "2")),
         (("--agentv-target", "gpt", "--agentv-target=claude"), ()),
     ],
 )

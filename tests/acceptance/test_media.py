@@ -8,6 +8,8 @@ import pytest
 from fake_llm import FakeLlm, Reply
 from forked_workers import FOR_A_RUN
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(60))
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj" + b"x" * 60
 PNG64, PDF64 = base64.b64encode(PNG).decode(), base64.b64encode(PDF).decode()
@@ -65,6 +67,7 @@ def prepare(project, llm):
     (project.path / "report.pdf").write_bytes(PDF)
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_each_kind_of_target_gets_them_or_says_why_not(project_in_all_modes):
     project = project_in_all_modes
     with FakeLlm() as llm:

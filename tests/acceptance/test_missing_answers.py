@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from thorough import varied
 
 TARGETS = """
 targets:
@@ -79,14 +80,16 @@ def calls(project):
 USAGE = {"token_usage": {"input": 3, "output": 16}, "cost_usd": 0.5}
 
 
-@pytest.mark.parametrize("target", ["default", "program"])
 @pytest.mark.parametrize(
-    ("finish_reason", "why"),
+    ("target", "finish_reason", "why"),
     [
-        ("content_filter", "a content filter stopped it"),
-        ("SAFETY", "a content filter stopped it"),
-        ("length", "it was cut at the token limit"),
-        ("refusal", "the model refused"),
+        ("default", "content_filter", "a content filter stopped it"),
+        ("default", "SAFETY", "a content filter stopped it"),
+        ("default", "length", "it was cut at the token limit"),
+        ("default", "refusal", "the model refused"),
+        ("program", "content_filter", "a content filter stopped it"),
+        varied("program", "length", "it was cut at the token limit"),
+        varied("program", "refusal", "the model refused"),
     ],
 )
 def test_a_blank_answer_whose_finish_reason_tells_why_is_an_error_and_is_not_judged(

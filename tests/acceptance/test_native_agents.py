@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 AGENTS = """
     import asyncio
     import os
@@ -70,6 +72,7 @@ def desk(project_in_all_modes):
     return project_in_all_modes
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_fifty_in_flight_do_not_mix(desk):
     desk.write("desk.eval.yaml", suite(50))
 

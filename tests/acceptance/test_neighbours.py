@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from busy import still_alive
+from thorough import varied
 from warm import environment_of_a_user
 
 TARGETS = """
@@ -61,7 +62,7 @@ def test_a_run_without_evals_says_nothing_of_them_and_writes_nothing(project, py
     ("line", "message"),
     [
         ("agentv_threshold = 1.5", "agentv_threshold: threshold 1.5 is out of range: expected a number from 0 to 1"),
-        (
+        varied(
             "agentv_output_format = xml",
             "agentv_output_format: unknown output format 'xml': expected one of jsonl, yaml",
         ),
@@ -69,8 +70,8 @@ def test_a_run_without_evals_says_nothing_of_them_and_writes_nothing(project, py
             "agentv_timeout = soon",
             "agentv_timeout: 'soon' is not a number: expected 0 or more seconds (0 switches the timeout off)",
         ),
-        ("agentv_strict = maybe", "agentv_strict: 'maybe' is neither true nor false"),
-        ("agentv_max_retries = -1", "agentv_max_retries: -1 retries are out of range: expected 0 or more"),
+        varied("agentv_strict = maybe", "agentv_strict: 'maybe' is neither true nor false"),
+        varied("agentv_max_retries = -1", "agentv_max_retries: -1 retries are out of range: expected 0 or more"),
     ],
 )
 def test_a_bad_ini_value_is_the_error_of_eval_files_only(project, line, message):
@@ -179,10 +180,10 @@ def pytest_unconfigure(config):
 
 
 QUICKLY = ("-p", "no:hypothesispytest", "-p", "no:anyio")
-"""Six processes would import hypothesis, which takes longer than they do; the plain run has it beside us."""
+"""Each process would import hypothesis, which takes longer than it does."""
 
 
-@pytest.mark.parametrize("flags", [(), ("-n", "2", *QUICKLY)], ids=["plain", "n2"])
+@pytest.mark.parametrize("flags", [QUICKLY, varied((), id="all plugins"), varied(("-n", "2", *QUICKLY), id="n2")])
 def test_a_run_without_evals_prints_writes_and_changes_what_it_does_without_the_plugin(
     project, flags, tmp_path_factory
 ):

@@ -5,8 +5,11 @@ import sys
 
 import pytest
 import warm
+from thorough import varied
 
 from pytest_agentv.models.options.table import RUN_OPTIONS
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 
@@ -154,7 +157,7 @@ def test_a_value_that_was_given_on_the_command_line_is_not_looked_up_in_the_ini_
 
 @pytest.mark.parametrize(
     ("flag", "mode"),
-    [("--agentv-dump-prompts", ()), ("--agentv-dump-traces", ()), ("--agentv-dump-traces", ("-n", "1"))],
+    [("--agentv-dump-prompts", ()), ("--agentv-dump-traces", ()), varied("--agentv-dump-traces", ("-n", "1"))],
     ids=["prompts", "traces", "traces, a worker"],
 )
 def test_a_flag_without_its_optional_value_does_not_swallow_the_argument_that_follows(hello, suite, flag, mode):
@@ -182,7 +185,7 @@ def toml(project, table, text):
     ("table", "mode"),
     [
         (TOML_TABLES[0], ()),
-        (TOML_TABLES[0], ("-n", "2")),
+        varied(TOML_TABLES[0], ("-n", "2")),
         pytest.param("tool.pytest", (), marks=needs_native_toml),
     ],
     ids=["options", "options-n2", "native"],
@@ -215,12 +218,12 @@ def test_values_of_toml_may_be_texts(hello, suite, table):
     [
         ("agentv_threshold = 2", "agentv_threshold: threshold 2 is out of range: expected a number from 0 to 1"),
         ("agentv_workers = true", "agentv_workers: expected a text or a number, got true"),
-        ("agentv_workers = 2.0", "agentv_workers: '2.0' is not a number of workers: expected 1 to 50"),
+        varied("agentv_workers = 2.0", "agentv_workers: '2.0' is not a number of workers: expected 1 to 50"),
         ("agentv_target = 5", "agentv_target: expected a text, got the number 5"),
-        ("agentv_targets = ['a']", "agentv_targets: expected a text, got ['a']"),
+        varied("agentv_targets = ['a']", "agentv_targets: expected a text, got ['a']"),
         ("agentv_strict = {a = 1}", "agentv_strict: expected true or false, got {'a': 1}"),
-        ("agentv_strict = 2", "agentv_strict: '2' is neither true nor false"),
-        ("agentv_timeout = 2025-01-01", "agentv_timeout: expected a text or a number, got 2025-01-01"),
+        varied("agentv_strict = 2", "agentv_strict: '2' is neither true nor false"),
+        varied("agentv_timeout = 2025-01-01", "agentv_timeout: expected a text or a number, got 2025-01-01"),
         ("agentv_exploration_tools = [1]", "agentv_exploration_tools: expected a list of texts, got [1]"),
     ],
 )
@@ -241,13 +244,13 @@ def test_globs_that_are_none_end_the_run_before_anything_happens(hello, value):
     assert (run.results, run.internals) == ([], [])
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_target_that_is_given_twice_means_both(hello, mode):
     run = hello.run("--agentv-target=default", "--agentv-target", "other", mode=mode)
     assert sorted(result["target"] for result in run.results) == ["default"] * 3 + ["other"] * 3
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_the_target_of_the_command_line_beats_that_of_the_options_in_the_ini_file(hello, mode):
     ini(hello, "addopts = --agentv-target=other")
     assert hello.run("--agentv-target=default", mode=mode).statuses == {"a": "pass", "b": "pass", "c": "pass"}

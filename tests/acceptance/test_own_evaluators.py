@@ -1,8 +1,11 @@
 """Kinds of evaluators as classes of the user's: in eval files, in Python, in `agentv validate`."""
 
 import pytest
+from thorough import varied
 
 from pytest_agentv.cli.main import main
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 CONFTEST = '''
 from typing import Annotated
@@ -63,6 +66,7 @@ def suite(*evaluators):
     return "evalcases:\n" + case + "".join(f"      - {evaluator}\n" for evaluator in evaluators)
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
     project = project_in_all_modes
     project.write("conftest.py", CONFTEST)
@@ -74,9 +78,8 @@ def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
     assert (run.exit_code, run.internals) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("evaluator", "problem"),
-    [
+def test_its_faults_are_told_like_those_of_built_in_kinds_also_by_validate(own, monkeypatch, capsys):
+    faults = [
         ("{name: e, type: alike}", "value: is missing"),
         ("{name: e, type: alike, valu: x}", "value: is missing (is 'valu' a misspelling of it?)"),
         ("{name: e, type: alike, value: x, leest: 1}", "leest: unknown key (did you mean 'least'?)"),
@@ -86,19 +89,19 @@ def test_a_class_of_a_conftest_is_a_kind(project_in_all_modes):
             "{name: e, type: alik, value: x}",
             "type: expected a kind of evaluator, got the text 'alik' (did you mean 'alike'?)",
         ),
-    ],
-)
-def test_its_faults_are_told_like_those_of_built_in_kinds_also_by_validate(
-    own, monkeypatch, capsys, evaluator, problem
-):
-    own.write("a.eval.yaml", suite(evaluator))
-    text = f"evalcases[0].evaluators[0].{problem}"
+    ]
+    for number, (evaluator, _) in enumerate(faults):
+        own.write(f"{number}.eval.yaml", suite(evaluator))
     run = own.run()
-    assert run.by_id["a"]["error"] == f"a.eval.yaml:6: {text}"
     assert run.internals == []
     monkeypatch.chdir(own.path)
-    assert main(["validate", "a.eval.yaml"]) == 1
-    assert f"a.eval.yaml:6: error: {text}\n" in capsys.readouterr().out
+    assert main(["validate", "."]) == 1
+    told = capsys.readouterr().out
+    errors = {result["eval_file"]: result["error"] for result in run.results}
+    for number, (_, problem) in enumerate(faults):
+        text = f"evalcases[0].evaluators[0].{problem}"
+        assert errors[f"{number}.eval.yaml"] == f"{number}.eval.yaml:6: {text}"
+        assert f"{number}.eval.yaml:6: error: {text}\n" in told
 
 
 def test_validate_finds_nothing_wrong_with_a_kind_of_a_conftest(own, monkeypatch, capsys):
@@ -179,7 +182,7 @@ class Good(Evaluator):
         ("[Nameless]", 'the class Nameless has no `kind`, the word that files name it by: write kind = "nameless"'),
         ("[Silent]", "the class Silent has no `evaluate`: expected a method of that name"),
         ("[Closed]", "the class Closed has no `open`: expected a method of that name"),
-        ("{'silent': Silent}", "the class Silent has no `evaluate`: expected a method of that name"),
+        varied("{'silent': Silent}", "the class Silent has no `evaluate`: expected a method of that name"),
         ("Good", "expected a list of classes, got one: return [Good]"),
         ("[Good(name='x')]", "expected a list of classes, got an object of Good: write the class, Good"),
         ("[Bare]", "the class Bare has another base: expected Evaluator or Provider of pytest_agentv"),

@@ -1,6 +1,7 @@
 """Kinds of targets as classes of the user's: in runs, in `agentv validate`, as judges."""
 
 import pytest
+from thorough import variation
 
 from pytest_agentv.cli.main import main
 
@@ -101,6 +102,7 @@ def test_an_adapter_needs_invoke_only_and_may_return_a_text(own):
     assert answers(run) == dict.fromkeys("ab", "hello Say hello default")
 
 
+@variation
 def test_the_same_holds_with_workers(own):
     assert own.run("-n", "2").statuses == {"a": "pass", "b": "pass"}
 

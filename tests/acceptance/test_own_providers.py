@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 FUNCTION = """
     import pytest
 
@@ -67,6 +69,7 @@ OBJECTS = {
 }
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_an_object_of_the_users_own_is_what_cases_ask_without_a_targets_file(project_in_all_modes, suite):
     project = project_in_all_modes
     for name, conftest in OBJECTS.items():

@@ -4,6 +4,8 @@ import pytest
 
 from pytest_agentv.session.platforms import NEEDS_UNIX, PATCHED_BY_GEVENT
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 WITHOUT_LOCKS = """
 import os, sys
 
@@ -11,7 +13,6 @@ sys.modules["fcntl"] = None
 del os.register_at_fork
 """
 PLUGIN = ("-p", "without_locks")
-MODES = [(), ("-n2",)]
 
 
 @pytest.fixture
@@ -22,14 +23,14 @@ def project(project, suite, monkeypatch):
     return project
 
 
-@pytest.mark.parametrize("mode", MODES)
+@WITH_WORKERS_ON_REQUEST
 def test_python_tests_run(project, mode):
     run = project.run(*PLUGIN, *mode, subprocess=True)
     assert run.outcomes == {"passed": 1}
     assert run.internals == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [(), ("-n2",)])
 def test_eval_files_are_one_error_that_says_why(project, suite, mode):
     for name in ("evals/a.yaml", "evals/b.yaml"):
         project.write(name, suite(a="hello"))
@@ -50,7 +51,7 @@ def test_a_test_that_evaluates_is_an_error_that_says_why(project):
     assert run.internals == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@WITH_WORKERS_ON_REQUEST
 def test_evals_in_a_process_that_gevent_has_patched_are_one_error_that_says_why(project, suite, mode):
     """A stand-in says what gevent says after `monkey.patch_all()`."""
     project.write("gevent/__init__.py", "")

@@ -63,24 +63,19 @@ def test_files_are_embedded_for_models_and_referred_to_for_agents(echo, project)
 
 
 @pytest.mark.scenario("Use defaults when config absent")
-@pytest.mark.parametrize(
-    ("path", "is_guideline"),
-    [
-        ("x.instructions.md", True),
-        ("deep/er/x.instructions.md", True),
-        ("instructions/x.txt", True),
-        ("deep/instructions/er/x.txt", True),
-        ("x.prompt.md", True),
-        ("deep/prompts/x.md", True),
-        ("x.md", False),
-        ("instructions.md", False),
-    ],
-)
-def test_without_a_config_the_four_usual_patterns_tell_guidelines(echo, project, path, is_guideline):
-    project.write(f"evals/{path}", "RULE")
-    asked = echo(case([file(path), text("ask")]))["a"]["lm_provider_request"]
-    assert ("RULE" in asked["guidelines"]) is is_guideline
-    assert ("RULE" in asked["question"]) is not is_guideline
+def test_without_a_config_the_four_usual_patterns_tell_guidelines(echo, project):
+    guidelines = (
+        *("x.instructions.md", "deep/er/x.instructions.md", "instructions/x.txt", "deep/instructions/er/x.txt"),
+        *("x.prompt.md", "deep/prompts/x.md"),
+    )
+    others = ("x.md", "instructions.md")
+    rules = {path: f"RULE {number}" for number, path in enumerate((*guidelines, *others))}
+    for path, rule in rules.items():
+        project.write(f"evals/{path}", rule)
+    asked = echo(case([*map(file, rules), text("ask")]))["a"]["lm_provider_request"]
+    for path, rule in rules.items():
+        assert (rule in asked["guidelines"]) is (path in guidelines), path
+        assert (rule in asked["question"]) is (path in others), path
 
 
 @pytest.mark.scenario("Load custom guideline patterns")
@@ -211,10 +206,10 @@ def test_files_of_a_dataset_are_found_beside_it_and_without_a_sidecar_it_is_name
 
 WORDS = [
     *[("evalcases", key) for key in ("evalcases", "eval_cases", "cases", "tests")],
-    *[("expected_outcome", key) for key in ("expected_outcome", "outcome", "criteria")],
-    *[("input_messages", key) for key in ("input_messages", "input")],
-    *[("expected_messages", key) for key in ("expected_messages", "expected_output")],
-    *[("evaluators", key) for key in ("evaluators", "assertions", "assert")],
+    *[("expected_outcome", key) for key in ("outcome", "criteria")],
+    ("input_messages", "input"),
+    ("expected_messages", "expected_output"),
+    *[("evaluators", key) for key in ("assertions", "assert")],
 ]
 
 

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 from busy import still_alive
 
+from .conftest import OTHER_PLUGINS, WITH_WORKERS_ON_REQUEST
+
 HEAD = """
 import pytest
 
@@ -633,6 +635,7 @@ def test_hooks_hold_for_python_evals_as_well(project):
     assert notes == ["case", "response", "assert 0.5", "result I say no", "summary 1"]
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_python_evals_and_eval_files_run_side_by_side(any_mode, suite):
     project = any_mode
     project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
@@ -716,7 +719,7 @@ def test_a_test_whose_assertions_python_leaves_out_is_an_error_and_asks_nothing(
     write_tests(project, "def test_it(agentv):\n    assert agentv.run('Say hello', evaluators=BYE)\n")
     checked = "def test_checked(agentv):\n    agentv.run('Say hello', evaluators=BYE).assert_passed()\n"
     project.write("test_without.py", HEAD + checked)
-    command = [sys.executable, "-O", "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
+    command = [sys.executable, "-O", "-m", "pytest", *OTHER_PLUGINS, "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
     runs = [
         subprocess.run([*command, *flags], cwd=project.path, capture_output=True, text=True, check=False).stdout
         for flags in (["--assert=plain"], ["test_evals.py"])

@@ -6,6 +6,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from repeating_agent import asked, counts, write_project, write_suite
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 SUITE = {
     "tent": "ppppp",
@@ -79,7 +82,7 @@ def no_journal(project):
     return bool(kept) == has_errors
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-workers=20",), ("-n", "2", "--agentv-workers=20")])
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=20",), varied(("-n", "2", "--agentv-workers=20"))])
 def test_all_answers_are_asked_when_nothing_stops_early_and_the_figures_are_the_same(project, flags):
     write_suite(project, SUITE, repeat=5, min_pass_rate=0.8)
     run = project.run("--agentv-stop=never", *flags)
@@ -150,7 +153,7 @@ def test_the_command_line_beats_the_case_the_file_and_the_ini_file(project, ini,
     assert len(asked(project.path)) == (planned or 1)
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")])
+@WITH_WORKERS_ON_REQUEST
 def test_it_is_said_once_that_the_command_line_asks_for_fewer_answers(project, mode):
     write_suite(project, {"tent": "ppp", "lamp": "ppp", "rope": "p|repeat: 1"}, repeat=3)
     run = project.run("--agentv-repeat=2", *mode)
@@ -274,7 +277,7 @@ def test_each_answer_is_decided_by_the_hook(project):
     assert "assertion" not in run.by_id["tent"]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")])
+@WITH_WORKERS_ON_REQUEST
 def test_a_rerun_asks_all_answers_anew_and_is_warned_of_once(project, mode):
     write_suite(project, {"tent": "pppp", "lamp": "fppp", "hook": "fppp"}, repeat=2)
     run = project.run("--reruns=2", *mode)

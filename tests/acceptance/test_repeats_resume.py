@@ -4,6 +4,7 @@ import json
 
 import pytest
 from repeating_agent import asked, counts, write_project, write_suite
+from thorough import varied
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def results(project, name="own.jsonl"):
 SUITE = {"tent": "ppppp", "lamp": "ppkpp", "hook": "pfppp"}
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-workers=2",), ("--agentv-workers=20",)])
+@pytest.mark.parametrize("flags", [(), varied(("--agentv-workers=2",)), ("--agentv-workers=20",)])
 def test_a_run_that_was_killed_among_answers_pays_for_none_of_them_twice(project, flags):
     write_suite(project, SUITE, repeat=5)
     flags = (*flags, "--agentv-stop=never")
@@ -303,7 +304,7 @@ def pytest_runtestloop(session):
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("-n", "2"), ("--agentv-workers=20",)])
+@pytest.mark.parametrize("flags", [(), ("-n", "2"), varied(("--agentv-workers=20",))])
 def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
     project.write("conftest.py", AGAIN)
     write_suite(project, {"tent": "ppppp", "lamp": "pffppfppp", "rope": "fpppp|repeat: 1"}, repeat=5)

@@ -4,6 +4,9 @@ import json
 import re
 
 import pytest
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -100,7 +103,7 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
     assert "pytest_agentv/" not in run.text
 
 
-@pytest.mark.parametrize("style", ["long", "short", "line", "native", "no", "auto"])
+@pytest.mark.parametrize("style", ["long", varied("short"), "line", "native", varied("no"), "auto"])
 def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(project, style):
     run = project.run(f"--tb={style}")
     assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
@@ -110,7 +113,7 @@ def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(proje
         assert 'evals/qa.eval.yaml:6: words: missing "nothing" (0.50 < 1.00)' in run.text
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_texts_of_failures_fit_into_three_kilobytes_whatever_the_case_holds(project, mode):
     words = [f"ünfindable 日本 {number} " + "x" * 500 for number in range(50)]
     evaluators = [{"name": f"words {number}", "type": "heuristic", "hits": words} for number in range(10)]
@@ -154,7 +157,7 @@ def test_the_location_of_a_case_is_its_line_in_the_eval_file(project):
     ]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_durations_are_those_of_the_cases(project, mode):
     project.write("evals/qa.eval.yaml", CASE.replace("id: good", "id: good\n    execution: {target: slow}"))
     run = project.run("--durations=0", "-vv", mode=mode)
@@ -178,7 +181,7 @@ def test_durations_of_cases_that_ran_at_the_same_time_are_their_own(project, sui
     assert all(0.9 <= seconds < 3 for seconds in took)
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_rerun_asks_the_target_again_and_the_summary_counts_the_case_once(project, mode, suite):
     project.write(
         "targets.yaml", TARGETS.replace("echo hello world", "echo x >> calls.txt; echo call-$(wc -l < calls.txt)", 1)

@@ -83,8 +83,9 @@ evalcases:
 """
 
 
-@pytest.fixture
-def all_kinds(project):
+@pytest.fixture(scope="module")
+def all_kinds(shared_project):
+    project = shared_project()
     project.write("agent.py", AGENT)
     project.write("judge.py", JUDGE)
     project.write(
@@ -99,9 +100,24 @@ def all_kinds(project):
     return project
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-include-trace",), ("--agentv-dry-run",)])
-def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(all_kinds, flags):
-    run = all_kinds.run(*flags)
+@pytest.fixture(scope="module")
+def plain(all_kinds):
+    return all_kinds.run()
+
+
+@pytest.fixture(scope="module")
+def traced(all_kinds):
+    return all_kinds.run("--agentv-include-trace")
+
+
+@pytest.fixture(scope="module")
+def rehearsed(all_kinds):
+    return all_kinds.run("--agentv-dry-run")
+
+
+@pytest.mark.parametrize("name", ["plain", "traced", "rehearsed"])
+def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(request, name):
+    run = request.getfixturevalue(name)
     assert list(run.by_id) == [
         *("passes", "fails", "default-judge", "target-breaks", "judge-breaks", "cannot-be-set-up"),
     ]
@@ -117,8 +133,8 @@ def test_every_record_has_the_known_keys_in_their_order_and_comes_back_the_same(
         assert list(EvalResult.from_plain(record).to_plain()) == list(record)
 
 
-def test_the_keys_of_each_kind_of_record_are_those_that_say_something(all_kinds):
-    by_id = all_kinds.run().by_id
+def test_the_keys_of_each_kind_of_record_are_those_that_say_something(plain):
+    by_id = plain.by_id
     keys = {eval_id: (set(record) & set(KEYS)) - ALWAYS for eval_id, record in by_id.items()}
     judged = {"lm_provider_request", "trace_summary", "threshold", "threshold_source", "execution_metrics"}
     with_list = judged | {"evaluator_results", "reasoning"}
@@ -138,8 +154,8 @@ def test_the_keys_of_each_kind_of_record_are_those_that_say_something(all_kinds)
     }
 
 
-def test_the_values_of_a_record_say_what_ran_where(all_kinds):
-    record = all_kinds.run().by_id["passes"]
+def test_the_values_of_a_record_say_what_ran_where(plain):
+    record = plain.by_id["passes"]
     assert record["dataset"] == "all.eval"
     assert (record["conversation_id"], record["target"], record["attempts"]) == ("talk", "default", 1)
     assert (record["eval_file"], record["line"]) == ("all.eval.yaml", 2)
@@ -149,8 +165,8 @@ def test_the_values_of_a_record_say_what_ran_where(all_kinds):
     assert record["duration_ms"] > 0
 
 
-def test_the_error_record_of_a_target_keeps_what_was_asked(all_kinds):
-    record = all_kinds.run().by_id["target-breaks"]
+def test_the_error_record_of_a_target_keeps_what_was_asked(plain):
+    record = plain.by_id["target-breaks"]
     error = record["error"]
     assert "RuntimeError: out of order" in error
     assert record["misses"] == [f"Error: {error}"]
@@ -165,8 +181,8 @@ def test_the_error_record_of_a_target_keeps_what_was_asked(all_kinds):
 
 
 @pytest.mark.scenario("Include full trace in results")
-def test_the_data_of_users_keeps_its_keys_in_results(all_kinds):
-    record = all_kinds.run("--agentv-include-trace").by_id["passes"]
+def test_the_data_of_users_keeps_its_keys_in_results(traced):
+    record = traced.by_id["passes"]
     judged = record["evaluator_results"][0]
     assert judged["details"] == {"byField": {"unitPrice": 2, "Total_Sum": [{"rowId": 1}]}}
     search, read = record["trace"]
@@ -181,8 +197,8 @@ def test_the_data_of_users_keeps_its_keys_in_results(all_kinds):
 @pytest.mark.scenario("JSONL includes trace_summary by default")
 @pytest.mark.scenario("Default excludes full trace")
 @pytest.mark.scenario("Trace summary includes tool identity")
-def test_results_hold_the_summary_of_the_trace_and_not_the_trace(all_kinds):
-    record = all_kinds.run().by_id["passes"]
+def test_results_hold_the_summary_of_the_trace_and_not_the_trace(plain):
+    record = plain.by_id["passes"]
     assert "trace" not in record
     assert record["trace_summary"] == {
         "event_count": 2,
@@ -197,8 +213,8 @@ def test_results_hold_the_summary_of_the_trace_and_not_the_trace(all_kinds):
 
 @pytest.mark.scenario("Metrics in evaluation results")
 @pytest.mark.scenario("Metrics not available")
-def test_results_hold_the_metrics_that_are_known_and_no_others(all_kinds):
-    by_id = all_kinds.run().by_id
+def test_results_hold_the_metrics_that_are_known_and_no_others(plain):
+    by_id = plain.by_id
     assert by_id["passes"]["execution_metrics"] == {
         "token_usage": {"input": 10, "output": 6, "cached": 2},
         "cost_usd": 0.25,
@@ -212,7 +228,7 @@ def test_results_hold_the_metrics_that_are_known_and_no_others(all_kinds):
 
 
 @pytest.mark.scenario("No trace available")
-def test_a_case_without_an_answer_has_no_summary_of_a_trace(all_kinds):
-    by_id = all_kinds.run().by_id
+def test_a_case_without_an_answer_has_no_summary_of_a_trace(plain):
+    by_id = plain.by_id
     assert "trace_summary" not in by_id["target-breaks"]
     assert "trace_summary" not in by_id["cannot-be-set-up"]

@@ -10,13 +10,14 @@ from subprocess import DEVNULL
 import pytest
 import warm
 from scripted_agent import figures, numbered, read_calls, write_agent, write_cases
+from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import SCHEMA_VERSION
 from pytest_agentv.reporting.ci.stored import read_stored
 
-from .conftest import Project
+from .conftest import WITH_WORKERS_ON_REQUEST, Project
 
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
@@ -96,6 +97,7 @@ def test_a_run_that_is_resumed_when_it_was_complete_calls_nothing_and_writes_not
     assert "out of tokens" in resumed.text
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_the_summary_names_the_file_that_a_run_went_on_from_if_it_writes_another_one(project_in_all_modes):
     """Without a file it is the newest of the folder, and not that of --agentv-out."""
     project = project_in_all_modes
@@ -132,7 +134,7 @@ def test_a_dry_run_in_between_is_not_the_run_to_resume(project, pytester):
     assert called(project) == ["case-0", "case-1", "case-2", "case-4", "case-5"]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 @pytest.mark.parametrize(
     ("first", "second", "kind"),
     [((), ("--agentv-dry-run",), "of calls"), (("--agentv-dry-run",), (), "of a dry run")],
@@ -166,7 +168,7 @@ def test_the_results_of_a_resumed_run_can_go_to_another_file_which_is_then_compl
     assert "Total eval cases: 6 (4 passed, 1 failed, 1 error)" in resumed.lines
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_all_runs_of_a_file_count_as_of_shards_that_were_put_together(project, whole, mode):
     shards = results(project)[:5]
     for record in shards[3:]:
@@ -194,7 +196,7 @@ BAD_VALUES = {
 }
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_bad_line_is_skipped_with_its_place_and_its_case_is_run_again(project, mode):
     prompts = numbered(len(BAD_VALUES) + 1)
     write_cases(project, prompts)
@@ -284,7 +286,7 @@ def test_another_threshold_of_the_file_is_no_reason_to_call_again(project, whole
     assert called(project) == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_errors_are_carried_over_unless_they_are_to_be_retried(project, mode):
     write_cases(project, {**SUITE, "case-2": "fail_once mark; say hello"})
     assert run(project).outcomes == {"passed": 4, "failed": 1, "errors": 1}
@@ -327,7 +329,7 @@ def answer(prompt):
 """
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another(pytester, mode):
     """The last result of its id is that of the other target, which passed."""
     project = Project(pytester.path, mode)
@@ -358,7 +360,7 @@ def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another
     ("flag", "message", "mode"),
     [
         ("--agentv-resume=missing.jsonl", "--agentv-resume: missing.jsonl holds no results file to go on from", ()),
-        (
+        varied(
             "--agentv-resume=missing.jsonl",
             "--agentv-resume: missing.jsonl holds no results file to go on from",
             ("-n2",),
@@ -385,7 +387,7 @@ def test_a_run_that_cannot_be_resumed_is_one_clear_error_and_nothing_is_called(p
 
 @pytest.mark.parametrize(
     "flags",
-    [(), ("-n2",), ("--agentv-retry-errors",), ("--agentv-dry-run",)],
+    [(), varied(("-n2",)), ("--agentv-retry-errors",), ("--agentv-dry-run",)],
     ids=["plain", "n2", "retry", "dry"],
 )
 def test_a_run_that_was_killed_before_its_first_result_is_resumed_with_all_cases(project, flags):
@@ -397,7 +399,7 @@ def test_a_run_that_was_killed_before_its_first_result_is_resumed_with_all_cases
     assert resumed.outcomes["passed"] >= 4
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, monkeypatch, mode):
     (project.path / "a.eval.yaml").unlink()
     checks = "[{not-contains: x, path: a.b}, {contains: hi}]"
@@ -413,7 +415,7 @@ def test_what_was_not_checked_is_kept_in_resumed_and_merged_results(project, mon
         assert told == ["a.b is missing: the answer has c", None]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_tests_that_evaluate_cannot_go_on_from_a_missing_file(project, mode):
     (project.path / "a.eval.yaml").unlink()
     project.write("test_it.py", "def test_it(agentv): ...\n")
@@ -541,7 +543,7 @@ def test_what_an_answer_or_its_judgement_came_from_is_part_of_the_case(project):
         (project.path / "own.jsonl").write_bytes(before)
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_secret_that_changed_is_another_target_and_stands_nowhere(project, mode, monkeypatch):
     monkeypatch.setenv("AGENT_API_KEY", "quite-secret-1")
     target = {
@@ -605,7 +607,7 @@ def test_evaluations_in_python_are_resumed_and_another_target_is_asked_anew(proj
     assert [result["eval_id"] for result in results(project)[2:]] == ["test_asked"]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, mode):
     resumed = run(project, *mode, "--agentv-resume=own.jsonl", "-k", "case-0 or case-1")
     assert called(project) == []
@@ -616,7 +618,7 @@ def test_the_summary_of_a_resumed_run_counts_what_was_selected(project, whole, m
     ("flags", "mode"),
     [
         (("--agentv-resume=own.jsonl",), ()),
-        (("--agentv-resume=own.jsonl",), ("-n2",)),
+        varied(("--agentv-resume=own.jsonl",), ("-n2",)),
         (("--agentv-resume=own.jsonl", "--agentv-out=b.jsonl"), ()),
     ],
     ids=["plain", "n2", "into another file"],
@@ -634,7 +636,7 @@ def test_the_file_of_another_project_is_refused(project, whole, flags, mode):
     assert len(results(project)) == 6
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_is_killed(project, whole, mode):
     cut_to(project, "case-0")
     write_cases(project, {**SUITE, "case-3": "sleep 60"})
@@ -691,7 +693,7 @@ def test_a_file_outside_of_the_root_directory_is_known_again(project):
 
 
 @pytest.mark.parametrize("repeat", [[], ["--agentv-repeat=2"]], ids=["once", "repeated"])
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+@WITH_WORKERS_ON_REQUEST
 def test_a_new_tag_asks_nothing_anew_and_counts(project, mode, repeat):
     suite = numbered(3)
     write_cases(project, suite, **{"case-1": {"tags": ["old"]}})
@@ -729,7 +731,7 @@ def answer(prompt):
 """
 
 
-@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), (2, 0, 6), (2, 4, 7)])
+@pytest.mark.parametrize(("repeat", "dies_at", "asked"), [(1, 0, 3), varied(2, 0, 6), (2, 4, 7)])
 def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester, repeat, dies_at, asked):
     """The fourth question is the second one of the second parameter; the first one has answers under the same id."""
     project = Project(pytester.path, ())

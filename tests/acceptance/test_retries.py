@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from thorough import varied
 
 HANGS_ONCE = """
 targets:
@@ -263,7 +264,7 @@ async def answer(prompt):
 
 
 @pytest.mark.scenario("Verbose logging")
-@pytest.mark.parametrize("mode", [(), ("-n", "1")], ids=["plain", "a worker"])
+@pytest.mark.parametrize("mode", [(), varied(("-n", "1"))], ids=["plain", "a worker"])
 def test_a_verbose_run_shows_each_call_of_a_target_and_of_a_judge(project, suite, mode):
     """Only commands were shown."""
     project.write("agent.py", JUDGED)

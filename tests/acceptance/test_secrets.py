@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from .conftest import IN_ONE_PROCESS
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
 SHELL = "sk-shell-0123456789abcdef"
 DOTENV = "sk-dotenv-fedcba9876543210"
@@ -126,6 +126,7 @@ def everything(project, run):
     return run.text + "".join(file.read_text("utf-8") for file in files)
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_the_reason_that_ends_a_run_holds_no_secret(project_in_all_modes, monkeypatch):
     monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
     check = {"type": "command", "command_template": "echo ${{ AGENTV_TEST_TOKEN }} >&2; exit 1"}
@@ -159,6 +160,7 @@ def test_a_function_that_raises_with_its_key_in_the_message_does_not_tell_it(pro
     assert leaks(everything(project, run)) == set()
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_the_line_of_a_misspelt_key_is_not_shown(project_in_all_modes):
     project = project_in_all_modes
     target = {"name": "default", "provider": "mock", "response": "hello", "api_keyy": DOTENV}
@@ -278,6 +280,7 @@ def test_what_a_python_target_prints_and_logs_is_masked_and_commands_nothing(lou
         assert spelled(text) == []
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_prints_are_masked_where_nothing_is_captured(loud):
     run = loud.run("-s")
     assert run.statuses == {"a": "pass"}
@@ -293,6 +296,7 @@ def test_the_streams_are_put_back(loud):
     assert (sys.stdout, sys.stderr) == streams
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_answers_judges_and_errors_command_nothing(project_in_all_modes, monkeypatch):
     project = project_in_all_modes
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -328,6 +332,7 @@ def test_answers_judges_and_errors_command_nothing(project_in_all_modes, monkeyp
     )
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_tracebacks_of_tests_and_fixtures_show_no_secret(project_in_all_modes, monkeypatch):
     project = project_in_all_modes
     monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
@@ -361,7 +366,7 @@ def test_tracebacks_of_tests_and_fixtures_show_no_secret(project_in_all_modes, m
     assert leaks(run.text) == set()
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")])
+@WITH_WORKERS_ON_REQUEST
 def test_a_cached_run_judges_the_same_answers(project, monkeypatch, mode):
     monkeypatch.setenv("MAX_OUTPUT_TOKENS", "128000")
     monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)

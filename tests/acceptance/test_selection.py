@@ -1,6 +1,9 @@
 """pytest's own ways to choose what runs, with eval cases: names, paths, failures of last time, stopping early."""
 
 import pytest
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 COUNTING_TARGETS = """
 targets:
@@ -57,7 +60,7 @@ def test_all_cases_run_once_in_the_order_of_files_and_lines(project):
         (["two.eval.yaml"], ["bad-2", "good-2"]),
         (["two.eval.yaml", "one.eval.yaml"], ["bad-2", "good-2", "good-1", "bad-1", "good-10"]),
         pytest.param(["two.eval.yaml"] * 2, ["bad-2", "good-2"], marks=FILES_GIVEN_TWICE_RUN_ONCE),
-        (["one.eval.yaml::bad-1"], ["bad-1"]),
+        varied(["one.eval.yaml::bad-1"], ["bad-1"]),
         (["one.eval.yaml::good-1"], ["good-1"]),
         (["one.eval.yaml::good-10", "two.eval.yaml::good-2"], ["good-10", "good-2"]),
         (["."], ["good-1", "bad-1", "good-10", "bad-2", "good-2"]),
@@ -74,14 +77,14 @@ def test_paths_and_node_ids_choose_cases(project, arguments, expected):
     ("arguments", "expected"),
     [
         (["-k", "good"], ["good-1", "good-10", "good-2"]),
-        (["-k", "bad or good-2"], ["bad-1", "bad-2", "good-2"]),
+        varied(["-k", "bad or good-2"], ["bad-1", "bad-2", "good-2"]),
         (["-k", "two and not bad"], ["good-2"]),
-        (["-k", "one.eval.yaml and bad"], ["bad-1"]),
+        varied(["-k", "one.eval.yaml and bad"], ["bad-1"]),
         (["--deselect", "two.eval.yaml"], ["good-1", "bad-1", "good-10"]),
         (["--deselect", "one.eval.yaml::bad-1"], ["good-1", "good-10", "bad-2", "good-2"]),
         (["--ignore", "one.eval.yaml"], ["bad-2", "good-2"]),
-        (["--ignore-glob", "two*"], ["good-1", "bad-1", "good-10"]),
-        (["-m", "slow"], []),
+        varied(["--ignore-glob", "two*"], ["good-1", "bad-1", "good-10"]),
+        varied(["-m", "slow"], []),
         (["-m", "not slow"], ["good-1", "bad-1", "good-10", "bad-2", "good-2"]),
     ],
     ids=" ".join,
@@ -101,7 +104,7 @@ def test_a_case_that_does_not_exist_is_a_usage_error_and_nothing_runs(project):
     assert calls(project) == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_last_failed_runs_exactly_what_failed(project, mode):
     project.run(mode=mode)
     again = project.run("--lf", mode=mode)
@@ -183,7 +186,7 @@ def test_without_the_cache_plugin_everything_runs(project):
     assert not (project.path / ".pytest_cache").exists()
 
 
-@pytest.mark.parametrize("import_mode", ["prepend", "append", "importlib"])
+@pytest.mark.parametrize("import_mode", ["prepend", varied("append"), "importlib"])
 def test_the_import_mode_does_not_matter(project, import_mode):
     project.write("conftest.py", "import pytest\n@pytest.fixture(autouse=True)\ndef nothing(): ...\n")
     assert project.run(f"--import-mode={import_mode}", subprocess=True).outcomes == {"passed": 3, "failed": 2}

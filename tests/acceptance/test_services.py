@@ -3,6 +3,8 @@
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 SERVICE = """
     import asyncio
     import json
@@ -67,6 +69,7 @@ def prepare(project, count: int, answer: str = "$.said.answer"):
     return project
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_fifty_in_flight_do_not_mix(project_in_all_modes):
     project = prepare(project_in_all_modes, 50)
 

@@ -19,6 +19,7 @@ from every_kind import ARGS, AT_HOME, EVAL_FILES, ON_WORKERS, TESTS, content, ev
 from fake_llm import FakeLlm
 from forked_workers import fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import THOROUGH, variation, varied
 
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.executors.processes import WorkerProcess
@@ -39,10 +40,10 @@ def pytest_agentv_executor(config):
 
 
 class Machines:
-    """Two workers with folders of their own, from which a project is hidden where that is allowed."""
+    """Workers with folders of their own, from which a project is hidden where that is allowed."""
 
-    def __init__(self, project, folder):
-        self.folders = [folder / name for name in ("one", "two")]
+    def __init__(self, project, folder, names=("one", "two")):
+        self.folders = [folder / name for name in names]
         self.log = folder / "sent.bin"
         for each in self.folders:
             each.mkdir(parents=True)
@@ -99,7 +100,8 @@ class Compared:
     dumped: dict[str, str]
     """The prompts of the local run."""
     by_hook: There
-    by_processes: There
+    by_processes: There | None
+    """None: thorough runs have it."""
 
     @property
     def parcels(self):
@@ -117,11 +119,11 @@ def kinds(shared_project, tmp_path_factory):
     with every_kind(project, tmp_path_factory.mktemp("home")) as model:
         here = project.run("--agentv-executor=local", *ARGS)
         dumped = take_dumped(project)
-        machines = Machines(project, tmp_path_factory.mktemp("machines"))
+        machines = Machines(project, tmp_path_factory.mktemp("machines"), ["one", "two"] if THOROUGH else ["one"])
         machines.write(".env", env_of_workers(project))
         by_hook = run_there(project, model)
         write_processes(project, tmp_path_factory.mktemp("processes"))
-        by_processes = run_there(project, model, "--agentv-executor=processes:2")
+        by_processes = run_there(project, model, "--agentv-executor=processes:2") if THOROUGH else None
     return Compared(project, machines, here, dumped, by_hook, by_processes)
 
 
@@ -138,7 +140,7 @@ def take_dumped(project):
     return found
 
 
-@pytest.fixture(params=["hook", "processes"])
+@pytest.fixture(params=["hook", varied("processes")])
 def there(kinds, request):
     return kinds.by_hook if request.param == "hook" else kinds.by_processes
 
@@ -292,6 +294,7 @@ targets:
 """
 
 
+@variation
 @pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed")
 def test_models_through_litellm(shared_project, tmp_path):
     """One worker and few cases: each process imports litellm for seconds."""
@@ -322,6 +325,13 @@ def machines(project, tmp_path):
     return Machines(project, tmp_path / "machines")
 
 
+@pytest.fixture
+def machine(project, tmp_path):
+    """One machine is enough for most tests, and a worker is slow to start."""
+    (project.path / ".git").mkdir()
+    return Machines(project, tmp_path / "machines", ["one"])
+
+
 def test_processes_of_this_machine_get_files_too(project):
     write_agent(project)
     write_cases(project, {"a": "say hello", "b": "start_of a; say hello"})
@@ -332,25 +342,24 @@ def test_processes_of_this_machine_get_files_too(project):
     assert not list(project.path.glob(".*.kept"))
 
 
-def test_a_copy_of_the_project_will_do(project, machines):
+def test_a_copy_of_the_project_will_do(project, machine):
     """As in an image of a container: nothing is shipped."""
     write_agent(project)
     write_cases(project, numbered(2))
-    for each in machines.folders:
-        shutil.copytree(project.path, each / "copy", ignore=shutil.ignore_patterns("conftest.py"))
-    if not machines.is_hidden:
+    copy = machine.folders[0] / "copy"
+    shutil.copytree(project.path, copy, ignore=shutil.ignore_patterns("conftest.py"))
+    if not machine.is_hidden:
         pytest.skip(str(reason_not_to_hide()))
     conftest = project.path / "conftest.py"
-    conftest.write_text(conftest.read_text().replace("/one'", "/one/copy'").replace("/two'", "/two/copy'"))
+    conftest.write_text(conftest.read_text().replace("/one'", "/one/copy'"))
     run = project.run()
     assert set(run.statuses.values()) == {"pass"}
-    notes = [note for each in machines.folders for note in read_calls(each / "copy").notes]
-    assert {note["id"] for note in notes} == set(numbered(2))
-    assert b"agent.py" not in machines.sent()
+    assert {note["id"] for note in read_calls(copy).notes} == set(numbered(2))
+    assert b"agent.py" not in machine.sent()
 
 
-def test_a_worker_without_the_files_says_so(project, machines):
-    if not machines.is_hidden:
+def test_a_worker_without_the_files_says_so(project, machine):
+    if not machine.is_hidden:
         pytest.skip(str(reason_not_to_hide()))
     write_agent(project)
     write_cases(project, numbered(1))
@@ -361,7 +370,7 @@ def test_a_worker_without_the_files_says_so(project, machines):
     assert result["error"].endswith("start workers in the project's folder, or ship it with --agentv-ship=bundle")
 
 
-def test_too_many_megabytes_are_refused_before_anything_is_paid(project, machines):
+def test_too_many_megabytes_are_refused_before_anything_is_paid(project, machine):
     write_agent(project)
     write_cases(project, numbered(1))
     project.write("big/one.bin", "1" * 300_000)
@@ -383,7 +392,7 @@ def test_a_wrong_limit_is_told(project):
     assert "agentv_ship_limit: 'much' is not a number: expected a number of megabytes above 0" in run.text
 
 
-def test_files_outside_of_the_project_stay_with_their_cases(project, machines, tmp_path):
+def test_files_outside_of_the_project_stay_with_their_cases(project, machine, tmp_path):
     (tmp_path / "far.txt").write_text("far away\n")
     write_agent(project)
     write_cases(project, numbered(1, word="near"))
@@ -436,15 +445,15 @@ def test_a_target_is_checked_once(project, machines, tmp_path):
     assert checks.read_text() == "checked\n"
 
 
-def test_a_run_goes_on_where_shipped_cases_have_ended(project, machines):
+def test_a_run_goes_on_where_shipped_cases_have_ended(project, machine):
     write_agent(project)
     write_cases(project, {"a": "say hello", "b": "fail once"})
     project.run(BUNDLE)
     (project.path / "out-1.jsonl").rename(project.path / "out.jsonl")
     write_cases(project, {"a": "say hello", "b": "say hello"})
-    before = machines.sent()
+    before = machine.sent()
     assert project.run(BUNDLE, "--agentv-resume=out.jsonl").statuses["b"] == "pass"
-    assert machines.sent().removeprefix(before).count(b"case-a") == 0
+    assert machine.sent().removeprefix(before).count(b"case-a") == 0
 
 
 PASSED = "value-that-was-passed"
@@ -458,7 +467,7 @@ def write_passing(project):
 
 
 @pytest.mark.parametrize("executor", ["processes", "private", "open"])
-def test_variables_are_passed_where_nobody_listens(project, machines, executor):
+def test_variables_are_passed_where_nobody_listens(project, machine, executor):
     write_passing(project)
     conftest = project.path / "conftest.py"
     if executor == "private":
@@ -474,7 +483,7 @@ def test_variables_are_passed_where_nobody_listens(project, machines, executor):
         assert run.by_id["case-0"]["candidate_answer"] == "hello ***"
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "1")])
+@pytest.mark.parametrize("more", [(), varied(("-n", "1"))])
 def test_a_variable_for_workers_that_a_run_does_not_have_is_told(project, monkeypatch, more):
     """It was ignored without a word, even where it was not set."""
     monkeypatch.setenv("SHOP_WORD", "hello there")
@@ -483,10 +492,12 @@ def test_a_variable_for_workers_that_a_run_does_not_have_is_told(project, monkey
     text = "--agentv-pass-env is for the workers of an executor, and this run has none: --agentv-executor asks for one"
     run = project.run("--agentv-pass-env=SHOP_WORD", *more, subprocess=bool(more))
     assert (run.exit_code, run.text.count(text)) == (0, 1)
-    assert text not in project.run("--agentv-pass-env=SHOP_WORD", "--agentv-executor=processes:1").text
+    if not more:
+        fork_workers(monkeypatch)
+        assert text not in project.run("--agentv-pass-env=SHOP_WORD", "--agentv-executor=processes:1").text
 
 
-def test_a_variable_that_is_not_set_cannot_be_passed(project, machines):
+def test_a_variable_that_is_not_set_cannot_be_passed(project, machine):
     write_passing(project)
     run = project.run(BUNDLE, "--agentv-pass-env=SHOP_WORDS")
     assert run.exit_code == pytest.ExitCode.INTERRUPTED

@@ -5,8 +5,9 @@ import re
 import sys
 
 import pytest
+from thorough import variation
 
-from .conftest import IN_ONE_PROCESS
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -59,11 +60,13 @@ def test_the_verdict_is_written_once_by_whoever_owns_the_terminal(project_in_all
     assert verdict_of(summary.read_text("utf-8")) == VERDICT
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_without_a_terminal_it_is_written_all_the_same(project_in_all_modes, summary):
     project_in_all_modes.run("-p", "no:terminal")
     assert verdict_of(summary.read_text("utf-8")) == VERDICT
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_file_that_could_not_be_collected_is_told_and_the_verdict_is_red(project_in_all_modes, suite, monkeypatch):
     """With workers the other files run by default: a page that says "1 passed" alone would be green on an error."""
     project = project_in_all_modes
@@ -106,6 +109,7 @@ def test_where_it_is_not_asked_for_nothing_is_written(project_in_all_modes, summ
     assert "GITHUB_STEP_SUMMARY" not in run.text
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_run_in_which_no_case_ran_writes_nothing(project_in_all_modes, summary):
     project = project_in_all_modes
     project.write("test_python.py", "def test_one(): ...\n")
@@ -153,6 +157,7 @@ def test_a_file_that_is_nearly_full_is_left_as_it_is(project_in_all_modes, summa
     assert f"GITHUB_STEP_SUMMARY: {summary} is full, so this run's verdict was not added to it" in run.lines
 
 
+@variation  # tests/unit/test_markdown.py has one that is as long
 def test_a_huge_run_stays_far_below_what_github_takes(project, suite, monkeypatch):
     project.write("targets.yaml", TARGETS)
     project.write("evals/qa.eval.yaml", suite(**{f"{'long ' * 200}{number}": "nothing" for number in range(120)}))
@@ -181,6 +186,7 @@ def test_hostile_ids_and_errors_stay_in_their_cells(project_in_all_modes, summar
     assert "\u202e" not in row
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_secrets_are_masked(project_in_all_modes, summary, suite, monkeypatch):
     project = project_in_all_modes
     monkeypatch.setenv("AGENTV_TEST_TOKEN", "sk-0123456789abcdef")
@@ -210,6 +216,7 @@ def test_a_low_score_that_is_expected_is_no_failure(project_in_all_modes, summar
     assert summary.read_text("utf-8").startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_what_pytest_finds_beside_the_score_is_told(project_in_all_modes, summary, suite):
     project = project_in_all_modes
     project.write(

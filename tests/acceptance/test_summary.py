@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 ECHO = "targets: [{name: default, provider: python, callable: agent.py:answer}]\n"
 
 AGENT = """
@@ -189,6 +191,7 @@ def test_what_reruns_cost_is_counted_and_each_of_them_has_a_record(shop, mode):
     assert len((shop.path / "calls").read_text()) == 5
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_what_is_expected_to_fail_is_counted_so_and_a_strict_pass_as_failed(shop, mode):
     shop.write("a.eval.yaml", scored(a=0, b=0, c=1, d=1, e=None, f=1))
     shop.write(

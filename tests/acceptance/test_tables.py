@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 AGENT = """
 import json, pathlib
 
@@ -88,7 +90,7 @@ def test_rows_are_selected_as_other_items(project):
     assert calls(project) == ["Answer: two"]
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     project.write("evals/data/questions.csv", ROWS.replace("3;too few\n", "").replace("1;again;again;stoves\n", ""))
     out = "--agentv-out=own.jsonl"
@@ -123,6 +125,7 @@ def test_a_sample_runs_the_same_cases_in_each_process(project):
     assert "expected 1 or more" in project.run("--agentv-sample=0").text
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes):
     project = project_in_all_modes
     project.write("evals/q.eval.yaml", SUITE.replace("data/questions.csv", "cases.py:make"))

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import typed_project
 
+from .conftest import WITH_WORKERS_ON_REQUEST
+
 CASES = {"parrot": "", "echo": ", execution: {target: echo}"}
 SOURCES = Path(typed_project.__file__).parent
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_project_with_types_runs(project_in_all_modes):
     project = project_in_all_modes
     project.write("conftest.py", (SOURCES / "own_conftest.py").read_text())

@@ -12,6 +12,7 @@ import warm
 from code_stand_in import until
 from fake_llm import FakeLlm, Reply
 from forked_workers import FOR_A_RUN, fork_workers
+from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
@@ -72,7 +73,11 @@ def kept(project, name="own.jsonl"):
 RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
 
 
-@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
+IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], ["--agentv-executor=processes:2"]
+SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
+
+
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE)], ids=str)
 def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
     assert run(project, *mode).outcomes == {"errors": 2}
     before = records(project)
@@ -99,11 +104,21 @@ def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
     assert len(model.asked("model")) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "^C"])
-@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"]], ids=str)
-def test_a_run_that_ends_while_its_judge_is_asked_leaves_its_answers(project, model, number, mode):
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("kill", IN_ONE_PROCESS),
+        ("^C", IN_ONE_PROCESS),
+        varied("kill", WITH_WORKERS),
+        ("^C", WITH_WORKERS),
+        ("kill", ELSEWHERE),
+        varied("^C", ELSEWHERE),
+    ],
+    ids=str,
+)
+def test_a_run_that_ends_while_its_judge_is_asked_leaves_its_answers(project, model, name, mode):
     model.script("judge", Reply(fault="hang"))
-    break_off(project, model, number, *mode)
+    break_off(project, model, SIGNALS[name], *mode)
     assert len(kept(project)) == 2
     model.script("judge", Reply(VERDICT))
     again = run(project, *RETRY, *mode)
@@ -139,7 +154,7 @@ def begin(project, *flags, forks_workers=True):
     return warm.Popen([*command, *(FOR_A_RUN if forks_workers else ()), *flags], cwd=project.path, stdout=DEVNULL)
 
 
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(WITH_WORKERS)], ids=str)
 def test_a_run_that_was_killed_before_its_first_result_goes_on_with_its_answers(project, model, mode):
     model.script("judge", Reply(fault="hang"))
     first = begin(project)
@@ -194,7 +209,7 @@ def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(pr
 
 def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(project, model):
     model.script("judge", Reply(fault="hang"), Reply(fault="hang"), Reply(VERDICT))
-    first = begin(project, "--agentv-executor=processes:2", "--agentv-lost-retries=1", forks_workers=False)
+    first = begin(project, "--agentv-executor=processes:1", "--agentv-lost-retries=1", forks_workers=False)
     try:
         model.wait_for("judge", 30, 2)
         for pid in children(first.pid):
@@ -272,7 +287,7 @@ def test_a_new_run_asks_again_and_leaves_nothing_of_the_old_one(project, model):
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=str)
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(WITH_WORKERS)], ids=str)
 def test_a_new_run_of_tests_in_python_asks_again(project, model, mode):
     (project.path / "a.eval.yaml").unlink()
     project.write("test_a.py", "def test_a(agentv):\n    agentv.run('hi', expected_outcome='x')\n")

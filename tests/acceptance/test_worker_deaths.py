@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import varied
 
 DIES_WHILE_IT_STARTS = """
 import os, time
@@ -22,7 +23,7 @@ def project(project):
     return project
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile", "worksteal", "each"])
+@pytest.mark.parametrize("dist", ["load", varied("loadfile"), varied("worksteal"), "each"])
 def test_a_worker_that_dies_while_it_starts_is_replaced(project, monkeypatch, dist):
     monkeypatch.setenv("DYING", "gw0,gw2")
     project.write("conftest.py", DIES_WHILE_IT_STARTS)
@@ -96,7 +97,7 @@ def pytest_testnodeready(node):
 """
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
+@pytest.mark.parametrize("dist", ["load", *map(varied, ("loadfile", "loadscope", "loadgroup", "worksteal"))])
 def test_a_case_that_a_dead_worker_had_not_begun_is_run_by_another(project, monkeypatch, dist):
     monkeypatch.setenv("DYING", "gw0,gw2")
     project.write("conftest.py", DIES_WITH_ITEMS_THAT_IT_HAS_NOT_BEGUN)
@@ -109,7 +110,7 @@ def test_a_case_that_a_dead_worker_had_not_begun_is_run_by_another(project, monk
     assert len(read_calls(project.path).started) == 12
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile"])
+@pytest.mark.parametrize("dist", ["load", varied("loadfile")])
 def test_workers_that_die_before_they_begin_anything_end_the_run(project, monkeypatch, dist):
     monkeypatch.setenv("DYING", ",".join(f"gw{number}" for number in range(40)))
     project.write("conftest.py", DIES_WITH_ITEMS_THAT_IT_HAS_NOT_BEGUN)

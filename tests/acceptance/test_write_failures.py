@@ -10,6 +10,9 @@ import pytest
 import warm
 import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import varied
+
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 
@@ -64,7 +67,7 @@ def test_a_disk_that_fills_up_loses_no_line_that_was_written_and_no_outcome(proj
 
 @pytest.mark.scenario("Mutex error handling")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("mode", [("--agentv-workers=3",), ("-n2",)], ids=["workers", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_full_disk_is_found_before_anything_is_called(project, mode):
     (project.path / "full.jsonl").symlink_to("/dev/full")
     refused(project, "full.jsonl", "full.jsonl: cannot be written: No space left on device", *mode)
@@ -74,14 +77,14 @@ NO_FILE = "is a device or a pipe: expected a file, because what a run says at it
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs such a device")
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_device_keeps_no_results_so_a_run_without_a_verdict_is_not_green(project, mode):
     (project.path / "null.jsonl").symlink_to("/dev/null")
     refused(project, "null.jsonl", f"null.jsonl: {NO_FILE}", "--agentv-gate=run", "--agentv-min-rate=1", *mode)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs such a device")
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_python_test_that_hides_an_error_is_not_green_on_a_device(project, mode):
     (project.path / "null.jsonl").symlink_to("/dev/null")
     body = "    try:\n        agentv.run('say hello', evaluators=[{'name': 'x', 'type': 'nosuch'}])\n"
@@ -112,6 +115,7 @@ def refused(project, out, reason, *mode):
     assert (read_calls(project.path).started, run.internals) == ([], [])
 
 
+@WITH_WORKERS_ON_REQUEST
 def test_a_run_removes_what_a_killed_one_left_beside_its_results(project_in_all_modes):
     project = project_in_all_modes
     write_agent(project)
@@ -152,7 +156,7 @@ def test_a_folder_that_nobody_may_write_to_is_one_clear_error(project):
     refused(project, path, f"{shown}: cannot be written: Permission denied")
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_an_evaluation_in_python_is_not_begun_either(project, mode):
     (project.path / "folder").mkdir()
     tests = (f"def test_{name}(agentv):\n    agentv.run('say hello', evaluators=WORDS)\n" for name in "abcdef")
@@ -177,7 +181,7 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(project):
     assert (lines[0] + b"\n", len(lines)) == (before, 2)
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@WITH_WORKERS_ON_REQUEST
 def test_a_folder_that_is_deleted_during_the_run_is_made_again_with_what_was_in_it(project, mode):
     prompts = {**numbered(4), "deletes": "lines 4 deep/own.jsonl; delete deep; say hello", **numbered(4, word="later")}
     write_cases(project, prompts)
@@ -195,7 +199,7 @@ def yaml_results(path):
 
 @pytest.mark.scenario("Mutex-protected JSONL writes")
 @pytest.mark.parametrize(
-    ("suffix", "read", "words"), [("jsonl", results, 3000), ("yaml", yaml_results, 800)], ids=["jsonl", "yaml"]
+    ("suffix", "read", "words"), [("jsonl", results, 3000), varied("yaml", yaml_results, 800)], ids=["jsonl", "yaml"]
 )
 def test_two_runs_that_write_to_one_file_at_once_mix_no_lines_and_each_sums_up_its_own(project, suffix, read, words):
     answer = "say " + "hello " * words  # more than the system writes at once
@@ -231,7 +235,7 @@ def pytest_configure_node(node):
 """
 
 
-@pytest.mark.parametrize("output_format", ["jsonl", "yaml"])
+@pytest.mark.parametrize("output_format", ["jsonl", varied("yaml")])
 def test_records_of_workers_on_another_machine_travel_home(project, output_format, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     out = f"own.{output_format}"

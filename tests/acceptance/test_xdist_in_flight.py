@@ -4,6 +4,9 @@ from collections import Counter
 
 import pytest
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
+from thorough import varied
+
+DISTRIBUTIONS = ["load", "loadfile", *map(varied, ("loadscope", "loadgroup", "worksteal"))]
 
 
 @pytest.fixture
@@ -25,9 +28,9 @@ def write_two_files(project, prompt, count=8):
     [
         (["--agentv-workers=5"], TARGETS, [2, 3]),
         ([], TARGETS.replace("workers: 1", "workers: 4"), [2, 2]),
-        (["--agentv-workers=1"], TARGETS, [1, 1]),
+        varied(["--agentv-workers=1"], TARGETS, [1, 1], id="one"),
     ],
-    ids=["flag", "target", "one"],
+    ids=["flag", "target", None],
 )
 def test_the_workers_of_a_run_are_shared_out_among_its_processes(project, flags, targets, shares):
     write_agent(project, targets)
@@ -41,8 +44,8 @@ def test_the_workers_of_a_run_are_shared_out_among_its_processes(project, flags,
 
 @pytest.mark.parametrize(
     ("flags", "targets"),
-    [(["--agentv-workers=16"], TARGETS), ([], TARGETS.replace("workers: 1", "workers: 16"))],
-    ids=["flag", "target"],
+    [(["--agentv-workers=16"], TARGETS), varied([], TARGETS.replace("workers: 1", "workers: 16"), id="target")],
+    ids=["flag", None],
 )
 def test_all_places_are_filled_when_xdist_hands_out_items_one_by_one(project, flags, targets):
     """xdist gives each worker five of 40 items at first, and two at a time when they take long."""
@@ -112,7 +115,7 @@ def test_a_scheduling_of_the_project_stays(project):
     assert "scheduling tests via Own" in run.text
 
 
-@pytest.mark.parametrize("flags", [[], ["--maxschedchunk=1"]], ids=["load", "chunks"])
+@pytest.mark.parametrize("flags", [varied([], id="load"), ["--maxschedchunk=1"]])
 def test_the_name_of_the_scheduling_is_that_of_xdist(project, flags):
     write_cases(project, numbered(8, "say hello"))
     run = project.run("-n2", "-v", "--agentv-workers=4", *flags)
@@ -120,7 +123,7 @@ def test_the_name_of_the_scheduling_is_that_of_xdist(project, flags):
     assert "scheduling tests via LoadScheduling" in run.text
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
+@pytest.mark.parametrize("dist", DISTRIBUTIONS)
 def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_called_again(project, dist):
     prompts = {**numbered(7, word="one"), "one-5": "lines 13 out-1.jsonl; die_once mark; say hello"}
     write_cases(project, prompts, "one.eval.yaml")
@@ -142,7 +145,7 @@ def test_when_a_worker_dies_nothing_is_lost_and_nothing_that_was_finished_is_cal
     assert not list(project.path.glob(".*.crashed"))
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
+@pytest.mark.parametrize("dist", DISTRIBUTIONS)
 def test_a_worker_that_is_dead_when_xdist_gives_it_more_ends_no_run(project, dist):
     """The controller may read reports of a worker after its death, and answer them with more items."""
     project.write(
@@ -202,7 +205,7 @@ def test_cases_that_xdist_lost_with_a_worker_are_named(project):
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile", "worksteal"])
+@pytest.mark.parametrize("dist", ["load", "loadfile", varied("worksteal")])
 def test_a_run_without_workers_left_is_not_green(project, dist):
     """xdist ends it with 0 when a worker has told what it collected, and another one died meanwhile."""
     project.write(
@@ -254,7 +257,7 @@ def test_a_worker_that_breaks_on_its_last_report_is_not_green(project, is_python
     assert run.exit_code == pytest.ExitCode.INTERNAL_ERROR
 
 
-@pytest.mark.parametrize("dist", ["load", "loadfile"])
+@pytest.mark.parametrize("dist", ["load", varied("loadfile")])
 def test_a_failure_stops_all_workers_and_what_they_began_ahead(project, dist):
     prompts = numbered(80, "sleep 0.05; say hello")
     prompts["case-3"] = "sleep 0.1; say nothing"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from thorough import varied
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS, main
@@ -133,7 +134,7 @@ def test_a_full_disk_below_the_output_is_no_lost_comparison(tmp_path, buffered):
         assert "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("closed", [varied(">&-"), varied("2>&-"), ">&- 2>&-"])
 @pytest.mark.parametrize(("words", "exit_code"), [("r.jsonl r.jsonl", 0), ("r.jsonl gone.jsonl", 2)])
 def test_the_exit_code_is_that_of_the_command_where_streams_are_closed(tmp_path, closed, words, exit_code):
     """As below some daemons. A missing file ended with 1, as if the candidate was worse."""

@@ -244,11 +244,10 @@ def kubernetes_parts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_schema(path: Path, schema: str) -> None:
-    """Check a file against a JSON Schema that check-jsonschema brings along."""
-    pytest.importorskip("check_jsonschema")
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
-    finished = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    assert finished.returncode == 0, finished.stdout
+    """Check a file against a JSON Schema that check-jsonschema brings along, with click."""
+    checker, testing = pytest.importorskip("check_jsonschema"), pytest.importorskip("click.testing")
+    finished = testing.CliRunner().invoke(checker.main, ["--builtin-schema", f"vendor.{schema}", str(path)])
+    assert finished.exit_code == 0, finished.output
 
 
 def check_bash(block: Block, folder: Path) -> None:

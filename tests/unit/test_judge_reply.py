@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thorough import varied
 
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.grading import has_score
@@ -255,7 +256,7 @@ def test_no_text_can_close_its_own_marker() -> None:
         '{"' * 100_000,
         '{"a":' * 40_000,
         '{"a":{"b":1},' * 15_000,
-        '{"a":x' * 30_000,
+        varied('{"a":x' * 30_000),
         '{"a":"b' * 25_000 + "\n",
         "{ " * 99_000 + "{}" * 99_000,
     ],

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from thorough import varied
 
 from pytest_agentv.runtime.processes import process, process_tree
 from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
@@ -334,7 +335,7 @@ KILLED_RUN = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, varied(signal.SIGTERM)])
 @pytest.mark.parametrize(
     "command",
     [

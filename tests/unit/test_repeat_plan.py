@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from thorough import tries
 
 from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
 from pytest_agentv.engine.repeating.plan import RepeatPlan, stops_early
@@ -66,7 +67,7 @@ def all_signs(most: int, alphabet: str) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("rate", RATES)
 def test_the_early_stop_never_changes_a_verdict_and_asks_no_answer_in_vain(rate: float) -> None:
-    for signs in all_signs(6, "pfe"):
+    for signs in all_signs(tries(5, 6), "pfe"):
         plan = plan_of(len(signs), rate)
         asked, everything = asked_of(signs, plan), answers("".join(signs))
         assert plan.verdict(asked) == plan.verdict(everything)

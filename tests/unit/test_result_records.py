@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import tries
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.results import ErrorDetail, EvalResult
@@ -66,7 +67,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(25, 60), deadline=None)
 @given(records)
 def test_a_record_comes_back_from_json_the_same_whatever_it_holds(record):
     plain = json.loads(json.dumps(record.to_plain()))

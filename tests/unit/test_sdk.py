@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thorough import varied
 
 from pytest_agentv import sdk
 from pytest_agentv.errors import ProviderError
@@ -124,16 +125,16 @@ def test_what_a_judge_prints_goes_to_standard_error(tmp_path):
     ("body", "message"),
     [
         ("raise ValueError('no file')", "ValueError: no file"),
-        ("{}['x']", "KeyError: 'x'"),
+        varied("{}['x']", "KeyError: 'x'"),
         ("pass", 'the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}'),
-        ("return 0.5", 'the judge returned 0.5: expected a Result, or a mapping such as {"score": 0.5}'),
+        varied("return 0.5", 'the judge returned 0.5: expected a Result, or a mapping such as {"score": 0.5}'),
         ("return {}", "score: expected a number, got null"),
         ("return {'score': '1'}", 'score: expected a number, got "1"'),
-        ("return Result(float('nan'))", "score: expected a number, got NaN"),
-        ("return Result(1, hits='all')", 'hits: expected a list, got "all"'),
+        varied("return Result(float('nan'))", "score: expected a number, got NaN"),
+        varied("return Result(1, hits='all')", 'hits: expected a list, got "all"'),
         ("return Result(1, misses=['a', 5])", "misses[1]: expected a text, got 5"),
-        ("return Result(1, reasoning=['r'])", 'reasoning: expected a text, got ["r"]'),
-        ("return Result(1, details=[1])", "details: expected a mapping, got [1]"),
+        varied("return Result(1, reasoning=['r'])", 'reasoning: expected a text, got ["r"]'),
+        varied("return Result(1, details=[1])", "details: expected a mapping, got [1]"),
         ("return Result(1, details={'x': {1}})", "details: Object of type set is not JSON serializable"),
         (
             "return Result(1, details={'mean': float('nan')})",

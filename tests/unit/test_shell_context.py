@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from thorough import tries
 
 from pytest_agentv.providers.cli.shell_context import find_unsafe
 from pytest_agentv.providers.cli.template import quote
@@ -86,7 +87,7 @@ ATTACKS = (
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @example(["printf %s {PROMPT}", " ", '"', "$(", "echo ", "{PROMPT}", ")", '"'], "$(touch pwned)")
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8), st.sampled_from(ATTACKS))
 def test_what_counts_as_safe_runs_nothing_of_the_value(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import tries
 
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
 from pytest_agentv.evaluators.base import Context, ProxiedQuestion, Services
@@ -371,7 +372,7 @@ def test_what_is_no_http_is_a_bad_request(request_bytes):
     assert (status, json.loads(body)) == (400, {"error": "Bad Request"})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=tries(25, 50))
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\r\n\r\n"]))
 def test_bytes_of_any_kind_do_not_bring_the_proxy_down(noise, ending):
     async def run() -> Any:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import warm
 from code_stand_in import until
 
 from pytest_agentv.providers.vscode import subagents
@@ -57,7 +58,7 @@ def claim_once(root: Path, run: str = "r") -> str:
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process, of another run, that holds `subagent-1`."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), "other"], stdout=subprocess.PIPE)
+    process = warm.Popen([sys.executable, "-c", HOLDER, str(tmp_path), "other"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"subagent-1\n"
     yield process
@@ -241,7 +242,7 @@ def test_many_processes_never_have_the_same_folder(tmp_path: Path, count: int) -
     )
     program = program.replace("print('out', flush=True)", "mark.unlink()")
     processes = [
-        subprocess.Popen([sys.executable, "-c", program, str(tmp_path), f"run-{number}"], stderr=subprocess.PIPE)
+        warm.Popen([sys.executable, "-c", program, str(tmp_path), f"run-{number}"], stderr=subprocess.PIPE)
         for number in range(count)
     ]
     errors = [process.communicate(timeout=60)[1].decode() for process in processes]

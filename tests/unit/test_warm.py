@@ -12,6 +12,7 @@ import pluggy
 import pytest
 import warm
 from _pytest import capture, terminal  # noqa: TID251 - the plugins that every run registers
+from thorough import variation, varied
 
 from pytest_agentv import plugin
 
@@ -70,6 +71,7 @@ def test_a_forked_run_sees_and_prints_what_a_fresh_one_does(folder: Path) -> Non
     assert forked[2]["parent"] == os.getpid()
 
 
+@variation
 def test_it_can_lead_a_session_of_its_own(folder: Path) -> None:
     fresh, forked = both(folder, env=dict(os.environ), start_new_session=True)
     assert fresh[:2] == forked[:2]
@@ -92,7 +94,7 @@ def test_workers_are_forked_too_and_are_children_of_their_controller(folder: Pat
     assert states[1]["parent"] == states[2]["parent"] != os.getpid()
 
 
-@pytest.mark.parametrize("variable", ["PYTHONWARNINGS", "PYTHONUTF8", "LC_ALL"])
+@pytest.mark.parametrize("variable", ["PYTHONWARNINGS", varied("PYTHONUTF8"), varied("LC_ALL")])
 def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: Path, variable: str) -> None:
     environment = {**os.environ, variable: {"PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}.get(variable, "C.UTF-8")}
     if environment == os.environ:
@@ -101,6 +103,7 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
     assert state_of(folder)["warm"] is False
 
 
+@variation
 def test_a_signal_ends_it_as_it_ends_any_process(folder: Path) -> None:
     (folder / "test_one.py").write_text(
         "import pathlib, time\ndef test_one():\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"

@@ -180,7 +180,7 @@ def test_each_item_is_run_once_whatever_ends_first(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-@settings(max_examples=tries(40, 400))
+@settings(max_examples=tries(20, 400))
 @given(st.data())
 def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, data: st.DataObject) -> None:
     workers = data.draw(st.integers(1, 4))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import report_runs
+from thorough import varied
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.reporting.html.compared import compare
@@ -68,7 +69,7 @@ def test_changes() -> None:
     assert compared.changes["b"].before is not None, "its answer can be looked at, though it is not compared"
 
 
-@pytest.mark.parametrize("value", [None, "text", 5, [1], {"a": {"b": 1}}, True])
+@pytest.mark.parametrize("value", [None, "text", varied(5), [1], {"a": {"b": 1}}, varied(True)])
 def test_values_of_other_shapes_count_as_missing(value: object) -> None:
     keys = (
         *("candidate_answer", "evaluator_results", "lm_provider_request", "execution_metrics", "answers", "reasoning"),

@@ -5,7 +5,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from thorough import tries
+from thorough import tries, varied
 
 from pytest_agentv.statistics.intervals import mean_interval
 from pytest_agentv.statistics.pairs import compare_pairs, decide_change
@@ -16,7 +16,7 @@ def share_of_passes(rng, p, answers):
     return sum(rng.random() < p for _ in range(answers)) / answers
 
 
-@pytest.mark.parametrize("p", [0.5, 0.9, 0.98])
+@pytest.mark.parametrize("p", [0.5, varied(0.9), 0.98])
 @pytest.mark.parametrize("answers", [1, 5])
 @pytest.mark.parametrize("cases_differ", [False, True], ids=["equal-cases", "cases-of-their-own"])
 def test_the_interval_of_a_run_covers_what_it_promises(p, answers, cases_differ):
@@ -37,7 +37,7 @@ def test_the_interval_of_a_run_covers_what_it_promises(p, answers, cases_differ)
     assert least <= covered / rounds <= 0.98
 
 
-@pytest.mark.parametrize("answers", [1, 5])
+@pytest.mark.parametrize("answers", [varied(1), 5])
 def test_unchanged_runs_are_seldom_called_worse(answers):
     """At most 4.5 % of pairs of runs; 1 to 3.5 % are expected."""
     rng, alarms, rounds = random.Random(answers), 0, tries(1000, 2000)
