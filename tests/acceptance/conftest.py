@@ -13,6 +13,7 @@ from typing import Any
 import filelock  # noqa: F401 - as below
 import pytest
 import warm
+from thorough import varied
 
 # `pytester` forgets what a run in this process imported. pydantic cannot be imported twice, its models are slow to
 # build again for each run, and there must not be two classes of one name.
@@ -117,6 +118,9 @@ def _without_reruns(args: Iterable[str]) -> tuple[str, ...]:
 
 IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
 """For a test of a module that runs in all modes, if workers cannot make a difference to it."""
+
+USUALLY_IN_ONE_PROCESS = pytest.mark.parametrize("mode", [pytest.param((), id="plain"), varied(("-n", "2"), id="n2")])
+"""For a test that workers could make a difference to, if other tests would show it; thorough runs have both modes."""
 
 
 @pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from thorough import varied
 
 from pytest_agentv.runtime.processes import process
 
@@ -305,7 +306,7 @@ def test_an_answer_of_five_megabytes_is_recorded_whole_and_shown_in_part(project
     assert (run.outcomes, run.internals) == ({"failed": 1}, [])
 
 
-@pytest.mark.parametrize(("encoding", "mode"), [("ascii", ("-n2",)), ("latin-1", ())], ids=["ascii-n2", "latin-1"])
+@pytest.mark.parametrize(("encoding", "mode"), [("ascii", ("-n2",)), varied("latin-1", ())])
 def test_a_terminal_that_knows_no_unicode_survives_answers_and_ids_with_it(project, monkeypatch, encoding, mode):
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     if not mode:

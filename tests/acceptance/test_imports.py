@@ -106,7 +106,7 @@ def test_files_of_others_load_neither_yaml_nor_pydantic_nor_the_engine(project, 
 
 def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded, loaded_without):
     modules = loaded("-n", "1")
-    assert heavy(modules - loaded_without("-n", "1")) == []
+    assert heavy(modules - loaded_without()) == []
     assert "pytest_agentv.engine" not in modules
 
 
