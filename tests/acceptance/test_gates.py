@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 from results_files import read_results
-from thorough import tries, varied
+from thorough import tries, variation, varied
 
 from .conftest import USUALLY_IN_ONE_PROCESS
 
@@ -314,6 +314,7 @@ def test_a_part_of_the_cases_gets_no_verdict(small, monkeypatch, flags, reason):
     assert verdict(small, 1)["verdict"] == "no verdict"
 
 
+@variation
 def test_a_part_of_the_cases_gets_no_verdict_with_workers_either(small):
     run = small.run("--agentv-baseline", "-k", "c1", mode=("-n", "2"))
     assert section(run).endswith("No verdict     1 of 3 cases (some were deselected)")
@@ -641,9 +642,9 @@ def test_a_gate_on_a_tag_that_no_case_has_is_a_usage_error(project, mode):
     ("flags", "mode"),
     [
         pytest.param((), (), id="cases-plain"),
-        pytest.param(("--agentv-gate=run",), ("-n", "2"), id="run-n2"),
+        pytest.param(("--agentv-gate=run",), (), id="run-plain"),
         varied((), ("-n", "2"), id="cases-n2"),
-        varied(("--agentv-gate=run",), (), id="run-plain"),
+        varied(("--agentv-gate=run",), ("-n", "2"), id="run-n2"),
     ],
 )
 def test_a_gate_of_cases_in_files_that_were_not_collected_gets_no_verdict(project, mode, flags, monkeypatch):

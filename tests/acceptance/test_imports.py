@@ -8,6 +8,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from thorough import variation
 
 PLAIN_RUN = Path(__file__).parents[1] / "golden" / "imports" / "plain_run.txt"
 
@@ -188,6 +189,7 @@ def test_the_top_of_the_package_is_tiny():
     assert len(finished.stdout.split()) <= 3
 
 
+@variation
 def test_evals_run_where_xdist_is_not_installed(project, suite):
     project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
