@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 import warm
+from thorough import variation
 
-AGENTV = (sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())")
+from .conftest import USUALLY_IN_ONE_PROCESS
+
+AGENTV = (str(Path(sysconfig.get_path("scripts"), "agentv")),)
 TARGETS = """\
 targets:
   - {name: default, provider: mock, response: hello world}
@@ -56,7 +60,7 @@ def write_evals(folder: Path, suite) -> None:
     (folder / "b.eval.yaml").write_text(suite(four="hello"))
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@USUALLY_IN_ONE_PROCESS
 def test_agentv_eval_gives_the_results_of_the_pytest_call_it_stands_for(folder, run, suite, mode):
     write_evals(folder, suite)
     flags = ("--target", "other", "--threshold=0.5", "--eval-id", "two", "--eval-id=three")
@@ -82,7 +86,7 @@ def test_only_evals_are_run_and_flags_of_pytest_work(folder, run, suite):
     assert (folder / "out.xml").is_file()
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@USUALLY_IN_ONE_PROCESS
 def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, run, suite, mode):
     (folder / "my odd name.yaml").write_text("evalcase: []\n")
     (folder / "good.yaml").write_text(suite(one="hello"))
@@ -92,6 +96,7 @@ def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, ru
     assert "pytest_agentv/" not in result.stdout
 
 
+@variation
 def test_nothing_is_warned_of_because_agentv_was_imported_before_pytest(folder, run, suite):
     write_evals(folder, suite)
     result = run(*AGENTV, "eval", "b.eval.yaml", "-W", "error", fresh=True)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import USUALLY_IN_ONE_PROCESS
+
 CASES = """
 evalcases:
   - {{id: {name}-1, input: hi, evaluators: [{{name: w, type: heuristic, hits: [hi]}}]}}
@@ -32,6 +34,7 @@ def files(pytester):
     write("tests/test_evals.py", "def test_it(agentv):\n    assert agentv.run('hi', rubrics=['Says hi'])\n")
 
 
+@USUALLY_IN_ONE_PROCESS
 def test_a_bare_run_skips_all_evals_and_says_once_how_to_ask(project_in_all_modes):
     run = project_in_all_modes.run()
     assert run.outcomes == {"passed": 1, "skipped": 7}

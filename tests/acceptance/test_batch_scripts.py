@@ -3,15 +3,22 @@
 import json
 import os
 import subprocess
-import sysconfig
 
 import pytest
 import yaml
 from docs_pages import ROOT, read_page
+from warm_programs import warm_programs
+
+
+@pytest.fixture
+def programs():
+    """The folder with the programs of the scripts."""
+    with warm_programs() as folder:
+        yield folder
 
 
 @pytest.mark.parametrize(("kind", "exit_codes"), [("slurm", [0, 1]), ("kubernetes", [0, 0])])
-def test_shards_of_a_cluster_are_one_run(project, suite, kind, exit_codes):
+def test_shards_of_a_cluster_are_one_run(project, suite, programs, kind, exit_codes):
     """A task of SLURM fails with its cases; a pod has done its work, and must not be started again."""
     project.write("evals/a.eval.yaml", suite(a="hello", b="hello", c="nothing", d="hello"))
     project.write("evals/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
@@ -19,11 +26,11 @@ def test_shards_of_a_cluster_are_one_run(project, suite, kind, exit_codes):
         if block.language == "bash" and block.name:
             project.write(block.name, block.text)
     shards, verdict = (slurm if kind == "slurm" else kubernetes)(project.path)
-    assert [run(project.path, *shard) for shard in shards] == exit_codes
+    assert [run(programs, project.path, *shard) for shard in shards] == exit_codes
     before = [path.read_text() for path in sorted((project.path / "results").glob("out-*"))]
-    assert run(project.path, *shards[1]) == exit_codes[1], "one that is started again asks for nothing"
+    assert run(programs, project.path, *shards[1]) == exit_codes[1], "one that is started again asks for nothing"
     assert [path.read_text() for path in sorted((project.path / "results").glob("out-*"))] == before
-    assert run(project.path, *verdict) == 1, "one case fails"
+    assert run(programs, project.path, *verdict) == 1, "one case fails"
     lines = (project.path / "results/all.jsonl").read_text().splitlines()
     statuses = {line["eval_id"]: line["status"] for line in map(json.loads, lines)}
     assert statuses == {"a": "pass", "b": "pass", "c": "fail", "d": "pass"}
@@ -49,8 +56,8 @@ def kubernetes(folder):
     return shards, (scripts["kubernetes/verdict.yaml"], {})
 
 
-def run(folder, command, variables):
-    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+def run(programs, folder, command, variables):
+    path = os.pathsep.join((programs, os.environ["PATH"]))
     flags = "-p no:hypothesispytest -p no:anyio -q"
     environment = {**os.environ, **variables, "PATH": path, "PYTEST_ADDOPTS": flags}
     finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)

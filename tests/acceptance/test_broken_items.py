@@ -7,8 +7,9 @@ from importlib.util import find_spec
 
 import pytest
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
+from thorough import varied
 
-WORKERS = [(), ("--agentv-workers=4",), ("-n2",), ("-n2", "--agentv-workers=4")]
+WORKERS = [(), varied(("--agentv-workers=4",)), varied(("-n2",)), ("-n2", "--agentv-workers=4")]
 
 ALARM = """
 import pathlib, signal, pytest
@@ -50,7 +51,7 @@ def details(run):
     return {eval_id: result.get("error_detail") for eval_id, result in run.by_id.items()}
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), ("-n2", "--agentv-workers=4")])
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), varied(("-n2", "--agentv-workers=4"))])
 def test_a_case_with_a_misspelt_fixture_is_not_called_and_is_recorded_as_an_error(project, flags):
     prompts = numbered(8)
     write_cases(project, prompts, **{"case-3": {"fixtures": ["databse"]}, "case-5": {"fixtures": ["databse"]}})

@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import USUALLY_IN_ONE_PROCESS
+
 CASES = "evalcases: [{id: one, input: hello, evaluators: [{contains: hello}]}]\n"
 MOCK = "targets: [{name: default, provider: mock, response: hello}]\n"
 
@@ -19,7 +21,7 @@ def link(project, name):
     path.symlink_to("nowhere")
 
 
-@pytest.mark.parametrize("mode", [[], ["-n2"]], ids=["plain", "n2"])
+@USUALLY_IN_ONE_PROCESS
 def test_an_eval_file_that_is_a_link_to_nothing_is_an_error(project, mode):
     link(project, "x.eval.yaml")
     link(project, "below/y.eval.jsonl")

@@ -6,6 +6,9 @@ import re
 import pytest
 from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
+from thorough import varied
+
+from .conftest import USUALLY_IN_ONE_PROCESS
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def entries(project):
 
 @pytest.mark.scenario("Caching control")
 @pytest.mark.parametrize(
-    ("flags", "ini"), [(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
+    ("flags", "ini"), [varied(["--agentv-cache"], ""), ([], "agentv_cache = true"), (["--agentv-cache", "-n2"], "")]
 )
 def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(project, flags, ini):
     project.write("pytest.ini", f"[pytest]\n{ini}\n")
@@ -38,15 +41,6 @@ def test_an_answer_is_paid_for_once_and_marked_when_it_comes_from_the_cache(proj
     assert [result.get("cached") for result in first.results] == [None] * 5
     assert [result.get("cached") for result in second.results] == [True] * 5
     assert len(entries(project)) == 5
-
-
-def test_without_the_flag_nothing_is_kept_and_nothing_taken(project):
-    write_cases(project, numbered(2))
-    project.run("--agentv-cache")
-    called(project)
-    run = project.run()
-    assert called(project) == ["case-0", "case-1"]
-    assert [result.get("cached") for result in run.results] == [None, None]
 
 
 def test_failed_calls_are_made_again_and_another_prompt_is_asked_anew(project):
@@ -186,19 +180,18 @@ def test_the_verbose_log_says_that_the_cases_go_out_together(project, batched):
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("sys.exit('no session')", "no session (exit code 1)"),
-        ("file.write('nonsense')", "CLI batch output, line 5: not JSON: Expecting value: line 1 column 1 (char 0)"),
+        varied("sys.exit('no session')", "no session (exit code 1)", id="exit code"),
+        ("file.write('nonsense')", "CLI batch output, line 3: not JSON: Expecting value: line 1 column 1 (char 0)"),
     ],
-    ids=["exit code", "nonsense"],
 )
 def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_says_why(
     project, batched, broken, reason
 ):
-    batched(numbered(4), broken)
+    batched(numbered(2), broken)
     run = project.run("--agentv-verbose")
     together, *alone = program_calls(project)
-    assert (together, sorted(alone)) == ("batch", ["case-0", "case-1", "case-2", "case-3"])
-    assert answers(run) == {f"case-{number}": f"hello case-{number}, alone" for number in range(4)}
+    assert (together, sorted(alone)) == ("batch", ["case-0", "case-1"])
+    assert answers(run) == {f"case-{number}": f"hello case-{number}, alone" for number in range(2)}
     said = f"batching was asked for and did not work, each case is sent by itself: {reason}"
     assert len(re.findall(re.escape(said), run.text)) == 1
     assert "batching was asked for" not in project.run().text
@@ -246,10 +239,16 @@ def test_a_resumed_run_batches_what_is_left(project, batched):
     assert sorted(json.loads(line)["eval_id"] for line in lines) == [f"case-{number}" for number in range(5)]
 
 
-@pytest.mark.parametrize("flag", ["--agentv-cache", "--agentv-resume=run.jsonl"])
 @pytest.mark.parametrize(
-    ("kind", "variable"),
-    [("openai", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL"), ("gemini", "GEMINI_API_BASE")],
+    ("kind", "variable", "flag"),
+    [
+        ("openai", "OPENAI_BASE_URL", "--agentv-cache"),
+        ("openai", "OPENAI_BASE_URL", "--agentv-resume=run.jsonl"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "--agentv-cache"),
+        varied("anthropic", "ANTHROPIC_BASE_URL", "--agentv-resume=run.jsonl"),
+        ("gemini", "GEMINI_API_BASE", "--agentv-cache"),
+        varied("gemini", "GEMINI_API_BASE", "--agentv-resume=run.jsonl"),
+    ],
 )
 def test_another_server_that_a_variable_names_is_asked_anew(project, monkeypatch, kind, variable, flag):
     project.write("targets.yaml", f"targets:\n  - {{name: default, provider: {kind}, model: m, api_key: not-needed}}\n")
@@ -272,6 +271,7 @@ def answer(prompt):
 """
 
 
+@USUALLY_IN_ONE_PROCESS
 @pytest.mark.parametrize("repeat", [1, 2])
 def test_a_rerun_takes_another_answer_than_the_one_that_failed(project_in_all_modes, suite, repeat):
     project = project_in_all_modes

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from thorough import varied
 
 COUNTING_TARGETS = """
 targets:
@@ -48,12 +49,12 @@ def expected_calls():
 @pytest.mark.parametrize(
     ("dist", "workers"),
     [
-        ("load", ()),
+        varied("load", ()),
         ("load", ("--agentv-workers=6",)),
-        ("loadfile", ("--agentv-workers=6",)),
-        ("loadscope", ("--agentv-workers=6",)),
+        varied("loadfile", ("--agentv-workers=6",)),
+        varied("loadscope", ("--agentv-workers=6",)),
         ("loadgroup", ("--agentv-workers=6",)),
-        ("worksteal", ("--agentv-workers=6",)),
+        varied("worksteal", ("--agentv-workers=6",)),
         ("worksteal", ("--agentv-target=two_at_a_time",)),
     ],
     ids=lambda value: value if isinstance(value, str) else "".join(value) or "one",

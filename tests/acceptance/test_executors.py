@@ -14,7 +14,7 @@ import pytest
 import warm
 from every_kind import without_times
 from fake_llm import FakeLlm, Reply
-from forked_workers import fork_workers
+from forked_workers import FOR_A_RUN, fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries
 
@@ -103,7 +103,7 @@ def kinds(shared_project):
         model.script("model", Reply("hello from the model"))
         write_every_kind(project, model.url)
         here = project.run("--agentv-executor=local", "--agentv-include-trace")
-        there = project.run(TWO, "--agentv-include-trace")
+        there = project.run(TWO, *FOR_A_RUN, "--agentv-include-trace")
         project.write("conftest.py", HOOK)
         hooked = project.run("--agentv-include-trace")
     return project, here, there, hooked
@@ -145,7 +145,7 @@ def test_nothing_is_kept_that_the_results_file_holds(kinds):
 
 @pytest.fixture(autouse=True)
 def workers_start_quickly(monkeypatch):
-    """Those of the runs in other processes, which `start` and `kinds` make, start as those of users."""
+    """Those of the runs in other processes start as those of users, without `FOR_A_RUN`."""
     fork_workers(monkeypatch)
 
 
@@ -480,7 +480,8 @@ def test_the_end_of_the_run_is_that_of_all_processes(project, number, where):
     write_families(project)
     if where == "hook":
         project.write("conftest.py", HOOK)
-    run = start(project, *([TWO] if where == "processes" else []))
+    forked = FOR_A_RUN if number == signal.SIGINT else ()  # once with workers that start as those of users
+    run = start(project, *((TWO, *forked) if where == "processes" else ()))
     until(lambda: len(family(project)) == 4)
     run.send_signal(number)
     run.wait(LONGEST_WAIT)
@@ -556,7 +557,7 @@ def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
     chance = random.Random(20261122 + number)
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, numbered(12, "sleep 0.1; say hello"))
-    run = start(project, TWO, "--agentv-workers=4")
+    run = start(project, TWO, "--agentv-workers=4", *FOR_A_RUN)
     until(lambda: finished(project))
     time.sleep(chance.uniform(0, 0.2))
     pids = {note["pid"] for note in read_calls(project.path).notes}

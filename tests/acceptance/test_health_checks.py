@@ -34,7 +34,7 @@ def shared_folders(run):
 
 
 @pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize("mode", [(), ("-n", "3")], ids=["plain", "n3"])
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 def test_a_healthy_target_is_probed_once(project, mode):
     write(project, 0)
     run = project.run("evals", mode=mode, subprocess=True)
@@ -45,7 +45,7 @@ def test_a_healthy_target_is_probed_once(project, mode):
     assert shared_folders(run) == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "3")], ids=["plain", "n3"])
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 def test_a_target_that_is_not_well_ends_the_run_with_the_reason(project, mode):
     write(project, 3)
     run = project.run("evals", mode=mode, subprocess=True)

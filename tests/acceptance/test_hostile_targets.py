@@ -4,6 +4,7 @@ import logging
 import time
 
 import pytest
+from thorough import tries, varied
 
 from .conftest import Project, Run
 
@@ -21,7 +22,8 @@ ASYNC_WAYS = WAYS | {
     "returns": ("asyncio.current_task().cancel(); return 'hello'", "CancelledError"),
 }
 WORKERS = pytest.mark.parametrize(
-    ("mode", "workers"), [((), "1"), ((), "4"), (("-n", "2"), "4")], ids=["plain-1", "plain-4", "n2-4"]
+    ("mode", "workers"),
+    [varied((), "1", id="plain-1"), pytest.param((), "4", id="plain-4"), varied(("-n", "2"), "4", id="n2-4")],
 )
 GOOD = ("good-1", "good-2", "good-3")
 
@@ -61,8 +63,8 @@ def check(run: Run, ways: dict[str, tuple[str, str]], stage: str) -> None:
     ("head", "ways", "mode", "workers"),
     [
         ("def", WAYS, (), "1"),
-        ("def", WAYS, (), "4"),
-        ("async def", ASYNC_WAYS, (), "1"),
+        varied("def", WAYS, (), "4"),
+        varied("async def", ASYNC_WAYS, (), "1"),
         ("async def", ASYNC_WAYS, (), "4"),
         ("async def", ASYNC_WAYS, ("-n", "2"), "4"),
     ],
@@ -122,7 +124,7 @@ def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Proje
     [
         ("pytest_agentv_response(case, response)", ()),
         ("pytest_agentv_assert(case, result)", ()),
-        ("pytest_agentv_assert(case, result)", ("-n", "2")),
+        varied("pytest_agentv_assert(case, result)", ("-n", "2")),
     ],
 )
 def test_a_hook_that_raises_what_ends_programs(project_in_all_modes: Project, hook: str) -> None:
@@ -297,21 +299,24 @@ def test_logs_of_async_targets_are_shown_with_their_case(project: Project) -> No
     assert "WARNING  mine:agent.py:5 seen a" in project.run().text
 
 
+LOGGERS = tries(500, 2_500)
+
+
 def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
     names = [f"case-{number}" for number in range(20)]
     write_cases(project, *names)
-    make = "    for number in range(2_500): logging.getLogger(f'{prompt}.{number}')\n"
+    make = f"    for number in range({LOGGERS}): logging.getLogger(f'{{prompt}}.{{number}}')\n"
     write_agent(project, "import logging\ndef", make)
     run = project.run("--agentv-workers=10")
     assert run.statuses == dict.fromkeys(names, "pass"), run.text
     assert run.outcomes == {"passed": len(names)}
-    assert len(logging.root.manager.loggerDict) > 50_000
+    assert len(logging.root.manager.loggerDict) > LOGGERS * len(names)
 
 
-@pytest.mark.parametrize("head", ["def", "async def"])
+@pytest.mark.parametrize("head", ["def", varied("async def")])
 def test_a_target_that_ends_its_worker_has_a_record(project: Project, head: str) -> None:
     write_agent(project, head, "    if prompt == 'bad': import os; os._exit(3)\n")
     names = ("a", "b", "bad", "c", "d", "e")

@@ -11,7 +11,7 @@ import pytest
 from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.report import run as report
 
-from .conftest import IN_ONE_PROCESS, Project
+from .conftest import IN_ONE_PROCESS, USUALLY_IN_ONE_PROCESS, Project
 
 SECRET = "sk-not-to-be-seen-4711-4711-4711"
 AGENT = f"""
@@ -51,6 +51,7 @@ def shop(project_in_all_modes: Project, monkeypatch: pytest.MonkeyPatch) -> Proj
     return project_in_all_modes
 
 
+@USUALLY_IN_ONE_PROCESS
 def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> None:
     run = shop.run("--agentv-html=new/report.html")
     assert "Report written to: new/report.html" in run.lines
@@ -157,7 +158,7 @@ evalcases:
 def regressed(shop: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A suite whose cases all pass, and whose gate fails: they broke against the baseline."""
     shop.write("agent.py", WAVERING)
-    cases = "".join(f"  - {{id: c{n}, expected_outcome: A price, input: How much is {n}?}}\n" for n in range(12))
+    cases = "".join(f"  - {{id: c{n}, expected_outcome: A price, input: How much is {n}?}}\n" for n in range(6))
     shop.write("shop.eval.yaml", REPEATED + cases)
     monkeypatch.setenv("GOOD", "1")
     assert shop.run("--agentv-stop=never", "--agentv-update-baseline").exit_code == 0
@@ -172,22 +173,22 @@ def test_a_report_from_the_file_has_the_verdict_of_the_run(
     flags = ("--agentv-stop=never", "--agentv-baseline", "--agentv-confirm=0", "--agentv-html=own.html")
     run = regressed.run(*flags, "--agentv-out=run.jsonl")
     assert run.exit_code == 1
-    assert run.outcomes["passed"] == 12
+    assert run.outcomes["passed"] == 6
     own, later, path = (regressed.path / name for name in ("own.html", "later.html", "run.jsonl"))
-    assert headline_of(own) == "Failed: 12 cases broke against the baseline."
+    assert headline_of(own) == "Failed: 6 cases broke against the baseline."
     assert report([str(path), "-o", str(later)]) == 0
-    assert headline_of(later) == "Failed at a gate: 12 cases are broken."
+    assert headline_of(later) == "Failed at a gate: 6 cases are broken."
     capsys.readouterr()
     assert report([str(path)]) == 0
     comment = capsys.readouterr().out.splitlines()
-    assert comment[1].startswith("## ❌ Evaluations: 12 passed")
-    assert "- The gate failed: `12 cases are broken`" in comment
+    assert comment[1].startswith("## ❌ Evaluations: 6 passed")
+    assert "- The gate failed: `6 cases are broken`" in comment
 
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[1:]), "utf-8")
     assert report([str(path), "-o", str(later)]) == 0
     assert "run.verdict.json: left out, it is no verdict on these results" in capsys.readouterr().err
-    assert headline_of(later) == "Passed: all 11 cases pass."
+    assert headline_of(later) == "Passed: all 5 cases pass."
 
 
 @IN_ONE_PROCESS

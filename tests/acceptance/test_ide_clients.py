@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -13,9 +12,11 @@ from typing import Any
 import pytest
 import warm
 from ide_client import PIECE, read_messages
+from thorough import tries, varied
 
-ROOT = Path(__file__).parents[2]
-TESTS = ROOT / "tests"
+from .conftest import USUALLY_IN_ONE_PROCESS
+
+TESTS = Path(__file__).parents[1]
 
 HOSTILE = [
     "plain",
@@ -31,8 +32,6 @@ HOSTILE = [
     "x" * 500,
 ]
 """Ids of cases, each of which passes; `low` and `broken` do not."""
-
-MODES = pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 
 
 @dataclass
@@ -151,7 +150,7 @@ def test_the_explorer_shows_folders_files_and_cases_at_their_lines(project, expl
     assert len({node["id_"] for node in nodes}) == len(nodes)
 
 
-@MODES
+@USUALLY_IN_ONE_PROCESS
 def test_every_case_of_the_tree_can_be_run_by_its_id(project, explore, mode):
     ids = [leaf["id_"] for leaf in leaves(explore("--collect-only").tree)]
     # The explorer hands the ids over in a file, one on a line.
@@ -172,15 +171,18 @@ def test_a_single_case_can_be_run_by_its_id(explore):
         assert list(explore(eval_id).outcomes) == [eval_id.partition("::")[2]]
 
 
-@pytest.mark.parametrize("sign", ["x", "日"], ids=["ascii", "cjk"])
-@pytest.mark.parametrize("length", [20, 125], ids=["usual-id", "long-id"])
+LONG = tries(16, 40)
+
+
+@pytest.mark.parametrize("sign", [varied("x", id="ascii"), pytest.param("日", id="cjk")])
+@pytest.mark.parametrize("length", [varied(20, id="usual-id"), pytest.param(125, id="long-id")])
 def test_long_failures_of_two_workers_reach_the_explorer_whole(project, explore, sign, length):
     answer = json.dumps({"name": "default", "provider": "mock", "response": f"{sign * 80}\n" * 200}, ensure_ascii=False)
     project.write("targets.yaml", f"targets:\n  - {answer}\n")
-    cases = [case(f"{sign}-{number}-{'long' * length}", f"{sign}nothing" * 100) for number in range(40)]
+    cases = [case(f"{sign}-{number}-{'long' * length}", f"{sign}nothing" * 100) for number in range(LONG)]
     project.write("long.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(one)}\n" for one in cases))
     run = explore("-n", "2", "long.eval.yaml")
-    assert len(run.outcomes) == 40
+    assert len(run.outcomes) == LONG
     assert set(run.outcomes.values()) == {"failure"}
     assert 1000 < run.longest <= PIECE
     assert all("long.eval.yaml:" in next(iter(message["result"].values()))["message"] for message in run.messages)
@@ -239,23 +241,28 @@ def tree_of(messages):
     return ended
 
 
-@pytest.fixture
-def examples(tmp_path):
-    if not (ROOT / "examples").is_dir():
-        pytest.skip("only the checkout has the examples")
-    folder = tmp_path / "examples"
-    shutil.copytree(ROOT / "examples", folder)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return folder
+WORDS = {"pass": "passed", "fail": "failed", "error": "error"}
+CASES = {f"case-{number}": ("pass", "fail", "error")[number % 3] for number in range(12)}
+"""Ids, each with how the case ends."""
+DELAY = 250
 
 
 @pytest.fixture
-def teamcity(examples):
+def teamcity(project):
+    slow = {"name": "slow", "provider": "mock", "response": "hello", "delay_ms": DELAY}
+    broken = {"name": "broken", "provider": "cli", "command_template": "exit 3"}
+    keywords = {"pass": "hello", "fail": "nothing", "error": "hello"}
+    cases = [
+        case(name, keywords[end]) | {"target": "broken" if end == "error" else "slow"} for name, end in CASES.items()
+    ]
+    project.write("targets.yaml", json.dumps({"targets": [slow, broken]}))
+    project.write("qa/qa.eval.yaml", "evalcases:\n" + "".join(f"  - {json.dumps(one)}\n" for one in cases))
+
     def run(*arguments):
-        out = examples / "out.jsonl"
+        out = project.path / "out.jsonl"
         finished = warm.run(
-            [sys.executable, "-m", "pytest", "--teamcity", f"--agentv-out={out}", *arguments],
-            cwd=examples,
+            [sys.executable, "-m", "pytest", "--teamcity", f"--agentv-out={out}", "qa", *arguments],
+            cwd=project.path,
             env=warm.environment_of_a_user(),
             capture_output=True,
             text=True,
@@ -267,32 +274,30 @@ def teamcity(examples):
     return run
 
 
-WORDS = {"pass": "passed", "fail": "failed", "error": "error"}
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_pycharm_starts_and_finishes_every_case_with_its_outcome(teamcity, workers):
-    messages, records = teamcity("-n", workers, "order_desk/returns.eval.yaml", "failing/failing.yaml")
+@pytest.mark.parametrize("mode", [varied((), id="plain"), pytest.param(("-n", "2"), id="n2")])
+def test_pycharm_starts_and_finishes_every_case_with_its_outcome(teamcity, mode):
+    messages, records = teamcity(*mode)
     shown = {name.rpartition(".")[2]: outcome for name, outcome in tree_of(messages).items()}
-    assert shown == {record["eval_id"]: WORDS[record["status"]] for record in records}
-    assert len(shown) == len(records) > 12
-    assert set(shown.values()) == {"passed", "failed", "error"}
+    assert {record["eval_id"]: record["status"] for record in records} == CASES
+    assert shown == {name: WORDS[end] for name, end in CASES.items()}
 
 
 def test_pycharm_is_told_where_and_why_a_case_failed_and_how_long_it_took(teamcity):
-    messages, records = teamcity("failing/failing.yaml")
+    messages, records = teamcity("--agentv-workers=12")
     records = {record["eval_id"]: record for record in records}
-    failed = {
+    details = {
         attributes["name"].rpartition(".")[2]: attributes["details"]
         for kind, attributes in messages
         if kind == "testFailed"
     }
-    assert set(failed) == set(records)
-    for eval_id, record in records.items():
-        assert f"failing/failing.yaml:{record['line']}" in failed[eval_id]
-        assert "pytest_agentv/" not in failed[eval_id]
-    assert {attributes["metainfo"] for kind, attributes in messages if kind == "testStarted"} == set(records)
+    assert set(details) == {name for name, end in CASES.items() if end != "pass"}
+    for name, text in details.items():
+        assert f"qa/qa.eval.yaml:{records[name]['line']}" in text
+        assert ("missing: nothing" if CASES[name] == "fail" else "exited with code 3") in text
+        assert "pytest_agentv/" not in text
+    assert {attributes["metainfo"] for kind, attributes in messages if kind == "testStarted"} == set(CASES)
     for kind, attributes in messages:
-        eval_id = attributes.get("name", "").rpartition(".")[2]
-        if kind == "testFinished" and records[eval_id]["status"] == "fail":
-            assert abs(int(attributes["duration"]) - records[eval_id]["duration_ms"]) <= 100, "that of another phase"
+        name = attributes.get("name", "").rpartition(".")[2]
+        if kind == "testFinished" and CASES[name] == "fail":
+            assert abs(int(attributes["duration"]) - records[name]["duration_ms"]) <= 100, "that of another phase"
+            assert records[name]["duration_ms"] >= DELAY

@@ -8,6 +8,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from thorough import variation
 
 PLAIN_RUN = Path(__file__).parents[1] / "golden" / "imports" / "plain_run.txt"
 
@@ -106,7 +107,7 @@ def test_files_of_others_load_neither_yaml_nor_pydantic_nor_the_engine(project, 
 
 def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded, loaded_without):
     modules = loaded("-n", "1")
-    assert heavy(modules - loaded_without("-n", "1")) == []
+    assert heavy(modules - loaded_without()) == []
     assert "pytest_agentv.engine" not in modules
 
 
@@ -188,6 +189,7 @@ def test_the_top_of_the_package_is_tiny():
     assert len(finished.stdout.split()) <= 3
 
 
+@variation
 def test_evals_run_where_xdist_is_not_installed(project, suite):
     project.write("qa.eval.yaml", suite(a="hello", b="nothing"))
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")

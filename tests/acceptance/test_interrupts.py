@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import warm
 from busy import slowness
+from thorough import varied
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -27,7 +28,7 @@ FAMILY = """
 # A program with a child in its own process group and one in a session of its own, as agents have them for their tools.
 import subprocess, sys, time
 
-sleep = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+sleep = [sys.executable, "-IS", "-c", "import time; print(flush=True); time.sleep(60)"]
 for session in (False, True):
     subprocess.Popen(sleep, stdout=subprocess.PIPE, start_new_session=session).stdout.readline()
 open(sys.argv[1], "w").close()
@@ -225,10 +226,10 @@ def command(text):
 
 def family(name, script="family.py"):
     """A command with an output file, so that it has a temporary folder as well."""
-    return command(f"{sys.executable} {script} {name} {{OUTPUT_FILE}}")
+    return command(f"{sys.executable} -IS {script} {name} {{OUTPUT_FILE}}")
 
 
-@pytest.mark.parametrize("script", ["family.py", "deaf.py"])
+@pytest.mark.parametrize("script", [varied("family.py"), "deaf.py"])
 @is_soon_over
 def test_ctrl_c_ends_a_run_and_leaves_the_results_of_finished_cases_and_the_error_of_the_one_on_turn(start, script):
     run = start({"done": command("echo hello"), "slow": family("up", script), "later": command("touch later")})
@@ -252,17 +253,24 @@ def test_ctrl_c_that_only_pytest_gets_ends_the_command_as_well(start):
 
 @is_soon_over
 def test_ctrl_c_ends_all_cases_in_flight(start):
-    slow = {f"slow-{number}": family(f"up-{number}") for number in range(4)}
-    run = start({"done": command("echo hello"), **slow}, "--agentv-workers=4")
-    run.wait_for_file(*(f"up-{number}" for number in range(4)))
+    slow = {f"slow-{number}": family(f"up-{number}") for number in range(2)}
+    run = start({"done": command("echo hello"), **slow}, "--agentv-workers=2")
+    run.wait_for_file(*(f"up-{number}" for number in range(2)))
     text, seconds = run.interrupt()
     assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in text
     assert run.kinds() == [("done", None), ("slow-0", "cancelled")]
     return seconds
 
 
-@pytest.mark.parametrize("script", ["family.py", "deaf.py"])
-@pytest.mark.parametrize("all_processes", [True, False], ids=["all", "controller"])
+@pytest.mark.parametrize(
+    ("all_processes", "script"),
+    [
+        pytest.param(True, "family.py", id="all-family"),
+        pytest.param(False, "deaf.py", id="controller-deaf"),
+        varied(True, "deaf.py", id="all-deaf"),
+        varied(False, "family.py", id="controller-family"),
+    ],
+)
 @is_soon_over
 def test_ctrl_c_ends_a_run_with_workers_and_their_commands(start, script, all_processes):
     targets = {"done": command("echo hello"), "a": family("up-a", script), "b": family("up-b", script)}
@@ -277,7 +285,7 @@ def test_ctrl_c_ends_a_run_with_workers_and_their_commands(start, script, all_pr
 
 @is_soon_over
 def test_ctrl_c_ends_a_judge_script(start):
-    judge = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "family.py", "up"]}]
+    judge = [{"name": "judge", "type": "code_judge", "script": [sys.executable, "-IS", "family.py", "up"]}]
     run = start({"judged": command("echo hello")}, evaluators=judge)
     run.wait_for_file("up")
     _, seconds = run.interrupt()
@@ -287,7 +295,7 @@ def test_ctrl_c_ends_a_judge_script(start):
 
 @is_soon_over
 def test_ctrl_c_ends_a_health_check(start):
-    check = {"type": "command", "command_template": f"{sys.executable} family.py up"}
+    check = {"type": "command", "command_template": f"{sys.executable} -IS family.py up"}
     run = start({"probed": {"command_template": "echo hello", "healthcheck": check}})
     run.wait_for_file("up")
     _, seconds = run.interrupt()
@@ -305,7 +313,7 @@ def test_ctrl_c_does_not_wait_for_a_python_function_that_hangs(start, project):
     return seconds
 
 
-@pytest.mark.parametrize("define", ["def", "async def"])
+@pytest.mark.parametrize("define", ["def", varied("async def")])
 def test_ctrl_c_ends_the_process_while_a_target_that_hangs_holds_the_lock_of_logging(
     start, project, define, monkeypatch
 ):
@@ -353,7 +361,7 @@ def test_when_pytest_is_killed_its_commands_die_with_it_and_the_results_stay_who
 
 
 def test_when_a_worker_is_killed_its_command_dies_and_the_other_cases_are_run(start):
-    once = f"test -e up || exec {sys.executable} family.py up {{OUTPUT_FILE}}; echo hello > {{OUTPUT_FILE}}"
+    once = f"test -e up || exec {sys.executable} -IS family.py up {{OUTPUT_FILE}}; echo hello > {{OUTPUT_FILE}}"
     others = {f"other-{number}": command("echo hello") for number in range(3)}
     run = start({"slow": command(once), **others}, "-n2")
     run.wait_for_file("up")

@@ -94,9 +94,9 @@ def test_unusual_ids_become_names_that_can_be_selected(project):
     assert [result["node_id"] for result in everything.results] == [
         f"qa.eval.yaml::{name}" for name in UNUSUAL_IDS.values()
     ]
-    for eval_id, name in UNUSUAL_IDS.items():
-        run = project.run(f"qa.eval.yaml::{name}")
-        assert (run.exit_code, run.statuses) == (0, {eval_id: "pass"}), name
+    for chosen in (list(UNUSUAL_IDS)[::2], list(UNUSUAL_IDS)[1::2]):
+        run = project.run(*(f"qa.eval.yaml::{UNUSUAL_IDS[eval_id]}" for eval_id in chosen))
+        assert (run.exit_code, run.statuses) == (0, dict.fromkeys(chosen, "pass"))
 
 
 def test_unusual_ids_fail_again_with_last_failed(project):

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
 
+from warm.hooks import CONSTANT
+
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
 """Modules that pytest and its plugins import when a run needs them. hypothesis keeps its files where it is imported."""
 
@@ -90,7 +92,7 @@ def load_prices() -> None:
 
 
 def forget_folder() -> None:
-    """Drop what was cached of the place where the modules were loaded."""
-    importlib.invalidate_caches()
+    """Drop what was cached of the place where the modules were loaded; freeing the rest would copy its memory."""
+    for place in [place for place in sys.path_importer_cache if not place.startswith((*CONSTANT, sys.base_prefix))]:
+        del sys.path_importer_cache[place]
     tempfile.tempdir = None
-    sys.path_importer_cache.clear()
