@@ -141,31 +141,23 @@ def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> S
 
 
 def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    """Search forward: each expected call is the next one that fits, and a missing one uses up no call."""
+    """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
     hits: list[str] = []
     misses: list[str] = []
     used: set[int] = set()
     for position, item in enumerate(expected):
-        found, why = _next_fitting(item, calls, used, target)
+        after = max(used, default=-1) + 1
+        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
         if found is None:
-            misses.append(f"Expected {item.tool} at position {position}{why}")
-        else:
-            used.add(found)
+            misses.append(f"Expected {item.tool} at position {position}, {_not_found(item.tool, calls, used)}")
+            continue
+        used.add(found)
+        fault = call_fault(item, calls[found], target)
+        if fault is None:
             hits.append(f"Found {item.tool} at position {found}")
+        else:
+            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
     return _all_or_nothing(hits, misses)
-
-
-def _next_fitting(item: ExpectedCall, calls: Sequence[ToolCall], used: set[int], target: str) -> tuple[int | None, str]:
-    """Return the position of the next call that fits; None if there is none, with the reason."""
-    after = max(used, default=-1) + 1
-    first = ""
-    for index in range(after, len(calls)):
-        if calls[index].tool == item.tool:
-            fault = call_fault(item, calls[index], target)
-            if fault is None:
-                return index, ""
-            first = first or f": tool found at {index} but {fault}"
-    return None, first or f", {_not_found(item.tool, calls, used)}"
 
 
 def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
