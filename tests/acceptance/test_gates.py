@@ -9,9 +9,9 @@ import pytest
 from results_files import read_results
 from thorough import tries, variation, varied
 
-from .conftest import USUALLY_IN_ONE_PROCESS
-
 from pytest_agentv.reporting.writers import verdict_path
+
+from .conftest import USUALLY_IN_ONE_PROCESS
 
 AGENT = """
     import os, random, threading

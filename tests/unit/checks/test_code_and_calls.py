@@ -237,6 +237,17 @@ def test_a_limit_says_what_was_called(bench, called):
     assert result.misses == ("rm called 1 time (forbidden)", "2 tool calls (none is allowed): a, rm")
 
 
+@pytest.mark.parametrize(("words", "score"), [("ab", 0), ("a", 1)])
+def test_a_forbidden_sequence_is_found_after_a_call_with_other_arguments(bench, called, words, score):
+    """AgentV's `in_order` uses that call up: the sequence itself still scores 0."""
+    check = {"tool_trajectory": {"mode": "in_order", "expected": [{"tool": "search", "args": {"q": "b"}}]}}
+    calls = called(*(ToolCall("search", input={"q": word}) for word in words))
+    assert bench.judged(check, "x", **calls).score == 0
+    result = bench.judged({f"not-{kind}": value for kind, value in check.items()}, "x", **calls)
+    assert (result.score, result.error) == (score, None)
+    assert result.misses[:1] == (("The calls came in this order, after one with other arguments",) if not score else ())
+
+
 @pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
 def test_a_target_that_reports_no_calls_cannot_be_judged(bench, check):
     result = bench.judged({check: "search"}, "x", reports_calls=False)

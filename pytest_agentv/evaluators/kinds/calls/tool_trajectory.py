@@ -6,10 +6,12 @@ report calls, they cannot be judged: that is an error, and says nothing about th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
 from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls, with_silent_calls
@@ -102,9 +104,8 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
         score = Score(1.0)
     else:
         score = _score_counts(config.minimums or {}, counts)
-    value = 0.0 if broken else score.value
-    unknown = None if broken else score.unknown
-    return score.replace(value=value, hits=(*score.hits, *kept), misses=(*score.misses, *broken), unknown=unknown)
+    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
+    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
 
 
 def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -157,7 +158,17 @@ def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], 
             hits.append(f"Found {item.tool} at position {found}")
         else:
             misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
-    return _all_or_nothing(hits, misses)
+    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+    hidden = "The calls came in this order, after one with other arguments" if misses else None
+    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
+
+
+def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+    """Whether the expected calls came in this order, whatever was called between them."""
+    rest = iter(calls)
+    with suppress(EvaluatorError):  # a call does not report what is compared
+        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
+    return False
 
 
 def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
