@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.grading import has_score
-from pytest_agentv.evaluators.judging.json_text import json_objects
+from pytest_agentv.evaluators.judging.json_text import json_objects, outer_objects
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import Rubric
 from pytest_agentv.evaluators.judging.thoughts import without_thoughts
@@ -148,6 +148,27 @@ def test_a_quotation_of_the_contract_is_not_the_judgement() -> None:
     assert evaluate(judge_of(f'In the form {sample}: {{"score": 0.7}}'), "x").value == 0.7
 
 
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ('{"criteria": {"tone": {"score": 1}, "facts": {"score": 0', None),
+        ('{"criteria": [{"score": 1}, {"score": 0}], "score": ', None),
+        ('{"reasoning": "It says {"score": 1}, which is wrong", "score": 0}', None),
+        ('{"reasoning": "He said "yes" to it", "tone": {"score": 1}, "score": 0}', None),
+        ('{criteria: {"score": 1}, score: 0}', None),
+        ("{'tone': {\"score\": 1}, 'score': 0}", None),
+        ('{"score": 1 "hits": []} Once more: {"score": 0.2}', 0.2),
+        ('It ends with `if (x) {`: {"score": 0.2}', 0.2),
+        ('{"reasoning": "It says "{name}"", "tone": {"score": 1}, "score": 0}', None),
+        ('As {name} says, {"tone": 1} and \\frac{1}{2}, ":-}": {"score": 0.2}', 0.2),
+        ('[{"score": 0.2}, {"score": 1}]', 0.2),
+    ],
+)
+def test_a_part_of_a_judgement_that_is_broken_is_not_the_judgement(reply: str, value: float | None) -> None:
+    score = read_judgement(reply, JudgeQuestion("system", "user"))
+    assert (score.value, score.error) == ((0.0, NO_JUDGEMENT) if value is None else (value, None))
+
+
 @pytest.mark.parametrize("reply", ['{"score": 1}', ' ```json\n{"score": 1}\n``` ', '{"score": 1, "hits": ["right"]}'])
 def test_a_reply_that_is_one_object_is_the_judgement_whatever_the_answer_holds(reply: str) -> None:
     judge = judge_of(reply)
@@ -229,12 +250,20 @@ def test_no_text_can_close_its_own_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"' * 100_000, '{"a":' * 40_000, '{"a":{"b":1},' * 15_000, '{"a":x' * 30_000, '{"a":"b' * 25_000 + "\n"]
+    "text",
+    [
+        '{"' * 100_000,
+        '{"a":' * 40_000,
+        '{"a":{"b":1},' * 15_000,
+        '{"a":x' * 30_000,
+        '{"a":"b' * 25_000 + "\n",
+        "{ {}" * 60_000,
+    ],
 )
 def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
     def seconds(part: str) -> float:
         started = time.process_time()
-        list(json_objects(part))
+        list(outer_objects(part))
         return time.process_time() - started
 
     # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.

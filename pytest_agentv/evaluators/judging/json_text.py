@@ -21,6 +21,7 @@ DEEPEST: Final = 100
 _STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
 _START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{_STRING}[ \t\n\r]*+:)")
 _START_OF_ANY: Final = re.compile(rf"\[|{_START.pattern}")
+_BRACE: Final = re.compile(r"""\{(?P<object>(?=[ \t\n\r]*(?:["']|\w++[ \t]*:)))?|\}""")
 _TOKEN: Final = re.compile(
     rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
     r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
@@ -56,6 +57,25 @@ def json_objects(text: str) -> Iterator[FoundObject]:
     Objects within an object are parts of it and are not yielded.
     """
     return (FoundObject(*found) for found in _values(text, _START))
+
+
+def outer_objects(text: str) -> Iterator[FoundObject]:
+    """Yield the JSON objects of a text that are no parts of an object that is cut or broken.
+
+    A quotation mark in a text breaks an object. A brace that begins no object, as in code, does not count.
+    """
+    open_braces: list[bool] = []
+    broken = done = 0
+    for found in json_objects(text):
+        for brace in _BRACE.finditer(text, done, found.begin):
+            if brace[0].startswith("{"):
+                open_braces.append(brace["object"] is not None)
+                broken += open_braces[-1]
+            elif open_braces:
+                broken -= open_braces.pop()
+        done = found.begin + len(found.text)
+        if not broken:
+            yield found
 
 
 def json_values(text: str) -> Iterator[FoundValue]:

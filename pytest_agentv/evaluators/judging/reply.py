@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
-from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
+from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects, outer_objects
 from pytest_agentv.evaluators.judging.thoughts import first_end_of_thoughts, without_thoughts
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
@@ -166,7 +166,7 @@ def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: Judg
     for said in (reply, reply[first_end_of_thoughts(reply) :], text):
         if (whole := _whole_object(said)) is not None:
             return whole if accepts(whole) else None
-    found = [each for each in json_objects(text) if accepts(each.value)]
+    found = [each for each in outer_objects(text) if accepts(each.value)]
     found = _without_copies(found, question) if found else []
     offered = list(_objects_within([question.instructions])) if len(found) > 1 else []
     own = [each.value for each in found if not any(json_equal(each.value, known) for known in offered)]
