@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
+from pytest_agentv.evaluators.judging.json_text import outer_objects, outer_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.text import counted, strict_json
 
@@ -20,7 +20,7 @@ SHOWN_KEYS: Final = 8
 def parse_answer(answer: str) -> Json | Absent:
     """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` if there is none.
 
-    Several objects are ambiguous, and count as none.
+    Several objects are ambiguous, and count as none. So does a part of an object that is cut.
     """
     whole = parse_json(answer)  # unchanged first: a fence may be in a text of the JSON
     if isinstance(whole, dict | list):
@@ -31,7 +31,7 @@ def parse_answer(answer: str) -> Json | Absent:
     for each in (parse_json(text), inner):
         if isinstance(each, dict | list):
             return each
-    return _only(found.value for found in json_objects(answer))
+    return _only(found.value for found in outer_objects(answer))
 
 
 @lru_cache(maxsize=4)
@@ -41,7 +41,7 @@ def data_of(answer: str) -> Json | Absent:
     Cached, because several checks parse the same answer.
     """
     found = parse_answer(answer)
-    return _only(found.value for found in json_values(answer)) if found is ABSENT else found
+    return _only(found.value for found in outer_values(answer)) if found is ABSENT else found
 
 
 def _only(values: Iterable[Json]) -> Json | Absent:
@@ -76,7 +76,7 @@ def is_in_one_of_several(answer: Json, path: str) -> bool:
 
 def is_one_of_several(answer: str, value: Json) -> bool:
     """Return whether one of the JSON objects and lists amid the text of an answer is a value."""
-    lists = (each.value for each in json_values(answer))
+    lists = (each.value for each in outer_values(answer))
     return any(json_equal(each, value) for each in itertools.chain(lists, _objects(answer)))
 
 
@@ -95,7 +95,7 @@ def lacking_data(answer: str, path: str) -> str | None:
 
 
 def _objects(answer: str, most: int | None = None) -> list[Json]:
-    return [found.value for found in itertools.islice(json_objects(answer), most)]
+    return [found.value for found in itertools.islice(outer_objects(answer), most)]
 
 
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:

@@ -20,6 +20,8 @@ from .conftest import CASE
 DEEP = "[" * 50_000
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
+CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
+
 
 @pytest.mark.parametrize(
     ("check", "answer", "misses"),
@@ -118,6 +120,9 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
         ({"not-field": "a.b"}, '{"a": 1}\n{"c": 1}', ()),
         ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
+        ({"equals": 120, "path": "price"}, CUT, ("price is missing: the answer holds no JSON",)),
+        ({"contains": "1", "path": "[0]"}, CUT, ("[0] is missing: the answer holds no JSON",)),
+        ({"not-field": "item"}, CUT, ("the answer holds no JSON, so item could not be checked",)),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),
