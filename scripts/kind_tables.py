@@ -69,6 +69,7 @@ _PARTS = {
     "FieldCheck": "field",
     "ExpectedCall": "call",
     "evaluator": "check",
+    "evaluator_mapping": "check",
 }
 
 

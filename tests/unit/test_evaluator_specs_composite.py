@@ -61,7 +61,7 @@ def test_a_composite_holds_its_members_and_their_weights() -> None:
 
 
 def test_composites_are_nested() -> None:
-    inner = f"{{name: c, type: composite, {MEMBERS}, aggregator: {{type: weighted_average}}}}"
+    inner = f"{{name: c, type: composite, {MEMBERS}, aggregator: {{type: weighted_average, weights: {{a: 9}}}}}}"
     config = config_of(f"type: composite, assertions: [{inner}], aggregator: {{type: weighted_average}}")
     assert isinstance(config, Composite)
     assert [spec.kind for spec in config.evaluators] == ["composite"]

@@ -142,6 +142,13 @@ def test_a_path_is_read_as_in_all_checks():
         exact("items[*].price")
 
 
+@pytest.mark.parametrize("rows", [[{"a": 1}], [{"a": 1}, {"a": 2}]])
+def test_a_list_amid_text_is_the_answer(rows):
+    answer = f"Sure:\n```json\n{compact_json(rows)}\n```"
+    assert score_of([exact("[0].a")], answer, rows).hits == ("[0].a",)
+    assert score_of([exact("a")], answer, {"a": 1}).misses == ("a (required, missing)",)
+
+
 def test_types_count_and_null_is_a_value():
     checks = (exact("a"), exact("b"), exact("c"))
     score = score_of(checks, {"a": "1", "b": 2, "c": None}, {"a": 1, "b": 3, "c": {}})

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
+from pytest_agentv.evaluators.judging.json_text import outer_objects, outer_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.text import counted, strict_json, whole_number
 
@@ -18,20 +18,34 @@ SHOWN_KEYS: Final = 8
 
 
 def parse_answer(answer: str) -> Json | Absent:
-    """Return the JSON of an answer, which may have text and fences around an object; `ABSENT` if there is none.
+    """Return the JSON of an answer, which may have text and fences around it; `ABSENT` if there is none.
 
-    Several objects are ambiguous, and count as none.
+    Several objects are ambiguous, and count as none. So does a part of an object that is cut. Amid text, a list counts
+    if it holds objects: others may be marks such as [1].
     """
-    whole = parse_json(answer)  # unchanged first: a fence may be in a text of the JSON
-    if isinstance(whole, dict | list):
-        return whole
-    text = _FENCE.sub("", answer)
-    start, end = text.find("{"), text.rfind("}")
-    inner = parse_json(text[start : end + 1]) if 0 <= start < end else ABSENT
-    for each in (parse_json(text), inner):
-        if isinstance(each, dict | list):
-            return each
-    return _only(found.value for found in json_objects(answer))
+    found = _parse_whole(answer)
+    if found is not ABSENT:
+        return found
+    return _only(each.value for each in outer_values(answer) if _holds_objects(each.value))
+
+
+def _holds_objects(value: Json) -> bool:
+    return isinstance(value, dict) or any(isinstance(item, dict) for item in value)
+
+
+def _parse_whole(answer: str) -> Json | Absent:
+    """Return the JSON that is the answer, or its only object, which is in no list; `ABSENT` if there is none."""
+    for text in (answer, _FENCE.sub("", answer)):  # unchanged first: a fence may be in a text of the JSON
+        whole = parse_json(text)
+        if isinstance(whole, dict | list):
+            return whole
+    found = list(itertools.islice(outer_objects(answer), 2))
+    return found[0].value if len(found) == 1 and found[0].begin in _begins(answer) else ABSENT
+
+
+def _begins(answer: str) -> frozenset[int]:
+    """Return where the JSON values of an answer begin that are in no other one."""
+    return frozenset(each.begin for each in outer_values(answer))
 
 
 @lru_cache(maxsize=4)
@@ -41,7 +55,7 @@ def data_of(answer: str) -> Json | Absent:
     Cached, because several checks parse the same answer.
     """
     found = parse_answer(answer)
-    return _only(found.value for found in json_values(answer)) if found is ABSENT else found
+    return _only(found.value for found in outer_values(answer)) if found is ABSENT else found
 
 
 def _only(values: Iterable[Json]) -> Json | Absent:
@@ -69,14 +83,14 @@ def read_path(data: Json, path: str) -> Json | Absent:
 
 def is_in_one_of_several(answer: Json, path: str) -> bool:
     """Return whether an answer that is not one JSON value has this path in one of its JSON objects."""
-    if not isinstance(answer, str) or parse_answer(answer) is not ABSENT:
+    if not isinstance(answer, str) or _parse_whole(answer) is not ABSENT:
         return False
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
 
 
 def is_one_of_several(answer: str, value: Json) -> bool:
     """Return whether one of the JSON objects and lists amid the text of an answer is a value."""
-    lists = (each.value for each in json_values(answer))
+    lists = (each.value for each in outer_values(answer))
     return any(json_equal(each, value) for each in itertools.chain(lists, _objects(answer)))
 
 
@@ -91,11 +105,11 @@ def lacking_data(answer: str, path: str) -> str | None:
         return None if holds_objects(answer) else "JSON"
     # The only list amid text may be a mark such as [1], and has no names. One that holds objects is no mark.
     is_in_list = re.match(r"\[?\d", path) is not None
-    return None if is_in_list or parse_answer(answer) is not ABSENT or holds_objects(answer) else "JSON object"
+    return None if is_in_list or _parse_whole(answer) is not ABSENT or holds_objects(answer) else "JSON object"
 
 
 def _objects(answer: str, most: int | None = None) -> list[Json]:
-    return [found.value for found in itertools.islice(json_objects(answer), most)]
+    return [found.value for found in itertools.islice(outer_objects(answer), most)]
 
 
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:

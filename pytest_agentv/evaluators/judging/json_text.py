@@ -64,9 +64,18 @@ def outer_objects(text: str) -> Iterator[FoundObject]:
 
     A quotation mark in a text breaks an object. A brace that begins no object, as in code, does not count.
     """
+    return (FoundObject(*found) for found in _outer(text, _values(text, _START)))
+
+
+def outer_values(text: str) -> Iterator[FoundValue]:
+    """Yield the JSON objects and lists of a text, as `outer_objects` does."""
+    return _outer(text, json_values(text))
+
+
+def _outer(text: str, values: Iterator[FoundValue]) -> Iterator[FoundValue]:
     open_braces: list[bool] = []
     broken = done = 0
-    for found in json_objects(text):
+    for found in values:
         for brace in _BRACE.finditer(text, done, found.begin):
             if brace[0].startswith("{"):
                 open_braces.append(brace["object"] is not None)

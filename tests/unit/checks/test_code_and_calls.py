@@ -393,6 +393,22 @@ def test_fields_of_nothing_expected_are_not_negated_into_a_pass(bench):
     assert bench.judged({"field_accuracy": check}, '{"a": 1}').error is None
 
 
+@pytest.mark.parametrize(("weights", "score"), [({}, 0.75), ({"statements: 3 sentences": 1}, 0.5)])
+def test_sentences_in_a_composite_weigh_as_much_as_their_number(bench, weights, score):
+    composite = {"assert": ["a", "b", "c", {"contains": "x"}], "aggregator": {**MEAN, "weights": weights}}
+    assert bench.judged({"composite": composite}, "a b c").score == score
+
+
+def test_the_weight_of_a_member_is_not_read_which_is_said(bench):
+    weighed = {"assert": [{"contains": "a", "weight": 5}, {"contains": "b"}], "aggregator": MEAN}
+    (composite,), faults = bench.load({"composite": weighed})
+    told = "the member 'contains: a' has a `weight`, which is not read (write it into `weights` of the aggregator)"
+    assert faults == [f"/qa.yaml:2: evaluators[0]: {told}"]
+    assert composite.aggregator.kind == "weighted_average"
+    named = {**weighed, "aggregator": {**MEAN, "weights": {"contains: a": 5}}}
+    assert bench.load({"composite": named})[1] == []
+
+
 NEEDS_B = {"assert": [{"contains": "a"}, {"contains": "b", "required": True}]}
 MEAN = {"type": "weighted_average"}
 

@@ -21,6 +21,9 @@ from .conftest import CASE
 DEEP = "[" * 50_000
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
+LISTED = "Sure, see [1]:\n```json\n%s\n```"
+CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
+
 
 @pytest.mark.parametrize(
     ("check", "answer", "misses"),
@@ -124,6 +127,15 @@ TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
         ({"not-field": "a.b"}, '{"a": 1}\n{"c": 1}', ()),
         ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
+        ({"equals": 1, "path": "[0].a"}, LISTED % '[{"a": 1}]', ()),
+        ({"equals": 1, "path": "a"}, LISTED % '[{"a": 1}]', ("a is missing: the answer has 1 entry",)),
+        ({"equals": [{"a": 1}]}, LISTED % '[{"a": 1}]', ()),
+        ({"equals": {"a": 1}}, LISTED % '[{"a": 1}]', ('is [{"a":1}], not {"a":1}',)),
+        ({"equals": [{"a": 1}, {"a": 2}]}, LISTED % '[{"a": 1}, {"a": 2}]', ()),
+        ({"python": "data[0]['a'] == 1"}, LISTED % '[{"a": 1}]', ()),
+        ({"equals": 120, "path": "price"}, CUT, ("price is missing: the answer holds no JSON",)),
+        ({"contains": "1", "path": "[0]"}, CUT, ("[0] is missing: the answer holds no JSON",)),
+        ({"not-field": "item"}, CUT, ("the answer holds no JSON, so item could not be checked",)),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),

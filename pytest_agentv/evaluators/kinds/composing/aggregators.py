@@ -13,6 +13,7 @@ from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, require_jud
 from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, off_loop, read_judgement
 from pytest_agentv.evaluators.kinds.code.code_judge import Folder
+from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.script import run_judge_script
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_aggregator_template, load_template
@@ -64,7 +65,10 @@ class WeightedAverage(Aggregator):
 
     kind = "weighted_average"
 
-    weights: dict[str, Amount] = Field(default={}, description="by member; a member that is not named weighs 1")
+    weights: dict[str, Amount] = Field(
+        default={},
+        description="by member; a member that is not named weighs 1, and sentences weigh as much as their number",
+    )
 
     async def combine(self, results: Results, context: Context) -> Score:  # noqa: ARG002 - it calls nobody
         return weighted_average(self.weights, results)
@@ -121,11 +125,11 @@ AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
 
 
 def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> Score:
-    """Combine by the aggregator's weights; those of the members themselves do not count.
+    """Combine by the aggregator's weights; those of the members do not count, but sentences weigh as their number.
 
     A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; a sum of weights of 0 gives 0.
     """
-    weighed = tuple(result.replace(weight=weights_by_name.get(result.name, 1.0)) for result in results)
+    weighed = tuple(result.replace(weight=weights_by_name.get(result.name, _weight(result))) for result in results)
     counting = [result for result in weighed if result.weight]
     reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
     return Score(
@@ -139,6 +143,10 @@ def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> 
         unknown=rests_on(counting) if counting else NOTHING_COUNTS,
         unchecked=lacks_checks(counting),
     )
+
+
+def _weight(result: EvaluatorResult) -> float:
+    return result.weight or 0.0 if result.type == Statements.kind else 1.0
 
 
 def rests_on(results: Results) -> str | None:

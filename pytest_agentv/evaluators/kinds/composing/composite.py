@@ -11,6 +11,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
+from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
@@ -67,7 +68,7 @@ class Composite(Evaluator):
     )
 
     @model_validator(mode="after")
-    def _note_unknown_members(self, info: ValidationInfo) -> Self:
+    def _note_weights(self, info: ValidationInfo) -> Self:
         scope = scope_of(info)
         if scope is None or not isinstance(self.aggregator, WeightedAverage):
             return self
@@ -77,6 +78,11 @@ class Composite(Evaluator):
                 hint = did_you_mean(name, names) or f"members: {', '.join(names)}"
                 place = scope.place.at("aggregator", "weights", name)
                 place.unread("a weight for a member that there is none of", hint)
+        for member in self.evaluators:
+            is_weighed = isinstance(member, Statements) or member.label in self.aggregator.weights
+            if member.weight != 1 and not is_weighed:
+                told = f"the member {member.label!r} has a `weight`, which is not read"
+                scope.place.warn(told, "write it into `weights` of the aggregator")
         return self
 
     @property
