@@ -141,3 +141,18 @@ def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stand
     assert "FAILED a.eval.yaml::case-0" in run.text
     told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
     assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())
+
+
+@pytest.mark.parametrize("flag", ["-x", "--maxfail=2"])
+def test_a_crash_counts_for_the_failures_that_end_a_run(project, flag):
+    """xdist does not count it, and went on to the last case, which costs money."""
+    project.write("conftest.py", DIES_AFTER_THE_CASE)
+    others = {"case-0": "say hello", "case-10": "say hello" if flag == "-x" else "say nothing"}
+    write_cases(project, {**dict.fromkeys(numbered(40), "sleep 0.1; say hello"), **others})
+    run = project.run("-n2", flag)
+    assert (run.exit_code, run.internals) == (pytest.ExitCode.INTERRUPTED, [])
+    assert len(run.results) < 30
+    assert f"stopping after {flag[-1] if '=' in flag else 1} failures" in run.text
+    assert "not run" not in run.text
+    told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
+    assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())

@@ -341,6 +341,16 @@ evalcases:
     assert [case.eval_id for case in loaded[4:]] == ["y@a", "y@b"] * 2
 
 
+@pytest.mark.parametrize("key", ["input", "input_messages"])
+def test_one_message_is_the_input_of_each_combination(key):
+    message = "{role: user, content: 'Is it {{ tone }}?'}"
+    cases = cases_of(f"matrix: {{tone: [dry, warm]}}\nevalcases:\n  - {{id: a, {key}: {message}, outcome: o}}\n")
+    assert [(case.question, *(each.role for each in case.messages)) for case in cases] == [
+        ("Is it dry?", "user"),
+        ("Is it warm?", "user"),
+    ]
+
+
 def test_the_id_of_a_row_uses_no_variable_of_a_matrix():
     write("rows.csv", "number\n1\n")
     header = "matrix: {tone: [a]}\nevalcases: {from: rows.csv}\n"

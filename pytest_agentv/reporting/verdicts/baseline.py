@@ -85,10 +85,10 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
 
 
 def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
-    """Return the cases whose answers an old baseline of this name got before, and still has answers of."""
-    known = {case.key: case for case in old.cases}
-    marked = [case for case in cases if case.in_baseline == name and case.key in known]
-    return [case for case in marked if _is_same_answerer(known[case.key], case)]
+    """Return the cases whose answers an old baseline of this name got before, and to which it would add its own."""
+    marked = baseline_of([case for case in cases if case.in_baseline == name])
+    both = zip(marked.cases, pooled(old, marked).cases, strict=True)
+    return [case for case, added in both if added.judged > case.judged]
 
 
 def baseline_text(baseline: Baseline) -> str:

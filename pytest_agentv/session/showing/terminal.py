@@ -18,6 +18,7 @@ from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome
+from pytest_agentv.session.workers.interrupts import EndingInterrupt
 from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
 
 if TYPE_CHECKING:  # needed by few runs
@@ -70,6 +71,7 @@ class RunReporter:
                 config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
             if reporter._terminal is not None:
                 config.pluginmanager.register(KeptReports(reporter._terminal))
+                config.pluginmanager.register(EndingInterrupt(reporter._terminal, identity.results_path))
         return reporter
 
     def configure_worker(self, node: Any) -> None:

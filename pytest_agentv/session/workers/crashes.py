@@ -80,11 +80,19 @@ class CrashWatch:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         is_crash = _is_crash(report)
         self._has_crashed |= is_crash
+        if self._has_crashed and report.failed:
+            self._stop_if_enough_failed()
         if not may_be_eval(report.nodeid):
             return
         self._reported.add(report.nodeid)
         if is_crash:
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
+
+    def _stop_if_enough_failed(self) -> None:
+        """Stop at `-x` and `--maxfail` after a crash, too. pytest counts it as a failure, but xdist does not."""
+        session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
+        if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
+            xdist.shouldstop = session.shouldfail
 
     @property
     def has_crashed(self) -> bool:
@@ -119,7 +127,7 @@ class CrashWatch:
 
     def lost(self, recorded: set[str]) -> list[str]:
         """Return the node ids of cases that xdist neither ran nor reported."""
-        may_be_lost = self._has_crashed or (self._has_died and not self._is_stopped)
+        may_be_lost = (self._has_crashed or self._has_died) and not self._is_stopped
         missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
         if not missing:
             return []

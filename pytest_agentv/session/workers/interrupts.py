@@ -2,9 +2,13 @@
 
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from pytest_agentv.errors import locate
+from pytest_agentv.session.compat import TerminalReporter
 
 
 def stop_mark(run_id: str, controller: int) -> Path:
@@ -25,6 +29,25 @@ class Parent:
     def is_gone(self) -> bool:
         """Whether the process was killed, or was interrupted and waits for this one."""
         return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
+
+
+class EndingInterrupt:
+    """Ends a run without a traceback at a Ctrl-C while its session finishes. pytest handles only those before."""
+
+    def __init__(self, terminal: TerminalReporter, results_path: Path) -> None:
+        self._terminal = terminal
+        self._results_path = results_path
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except KeyboardInterrupt:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            what = "agentv: Ctrl-C while the run ended, so its summary and reports are not complete; results are in"
+            self._terminal.line("")
+            self._terminal.write_line(f"{what} {locate(self._results_path, None)}", red=True)
+            return None
 
 
 def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
