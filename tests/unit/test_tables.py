@@ -66,6 +66,16 @@ def error_of(name, content):
         ("a,b,,\n1,2,,\n1,2,x,\n", [(2, {"a": "1", "b": "2"}), (3, {"a": "1", "b": "2"})]),
         ("a,b\n1,2,,\n", [(2, {"a": "1", "b": "2"})]),
         ("a\n1\n", [(2, {"a": "1"})]),
+        ('a\n"Dear Ada,"\n', [(2, {"a": "Dear Ada,"})]),
+        (
+            "a\nDear Ada,\n",
+            [
+                (
+                    2,
+                    "has 2 cells: expected 1, as many as the header has (a text with a delimiter needs quotes)",
+                )
+            ],
+        ),
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ("a,b\nü,日本\n", [(2, {"a": "ü", "b": "日本"})]),
         ("a,b\n", []),
@@ -112,7 +122,7 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
     assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
         (2, {"a": "1", "b": "2"}),
         (3, "has 1 cell: expected 2, as many as the header has"),
-        (4, "has 3 cells: expected 2, as many as the header has"),
+        (4, "has 3 cells: expected 2, as many as the header has (a text with a delimiter needs quotes)"),
         (5, "is no valid CSV: ',' expected after '\"'"),
         (6, {"a": "3", "b": "4"}),
         (7, 'is no valid CSV: a quote (") is opened and never closed; no row below is read'),
