@@ -120,7 +120,7 @@ class _Response(_Wire):
 
 
 def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
-    """Read a response. `output_messages` override `text`. Without both, it has no messages.
+    """Read a response. `output_messages` with an answer override `text`. Without both, it has no messages.
 
     Args:
         data: Plain JSON data.
@@ -178,11 +178,11 @@ def _javascript_number(value: float) -> str:
 
 
 def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
-    if wire.output_messages:
-        return tuple(_message(message) for message in wire.output_messages)
-    if wire.text is ABSENT:
-        return None
-    return (answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)),)
+    messages = tuple(map(_message, wire.output_messages or ()))
+    is_answered = any(message.role == "assistant" and message.content is not ABSENT for message in messages)
+    if is_answered or wire.text is ABSENT or (messages and wire.text is None):
+        return messages or None
+    return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))
 
 
 def _message(wire: _Message) -> Message:

@@ -204,6 +204,11 @@ def test_a_folder_that_does_not_exist_is_an_error_of_the_target() -> None:
         ("""echo '{"type": "resu'""", """wrote no events: stdout: {"type": "resu""", "process"),
         ("""echo '{"type": "system"}'""", "ended without a result", "process"),
         ("""echo '{"type": "system"}'; echo "not connected" >&2""", "ended without a result: not connected", "network"),
+        (
+            """echo '{"type": "result", "subtype": "success"}'""",
+            "ended without a word and without a call of a tool",
+            "no_answer",
+        ),
         ("""echo '{"type": "result", "subtype": "error_max_turns"}'""", "failed: error_max_turns", "process"),
         (
             """echo '{"type": "result", "is_error": 1, "result": "no", "api_error_status": 429}'; echo x >&2; exit 1""",

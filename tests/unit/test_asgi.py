@@ -15,6 +15,7 @@ from pytest_agentv.providers.services.asgi import Asgi
 
 APP = """
 import asyncio
+import gzip
 import json
 
 LOG = []
@@ -32,6 +33,11 @@ async def app(scope, receive, send):
     if path == "/moved":
         await send({"type": "http.response.start", "status": 307, "headers": [(b"location", b"/ask")]})
         await send({"type": "http.response.body"})
+        return
+    if path in ("/zipped", "/cut"):
+        zipped = gzip.compress(json.dumps({"text": "zipped"}).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-encoding", b"gzip")]})
+        await send({"type": "http.response.body", "body": zipped if path == "/zipped" else zipped[:-9]})
         return
     await asyncio.sleep(0.001)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
@@ -149,6 +155,12 @@ def test_an_application_without_a_lifespan_needs_none(folder: Path) -> None:
     assert candidate_answer(found.output_messages) == "hi"
 
 
+def test_a_compressed_reply_is_decoded(folder: Path) -> None:
+    (found,) = ask(folder, path="/zipped")
+
+    assert candidate_answer(found.output_messages) == "zipped"
+
+
 @pytest.mark.parametrize(
     ("keys", "kind", "message"),
     [
@@ -159,6 +171,7 @@ def test_an_application_without_a_lifespan_needs_none(folder: Path) -> None:
         ({"path": "/silent"}, "crash", "it ended without a reply"),
         ({"path": "/half"}, "crash", "it ended in the middle of its reply"),
         ({"path": "/endless"}, "crash", "it has more than 10 MiB"),
+        ({"path": "/cut"}, "crash", "its reply cannot be decoded: its gzip ends early"),
     ],
 )
 def test_failures_are_told(folder: Path, keys: dict[str, str], kind: str, message: str) -> None:

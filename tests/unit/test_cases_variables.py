@@ -513,6 +513,18 @@ evalcases:
     assert case_of(missing).startswith("q.eval.yaml:2: input_files[1]: file 'no.md' was not found")
 
 
+def test_the_prompts_of_a_matrix_are_relative_to_the_file_that_names_them():
+    for name in ("p.md", "shared/p.md", "rows/p.md"):
+        write(name, f"I am {name}")
+    write("shared/inc.yaml", "matrix:\n  prompt: [p.md,\n    no.md]\n")
+    write("rows/r.jsonl", '{"id": "r"}\n')
+    first, missing = cases_of(f"include: shared/inc.yaml\nevalcases:\n- {{id: a, {WORDS}}}\n")
+    assert first.question == "I am shared/p.md"
+    assert missing.startswith("shared/inc.yaml:3: matrix.prompt[1]: file 'no.md' was not found; searched: shared/no.md")
+    row = case_of(f"matrix: {{prompt: [p.md]}}\n{WORDS}\nevalcases: [rows/r.jsonl]\n")
+    assert row.question == "I am p.md"
+
+
 def test_files_are_attached_to_data_and_to_a_message_without_content() -> None:
     write("a.md", "RULES")
     asked = "[{role: user, content: {order: 5}}, {role: user, content: hi}]"

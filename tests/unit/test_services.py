@@ -348,6 +348,21 @@ class TestReplies:
 
         assert candidate_answer(found.output_messages) == body
 
+    @pytest.mark.parametrize("error", ["quota", {"message": "quota"}])
+    def test_an_answer_beside_an_error_is_not_judged(self, server: Server, error: Any) -> None:
+        server.answer = replying({"said": "", "error": error})
+
+        assert "replied with an error: quota (a reply whose `error` is empty is fine)" in str(
+            failure(server, answer="$.said")
+        )
+        server.answer = replying({"text": "", "error": error})
+        assert "replied with an error: quota" in str(failure(server))
+        assert candidate_answer(ask(server, answer="$.error")[0].output_messages) in ("quota", '{"message":"quota"}')
+
+        for none in (None, "", {}, False, {"code": 0, "message": None}):
+            server.answer = replying({"said": "4", "error": none})
+            assert candidate_answer(ask(server, answer="$.said")[0].output_messages) == "4"
+
     def test_json_may_have_the_type_of_a_page(self, server: Server) -> None:
         server.answer = replying(b'{"a": "4"}', **{"content-type": "text/html"})
 

@@ -3,6 +3,7 @@
 import json
 from datetime import date
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_agentv.loading.problems import near_file
 from pytest_agentv.loading.tables.names import is_function, names_a_table, no_functions
 from pytest_agentv.loading.tables.reading import read_tables
 from pytest_agentv.loading.tables.sampling import sample
+from pytest_agentv.providers.python.row_makers import call_row_maker
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +68,16 @@ def error_of(name, content):
         ("a,b,,\n1,2,,\n1,2,x,\n", [(2, {"a": "1", "b": "2"}), (3, {"a": "1", "b": "2"})]),
         ("a,b\n1,2,,\n", [(2, {"a": "1", "b": "2"})]),
         ("a\n1\n", [(2, {"a": "1"})]),
+        ('a\n"Dear Ada,"\n', [(2, {"a": "Dear Ada,"})]),
+        (
+            "a\nDear Ada,\n",
+            [
+                (
+                    2,
+                    "has 2 cells: expected 1, as many as the header has (a text with a delimiter needs quotes)",
+                )
+            ],
+        ),
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ("a,b\nü,日本\n", [(2, {"a": "ü", "b": "日本"})]),
         ("a,b\n", []),
@@ -112,7 +124,7 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
     assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
         (2, {"a": "1", "b": "2"}),
         (3, "has 1 cell: expected 2, as many as the header has"),
-        (4, "has 3 cells: expected 2, as many as the header has"),
+        (4, "has 3 cells: expected 2, as many as the header has (a text with a delimiter needs quotes)"),
         (5, "is no valid CSV: ',' expected after '\"'"),
         (6, {"a": "3", "b": "4"}),
         (7, 'is no valid CSV: a quote (") is opened and never closed; no row below is read'),
@@ -241,6 +253,25 @@ def test_a_function_gives_rows(folder):
     assert problems == []
     with pytest.raises(AgentvError):
         no_functions("cases.py:make", folder)
+
+
+def test_members_of_enumerations_are_their_values_and_a_row_that_holds_itself_is_a_fault():
+    class Topic(str, Enum):  # noqa: UP042 - the text of a StrEnum is its value already
+        HOURS = "hours"
+
+    endless = {"id": 2}
+    endless["all"] = [endless]
+    rows, _ = rows_of("cases.py:make", call=lambda *_: [{"id": Topic.HOURS, "words": [Topic.HOURS]}, endless])
+    assert [row.fault or row.values for row in rows] == [
+        {"id": "hours", "words": ["hours"]},
+        "holds itself, or values that are nested too deeply",
+    ]
+    assert type(rows[0].values["id"]) is str
+
+
+def test_a_generator_may_use_one_mapping_for_all_rows(folder):
+    write("cases.py", "def make():\n    row = {}\n    for row['id'] in ('a', 'b'):\n        yield row\n")
+    assert [row["id"] for row in call_row_maker("cases.py:make", folder)] == ["a", "b"]
 
 
 def test_a_number_that_is_missing_in_a_frame_is_none_and_not_the_text_nan(folder):

@@ -33,6 +33,8 @@ class Combination:
     target: str | None = None
     prompt: str | None = None
     """The file of the prompt; None: cases have prompts of their own."""
+    prompt_index: int = 0
+    """Its position among the prompts of the matrix."""
     variables: JsonObject = field(default_factory=dict)
 
 

@@ -143,6 +143,7 @@ def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Co
         kind="-".join(name for key, name in names.items() if key != TARGET),
         target=chosen.pop(TARGET, None),
         prompt=chosen.pop(PROMPT, None),
+        prompt_index=next((index for axis, (index, _) in zip(axes, values, strict=True) if axis.key == PROMPT), 0),
         variables=chosen,
     )
 

@@ -4,8 +4,9 @@ from dataclasses import field
 from pathlib import Path
 
 from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.source import LayeredSource, Source
+from pytest_agentv.loading.files.source import LayeredSource, Origins, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.keys import INPUT_KEYS
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject
@@ -58,9 +59,18 @@ class SuiteSource:
         elif entry.row is not None:
             source, keys = entry.row.source
             row = source.row
-        if row or entry.origins:
-            source = LayeredSource(source, keys, entry.origins, row)
+        origins = {**entry.origins, **self._prompt_origins(entry)}
+        if row or origins:
+            source = LayeredSource(source, keys, origins, row)
         return Place(source, keys, problems)
+
+    def _prompt_origins(self, entry: CaseEntry) -> Origins:
+        """Return the place of the input that a matrix gives to a case."""
+        combination = entry.combination
+        if combination is None or combination.prompt is None:
+            return {}
+        origin = self.header_source, ("matrix", "prompt", combination.prompt_index)
+        return {(INPUT_KEYS[0],): origin, (INPUT_KEYS[0], "file"): origin}
 
     def target_of(self, entry: CaseEntry | None) -> str | None:
         """Return the target of a case that cannot be loaded, as far as it is known.

@@ -68,8 +68,11 @@ def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[di
         return {}, fault
     if len(cells) != len(columns):
         more = cells[len(columns) :]
-        if not more or any(more):  # some programs end each line with delimiters
-            return {}, f"has {counted(len(cells), 'cell')}: expected {len(columns):,}, as many as the header has"
+        # some programs end each line with delimiters; in a table of one column, it may be the end of a text
+        if not more or any(more) or len(columns) == 1:
+            hint = " (a text with a delimiter needs quotes)" if more else ""
+            wanted = f"expected {len(columns):,}, as many as the header has"
+            return {}, f"has {counted(len(cells), 'cell')}: {wanted}{hint}"
     return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
 
 

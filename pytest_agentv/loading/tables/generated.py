@@ -1,6 +1,7 @@
 """Reads the rows that a function of the project makes."""
 
 from collections.abc import Mapping
+from enum import Enum
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,15 @@ def _row(table: Table, index: int, item: object) -> Row:
         fault = f"expected a mapping, got a value of type {type(item).__name__}"
     except TypeError as error:
         fault = str(error)
+    except RecursionError:
+        fault = "holds itself, or values that are nested too deeply"
     return Row(table, index + 1, index, {}, fault)
 
 
 def _plain(value: Any) -> Json:
-    """Return a value in a type of files. Raises `TypeError` for other types."""
+    """Return a value in a type of files. Raises `TypeError` for other types, and `RecursionError`."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else plain_number(value) if isinstance(value, float) else value
     if isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from pytest_agentv.providers.agents.program import AgentAnswer
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.processes.process import ProcessResult
 
+_NO_ANSWER: Final = "ended without a word and without a call of a tool"
 _LONGEST_HEADLINE: Final = 1000
 """The most characters of each text of a program."""
 
@@ -33,6 +34,8 @@ def check_failure(
     fault = _fault(result, output, answer, limit)
     if fault is None:
         return response
+    if fault == _NO_ANSWER:
+        answer = answer.replace(failure_kind="no_answer")
     error = _explain(f"{title} {fault}", result, output, answer, response.raw)
     if result.timed_out or not (answer.token_usage or answer.cost_usd):
         raise error
@@ -62,7 +65,9 @@ def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limi
         return "failed"
     if not output.events:
         return "wrote no events"
-    return None if answer.is_complete else "ended without a result"
+    if not answer.is_complete:
+        return "ended without a result"
+    return None if answer.messages else _NO_ANSWER
 
 
 def _said(output: AgentOutput, answer: AgentAnswer) -> str:

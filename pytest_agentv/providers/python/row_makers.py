@@ -20,7 +20,8 @@ def call_row_maker(name: str, folder: Path) -> Iterable[object]:
     try:
         given = found.function()
         if isinstance(given, Iterable) and not isinstance(given, str | dict):
-            return list(given)
+            # a generator may change and yield one mapping again and again
+            return [dict(row) if isinstance(row, dict) else row for row in given]
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

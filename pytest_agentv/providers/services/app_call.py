@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
 from pytest_agentv.providers.services.lifespan import VERSIONS, App, AsgiMessage
+from pytest_agentv.runtime.decoding import Decoder
 from pytest_agentv.runtime.reading import READ_LIMIT
 
 HOST = "localhost"
@@ -74,7 +75,21 @@ class _Call:
             bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
             for name, value in self._start.get("headers", ())
         }
-        return HttpReply(int(self._start["status"]), headers, b"".join(self._parts))
+        return HttpReply(int(self._start["status"]), headers, self._content(headers.get("content-encoding", "")))
+
+    def _content(self, encoding: str) -> bytes:
+        """Return the body. Some applications compress it without being asked to."""
+        try:
+            decoder, content = Decoder(encoding), bytearray()
+            for piece in decoder.decode(b"".join(self._parts)):
+                content += piece
+                self._size = len(content)
+                if self.is_too_large:
+                    raise self.too_large()
+            decoder.check_whole()
+        except ValueError as error:
+            raise NoReplyError(f"its reply cannot be decoded: {error}") from None
+        return bytes(content)
 
 
 def _scope(request: HttpRequest, state: Mapping[str, Any]) -> AsgiMessage:

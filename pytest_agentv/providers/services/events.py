@@ -32,7 +32,7 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
         if data == _END:
             break
         value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
-        left = data if _has_error(value) else None
+        left = data if has_error(value) else None
         if left is not None and not _is_step(value, event):
             raise StreamError(data)
         found.append(value)
@@ -52,7 +52,8 @@ def _as_written(values: list[Json], written: list[str]) -> list[Json]:
     return [value if isinstance(value, dict | list) else data for value, data in pairs]
 
 
-def _has_error(value: Json) -> bool:
+def has_error(value: Json) -> bool:
+    """Whether a value has an `error` that says something."""
     error = value.get("error") if isinstance(value, dict) else None
     return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and error != ""
 

@@ -17,8 +17,8 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.answers import read_value
 from pytest_agentv.providers.python.streams import Chunks
 from pytest_agentv.providers.services.contents import NoContentError, read_content
-from pytest_agentv.providers.services.events import StreamError, read_events
-from pytest_agentv.providers.services.json_path import JsonPath, MissingPathError
+from pytest_agentv.providers.services.events import StreamError, has_error, read_events
+from pytest_agentv.providers.services.json_path import JsonPath, MissingPathError, Step
 
 _INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens")
 _OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
@@ -62,6 +62,7 @@ async def read_reply(
             parts = _events(reply, label, needs_json=paths.any)
         else:
             parts = [read_content(reply, needs_json=paths.any, takes_html=takes_html)]
+            _refuse_error(parts[0], paths.answer, label)
         return await _read(parts, paths, label, is_stream=is_stream)
     except NoContentError:
         raise ProviderError(f"{label} replied with an empty body", "no_answer") from None
@@ -71,6 +72,14 @@ async def read_reply(
         raise ProviderError(f"the reply of {label} cannot be read: {error}", "crash") from None
     except ValueError as error:
         raise ProviderError(f"{label} replied with {error}", "crash") from None
+
+
+def _refuse_error(value: Json, answer: JsonPath | None, label: str) -> None:
+    """Raise `ProviderError` for an error beside an answer, unless it is the answer, or part of a chat completion."""
+    is_read = "choices" in mapping(value) if answer is None else answer.steps[:1] == (Step("error"),)
+    if has_error(value) and not is_read:
+        said = read_error_text(json.dumps(value))
+        raise ProviderError(f"{label} replied with an error: {said} (a reply whose `error` is empty is fine)", "crash")
 
 
 def _events(reply: HttpReply, label: str, *, needs_json: bool) -> list[Json]:
@@ -116,8 +125,6 @@ async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> 
         return await read_value(value, label)
     except ProviderError as error:
         names = mapping(parts[0])
-        if "error" in names:
-            raise ProviderError(f"{label} replied with an error: {read_error_text(json.dumps(names))}") from None
         key = next((name for name, item in names.items() if isinstance(item, str)), "…")
         raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
 

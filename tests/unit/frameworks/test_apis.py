@@ -6,6 +6,7 @@ import pytest
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.base import require_answer
 from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.streams import Chunks
 
@@ -50,6 +51,33 @@ def test_a_refusal_is_no_answer_but_its_tokens_are_kept(read):
 
     assert (response.error, response.error_kind) == ("the model refused: I will not.", "no_answer")
     assert response.token_usage is not None
+
+
+@pytest.mark.parametrize("where", ["error", "choice"])
+def test_an_answer_that_an_error_broke_off_is_no_answer(read, where):
+    reply = completion({"role": "assistant", "content": "It is fo"})
+    (reply if where == "error" else reply["choices"][0])["error"] = {"code": 502, "message": "overloaded"}
+
+    assert require_answer(read(reply)).error == (
+        "the answer is not whole: an error of the server broke it off (finish_reason=error)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (
+            {"type": "message", "role": "assistant", "content": [], "usage": {}, "stop_reason": "refusal"},
+            "the model refused (finish_reason=refusal)",
+        ),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "a content filter stopped it (finish_reason=SAFETY)"),
+        (completion({"role": "assistant", "content": None}), "the model's reply is empty (finish_reason=stop)"),
+    ],
+)
+def test_a_reply_without_an_answer_says_why(read, reply, reason):
+    response = read(reply)
+
+    assert (response.error, response.error_kind) == (f"the result holds no answer: {reason}", "no_answer")
 
 
 def test_chat_messages_of_a_loop(read, told):

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Any
 
 from pytest_agentv.models.base import Record, mapping
+from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import TokenUsage
@@ -71,7 +72,7 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
         error = f"the model refused: {answer.refusal}"
     if error is None and not answer.messages:
-        error = "the result holds no answer: nothing was said after the last message of the user"
+        error = f"the result holds no answer: {_why_blank(answer)}"
     return ProviderResponse(
         output_messages=answer.messages,
         token_usage=usage,
@@ -83,6 +84,13 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
         error_kind="crash" if error is None else "no_answer",
         is_text_only=answer.is_single_reply and not has_calls,
     )
+
+
+def _why_blank(answer: NativeAnswer) -> str:
+    if not answer.is_single_reply:
+        return "nothing was said after the last message of the user"
+    reason = incomplete_reason(answer.finish_reason) or "the model's reply is empty"
+    return f"{reason} (finish_reason={answer.finish_reason})"
 
 
 def total(usages: Sequence[TokenUsage]) -> TokenUsage | None:

@@ -24,8 +24,9 @@ def is_message(value: object) -> bool:
 
 
 def read_reply(reply: object) -> NativeAnswer:
-    """Read a chat completion."""
+    """Read a chat completion. If an error interrupts an answer, gateways send both in one reply."""
     choice = get(reply, "choices")[0]
+    is_broken = bool(get(reply, "error") or get(choice, "error"))
     message = get(choice, "message")
     transcript = Transcript()
     _say(transcript, message)
@@ -33,7 +34,7 @@ def read_reply(reply: object) -> NativeAnswer:
     return NativeAnswer(
         transcript.messages,
         spent=(spent,) if spent else (),
-        finish_reason=text(get(choice, "finish_reason")),
+        finish_reason="error" if is_broken else text(get(choice, "finish_reason")),
         refusal=text(get(message, "refusal")),
         is_single_reply=True,
     )
