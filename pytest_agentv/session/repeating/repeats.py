@@ -75,7 +75,7 @@ class RepeatedCase:
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
         """Return the results of the answers, and whether all were asked at once."""
         for number, answer in self._carried.answers.items():
-            if self._keeps_carried:
+            if self._keeps_carried or number in self._carried.unwritten:
                 await self._keep(number, answer)
             if (member := self._request.member(number)) is not None:
                 member.leave()
@@ -196,4 +196,4 @@ class Repeats:
         names = {**current_names_and_rules(identity), "run_id": identity.run_id}
         kept = self._journal.take(job, self._finished, request.numbers)
         answers = {number: rejudged(answer, threshold).replace(**names) for number, answer in kept.answers.items()}
-        return Kept(answers, kept.errors)
+        return Kept(answers, kept.errors, kept.unwritten)
