@@ -229,6 +229,21 @@ def test_retrying_an_error_asks_for_the_missing_answers_only(project):
     assert leftovers(project) == []
 
 
+def test_a_case_without_a_verdict_keeps_its_answers_and_is_judged_by_the_rules_of_now(project):
+    """Only its last result but one held the answers, so they were paid for again. Or it stayed an error."""
+    write_suite(project, {"tent": "ppee"}, repeat=4, min_pass_rate=0.5)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    assert project.run(flags[0]).outcomes == {"passed": 1}
+    assert asked(project.path) == ["tent 0", "tent 1"]
+    assert project.run(*flags, "--agentv-min-pass-rate=1").outcomes == {"errors": 1}
+    assert asked(project.path) == ["tent 2", "tent 3"]
+    project.run(*flags, "--agentv-min-pass-rate=1", "--agentv-retry-errors")
+    assert asked(project.path) == ["tent 2", "tent 3"]
+    run = project.run(*flags)
+    assert (asked(project.path), run.outcomes) == ([], {"passed": 1})
+    assert "Cost:             $0.5000, known for 2 of 4 answers" in run.lines
+
+
 def run_of(project, eval_id):
     return results(project)[eval_id]
 

@@ -169,6 +169,25 @@ def test_a_case_that_moved_keeps_its_result_and_gets_its_new_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rules", "is_carried"),
+    [
+        ({"min_pass_rate": 1.0}, True),
+        ({"min_pass_rate": 0.9}, True),
+        ({"min_pass_rate": 0.5}, False),
+        ({"min_pass_rate": 1.0, "threshold": 0.4}, False),
+        ({"min_pass_rate": 0.5, "dry_run": True}, True),
+    ],
+)
+def test_a_case_that_had_too_few_answers_is_judged_by_the_rules_of_now(rules: dict[str, Any], is_carried: bool) -> None:
+    """Its single answers are kept, and may suffice now. It stayed an error, which named the rule of the run before."""
+    figures = RepeatFigures(4, 4, 3, 2, 1, 4, 1.0, "default", (1.0, 0.5, 1.0), error_numbers=(1,))
+    target = "default-dry-run" if "dry_run" in rules else "default"
+    few = RESULT.replace(status="error", error="cannot be judged", repeat=figures, target=target)
+    carried = journal(few).take(job(RunOptions(repeat=4, **rules)), 4)
+    assert (carried is not None) == is_carried
+
+
+@pytest.mark.parametrize(
     "now", [{"line": 9}, {"row": "t.csv:3"}, {"combination": "other"}, {"tags": ("t",)}, {"xfail": "known"}]
 )
 def test_a_line_that_names_another_place_or_another_rule_is_written_again(now: dict[str, Any]) -> None:

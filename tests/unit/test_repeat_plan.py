@@ -294,6 +294,19 @@ def test_kept_answers_do_not_tell_what_more_than_their_scores_decided() -> None:
     assert judged_anew(kept, plan_of(2, 1.0), THRESHOLD) == kept.replace(threshold_source="case")
 
 
+@pytest.mark.parametrize("more", [{"unmet_required": ("polite",)}, {"assertion": "too slow"}])
+def test_a_lower_threshold_passes_no_answer_that_more_than_its_score_failed(more: dict[str, Any]) -> None:
+    """Its score was too low as well, so the counts of its case did not tell. A resumed run was green."""
+    low = answer("f").replace(score=0.4)
+    kept = combine_answers([low, low.replace(**more)], plan_of(2, 1.0), together=True)
+    assert kept.repeat is not None
+    assert kept.repeat.beyond_scores
+    lower = Threshold(0.2, "command line")
+    assert judged_anew(kept, plan_of(2, 1.0), lower) is None
+    assert answers_of(kept, lower, in_full=False) == ()
+    assert judged_anew(combine_answers([low, low], plan_of(2, 1.0), together=True), plan_of(2, 1.0), lower) is not None
+
+
 def test_answers_that_were_not_asked_are_wanted_when_nothing_stops_early() -> None:
     kept = combine_answers(answers("ff"), plan_of(5, 0.8), together=False)
     assert judged_anew(kept, plan_of(5, 0.8), THRESHOLD) == kept.replace(threshold_source="case")

@@ -52,6 +52,16 @@ def test_answers_beside_one_that_could_not_be_had_keep_their_numbers(with_answer
     assert numbered_answers(combined(ANSWERS), HALF, in_full=False).keys() == {0, 1, 2}
 
 
+def test_another_threshold_judges_answers_anew_if_the_same_one_is_shown() -> None:
+    """With a lower threshold, a case that had stopped early paid for its first answers again."""
+    assert [each.status for each in answers_of(combined(ANSWERS), Threshold(0.9, "file"), in_full=False)] == [
+        *("pass", "fail", "fail"),
+    ]
+    stopped = combine_answers([answer(0.3, "no")], PLAN.replace(stops_early=True, min_pass_rate=1), together=False)
+    [first] = answers_of(stopped, Threshold(0.2, "command line"), in_full=False)
+    assert (first.status, first.candidate_answer) == ("pass", "no")
+
+
 def test_answers_of_the_same_text_stay_so() -> None:
     whole = combined([answer(1.0), answer(0.9), answer(0.7)])
     assert combined(list(answers_of(whole, HALF, in_full=False))) == whole
@@ -102,7 +112,7 @@ def test_answers_that_the_result_holds_are_whole() -> None:
     ("result", "threshold", "in_full"),
     [
         (combined(ANSWERS), HALF, True),
-        (combined(ANSWERS), Threshold(0.9, "file"), False),
+        (combined(ANSWERS), Threshold(0.1, "file"), False),
         (combined([*ANSWERS[:2], answer(0.9).replace(status="fail")]), HALF, False),
         (
             combined(ANSWERS).replace(repeat=combined(ANSWERS).repeat.replace(errors=1)),  # type: ignore[union-attr]
@@ -111,7 +121,13 @@ def test_answers_that_the_result_holds_are_whole() -> None:
         ),
         (combined(ANSWERS, reruns=1), HALF, False),
     ],
-    ids=["texts are wanted", "another threshold", "a hook decided", "numbers unknown", "asked until they passed"],
+    ids=[
+        "texts are wanted",
+        "another answer would be shown",
+        "a hook decided",
+        "numbers unknown",
+        "asked until they passed",
+    ],
 )
 def test_where_the_result_does_not_tell_all_are_asked_again(
     result: EvalResult, threshold: Threshold, in_full: bool

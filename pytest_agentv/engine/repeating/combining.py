@@ -118,6 +118,7 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
         priced=_count_if_mixed(metrics is not None and metrics.cost_usd is not None for metrics in counted),
         metered=_count_if_mixed(metrics is not None and metrics.token_usage is not None for metrics in counted),
         error_numbers=tuple(number for number, each in enumerate(results) if each.status == "error") or None,
+        beyond_scores=any(each.assertion is not None or each.unmet_required for each in judged) or None,
         **_rates(passes, len(judged), plan, stopped),
     )
 
@@ -131,7 +132,7 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
     if figures is None or before is None or figures.planned != plan.answers:
         return None
     is_same = threshold.value == before
-    if not is_same and figures.passes != passing(figures.scores, before):
+    if not is_same and (figures.beyond_scores or figures.passes != passing(figures.scores, before)):
         return None
     passes = figures.passes if is_same else passing(figures.scores, threshold.value)
     decided = verdict(passes, figures.judged - passes, plan.answers, plan.min_pass_rate)

@@ -42,7 +42,7 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
 
     Args:
         result: The result of the case.
-        threshold: The current one. If the result had another one, it would now show another answer: then empty.
+        threshold: The current one. It may show another answer, whose text the result lacks: then empty.
         in_full: Whether the texts of all answers are wanted.
     """
     figures = result.repeat
@@ -53,22 +53,30 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
     if result.answers is not None:
         every = (EvalResult.from_plain({**case_fields(result), **own}) for own in result.answers)
         return tuple(answer for answer in every if answer.status != "error")
-    is_by_score = result.threshold == threshold.value and figures.passes == passing(figures.scores, threshold.value)
-    return tuple(_answers(result, figures, threshold.value)) if is_by_score and not in_full else ()
+    before, now = result.threshold, threshold.value
+    if in_full or before is None or figures.passes != passing(figures.scores, before):
+        return ()
+    if before != now and (figures.beyond_scores or _shown(figures, before) != _shown(figures, now)):
+        return ()
+    return tuple(_answers(result, figures, now))
 
 
 def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
-    is_good = [passing([score], threshold) == 1 for score in figures.scores]
-    shown = is_good.index(False) if False in is_good else 0
-    fresh = len(is_good) - (figures.cached or 0)
-    counted = fresh or len(is_good)  # cached answers count if no other answer was paid for
+    shown = _shown(figures, threshold)
+    fresh = len(figures.scores) - (figures.cached or 0)
+    counted = fresh or len(figures.scores)  # cached answers count if no other answer was paid for
     for number, score in enumerate(figures.scores):
         yield _one(result, figures, number, is_shown=number == shown).replace(
             score=score,
-            status="pass" if is_good[number] else "fail",
+            status="pass" if passing([score], threshold) else "fail",
             cached=True if number >= fresh else None,
             **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
         )
+
+
+def _shown(figures: RepeatFigures, threshold: float) -> int:
+    """Return the number of the answer that a result shows with a threshold: the first failing one, else the first."""
+    return next((number for number, score in enumerate(figures.scores) if not passing([score], threshold)), 0)
 
 
 def _zero_metrics(result: EvalResult, number: int, counted: int) -> ExecutionMetrics | None:

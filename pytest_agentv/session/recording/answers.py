@@ -31,6 +31,8 @@ class Kept:
     """The answers that need not be asked again, by their numbers."""
     errors: list[EvalResult] = field(default_factory=list)
     """Answers that failed or could not be judged. They are asked again, and their costs count."""
+    unwritten: frozenset[int] = frozenset()
+    """The numbers of answers that only the result of their case held. Without a verdict, its next one lacks them."""
 
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
         """Add an answer. It replaces an earlier one with the same number."""
@@ -80,9 +82,12 @@ class AnswerJournal:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         kept = Kept() if key is None else self._find(key, job.identity.node_id)
-        for number, answer in finished.take_answers(job).items():
-            kept.answers.setdefault(number, answer)
-        return kept.take(numbers)
+        found = finished.take_answers(job)
+        unwritten = frozenset(found.keys() - kept.answers.keys())
+        kept.answers = {**found, **kept.answers}
+        taken = kept.take(numbers)
+        taken.unwritten = unwritten.intersection(taken.answers)
+        return taken
 
     def _find(self, key: CaseKey, node_id: str) -> Kept:
         """Return the answers of an item. An item without any answers may have been renamed."""

@@ -175,7 +175,7 @@ def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | No
 def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | None:
     planned = result.repeat.planned if result.repeat else None
     if result.status == "error" or job.options.dry_run:
-        return result if planned in (None, repeat) else None
+        return result if planned in (None, repeat) and not _may_be_judged(result, job, repeat) else None
     if planned != repeat:
         return _first_answer(result, job) if repeat == 1 else None
     from pytest_agentv.engine.repeating.combining import judged_anew  # noqa: PLC0415 - for repeated cases only
@@ -186,6 +186,19 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
     if threshold.value != result.threshold and asks_for_threshold(job.case):
         return None  # the scores of the answers do not tell those of their evaluators
     return judged_anew(result, RepeatPlan.of(job, repeat), threshold)
+
+
+def _may_be_judged(result: EvalResult, job: CaseJob, repeat: int) -> bool:
+    """Whether the rules have changed since a case had too few answers for a verdict. Its answers are kept."""
+    from pytest_agentv.engine.repeating.plan import RepeatPlan  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.statistics.repeats import passing  # noqa: PLC0415 - as above
+
+    figures = result.repeat
+    if figures is None or job.options.dry_run:
+        return False
+    passes = passing(figures.scores, effective_threshold(job.options, job.case).value)
+    has_other_scores = passes != figures.passes and not figures.beyond_scores
+    return has_other_scores or figures.needed != RepeatPlan.of(job, repeat).needed
 
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:

@@ -76,7 +76,7 @@ class RepeatedCase:
     async def results(self) -> tuple[tuple[EvalResult, ...], bool]:
         """Return the results of the answers, and whether all were asked at once."""
         for number, answer in self._carried.answers.items():
-            if self._keeps_carried:
+            if self._keeps_carried or number in self._carried.unwritten:
                 await self._keep(number, answer)
             if (member := self._request.member(number)) is not None:
                 member.leave()
@@ -198,4 +198,4 @@ class Repeats:
         kept = self._journal.take(job, self._finished, request.numbers)
         found = ((number, rejudged(answer, job.case, threshold)) for number, answer in kept.answers.items())
         answers = {number: answer.replace(**names) for number, answer in found if answer is not None}
-        return Kept(answers, kept.errors)
+        return Kept(answers, kept.errors, kept.unwritten.intersection(answers))

@@ -102,6 +102,12 @@ def test_the_sign_flip_test_of_graded_scores():
     assert t_test_below(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
 
 
+@pytest.mark.parametrize("values", [[1 / 3, 1 / 3, -2 / 3], [-1 / 3, -1 / 3, 2 / 3]])
+def test_the_sign_flip_test_counts_equal_sums_of_thirds_as_equal(values):
+    """Of eight sums, three are above 0 and two are 0. In billionths, two thirds are not twice a third."""
+    assert sign_flip(values) == 5 / 8
+
+
 def test_the_sign_flip_test_gives_way_to_t_beyond_the_states_it_keeps(monkeypatch):
     monkeypatch.setattr("pytest_agentv.statistics.pairs.MOST_STATES", 10)
     assert sign_flip(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
