@@ -15,6 +15,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import warm
+
 WORKER = """
 import os, pickle, sys
 replies, requests = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
@@ -32,6 +34,20 @@ while True:
     pickle.dump(reply, replies)
     replies.flush()
 """
+
+FORKED = """
+import ctypes, os, subprocess, sys
+
+hidden, folder = sys.argv[1:], os.getcwd()
+if hidden:
+    if ctypes.CDLL(None).unshare(0x20000):  # CLONE_NEWNS: a view of the disk of its own
+        os._exit(98)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    for each in hidden:
+        subprocess.run(["mount", "-t", "tmpfs", "hidden", each], check=True)
+    os.chdir(folder)
+"""
+"""What `HIDING` does, in a process that was forked."""
 
 HIDING = 'mount --make-rprivate / && for each in {}; do mount -t tmpfs hidden "$each" || exit 99; done; exec "$@"'
 
@@ -54,13 +70,22 @@ class Elsewhere(Executor):
     """Runs one call at a time in each of its workers."""
 
     def __init__(
-        self, folders: Sequence[Path], hidden: Sequence[Path] = (), log: Path | None = None, **variables: str
+        self,
+        folders: Sequence[Path],
+        hidden: Sequence[Path] = (),
+        log: Path | None = None,
+        *,
+        is_fresh: bool = True,
+        **variables: str,
     ) -> None:
-        """`hidden` folders are empty for the workers; what is sent to them is added to the file `log`."""
+        """`hidden` folders are empty for the workers; what is sent to them is added to the file `log`.
+
+        Workers that need not be fresh are forked: each of them is there in no time.
+        """
         self._max_workers = len(folders)
         self._log = log
         self._calls: SimpleQueue[tuple[Future[Any], bytes] | None] = SimpleQueue()
-        self._processes = [_start(folder, hidden, variables) for folder in folders]
+        self._processes = [_start(folder, hidden, variables, is_fresh=is_fresh) for folder in folders]
         self._threads = [threading.Thread(target=self._serve, args=(each,), daemon=True) for each in self._processes]
         for thread in self._threads:
             thread.start()
@@ -124,10 +149,15 @@ exec env -i PATH="$PATH" HOME="$own" TMPDIR="$own/tmp" {command} "$@"
     return program
 
 
-def _start(folder: Path, hidden: Sequence[Path], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
+def _start(
+    folder: Path, hidden: Sequence[Path], variables: dict[str, str], *, is_fresh: bool
+) -> "subprocess.Popen[bytes]":
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     names = ("PATH", "LANG", "LC_ALL")
     environment = {name: os.environ[name] for name in names if name in os.environ}
     environment |= {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), **variables}
+    if not is_fresh:
+        words = [sys.executable, "-c", FORKED + WORKER, *map(str, hidden)]
+        return warm.Popen(words, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     command = with_hidden([sys.executable, "-c", WORKER], hidden)
     return subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

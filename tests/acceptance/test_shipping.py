@@ -35,14 +35,14 @@ from pathlib import Path
 from elsewhere import Elsewhere
 
 def pytest_agentv_executor(config):
-    return Elsewhere({folders!r}, {hidden!r}, Path({log!r}))
+    return Elsewhere({folders!r}, {hidden!r}, Path({log!r}), is_fresh={fresh!r})
 """.replace("({folders!r}", "([Path(each) for each in {folders!r}]")
 
 
 class Machines:
     """Workers with folders of their own, from which a project is hidden where that is allowed."""
 
-    def __init__(self, project, folder, names=("one", "two")):
+    def __init__(self, project, folder, names=("one", "two"), *, is_fresh=False):
         self.folders = [folder / name for name in names]
         self.log = folder / "sent.bin"
         for each in self.folders:
@@ -50,7 +50,7 @@ class Machines:
         self.is_hidden = reason_not_to_hide() is None
         hidden = [str(project.path)] if self.is_hidden else []
         names = {"folders": [str(each) for each in self.folders], "hidden": hidden, "log": str(self.log)}
-        project.write("conftest.py", ELSEWHERE.format(tests=str(TESTS), **names))
+        project.write("conftest.py", ELSEWHERE.format(tests=str(TESTS), fresh=is_fresh, **names))
 
     def write(self, name, text):
         for each in self.folders:
@@ -119,7 +119,8 @@ def kinds(shared_project, tmp_path_factory):
     with every_kind(project, tmp_path_factory.mktemp("home")) as model:
         here = project.run("--agentv-executor=local", *ARGS)
         dumped = take_dumped(project)
-        machines = Machines(project, tmp_path_factory.mktemp("machines"), ["one", "two"] if THOROUGH else ["one"])
+        names = ["one", "two"] if THOROUGH else ["one"]
+        machines = Machines(project, tmp_path_factory.mktemp("machines"), names, is_fresh=True)
         machines.write(".env", env_of_workers(project))
         by_hook = run_there(project, model)
         write_processes(project, tmp_path_factory.mktemp("processes"))
@@ -327,12 +328,13 @@ def machines(project, tmp_path):
 
 @pytest.fixture
 def machine(project, tmp_path):
-    """One machine is enough for most tests, and a worker is slow to start."""
+    """One machine is enough for most tests."""
     (project.path / ".git").mkdir()
     return Machines(project, tmp_path / "machines", ["one"])
 
 
-def test_processes_of_this_machine_get_files_too(project):
+def test_processes_of_this_machine_get_files_too(project, monkeypatch):
+    fork_workers(monkeypatch)
     write_agent(project)
     write_cases(project, {"a": "say hello", "b": "start_of a; say hello"})
     run = project.run("--agentv-executor=processes:1", BUNDLE, "--agentv-workers=2")

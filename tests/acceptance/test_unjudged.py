@@ -148,10 +148,10 @@ def break_off(project, model, number, *flags):
         first.wait(60)
 
 
-def begin(project, *flags, forks_workers=True):
-    """Start a run of two workers, to be killed. If it is to fork processes, these are not its only children."""
+def begin(project, *flags):
+    """Start a run of two workers, to be killed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
-    return warm.Popen([*command, *(FOR_A_RUN if forks_workers else ()), *flags], cwd=project.path, stdout=DEVNULL)
+    return warm.Popen([*command, *FOR_A_RUN, *flags], cwd=project.path, stdout=DEVNULL)
 
 
 @pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(WITH_WORKERS)], ids=str)
@@ -209,11 +209,11 @@ def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(pr
 
 def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(project, model):
     model.script("judge", Reply(fault="hang"), Reply(fault="hang"), Reply(VERDICT))
-    first = begin(project, "--agentv-executor=processes:1", "--agentv-lost-retries=1", forks_workers=False)
+    first = begin(project, "--agentv-executor=processes:1", "--agentv-lost-retries=1")
     try:
         model.wait_for("judge", 30, 2)
-        for pid in children(first.pid):
-            os.kill(pid, signal.SIGKILL)
+        [worker] = workers_of(first.pid)
+        os.kill(worker, signal.SIGKILL)
         assert first.wait(60) == 0
     finally:
         first.kill()
@@ -222,10 +222,12 @@ def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(proje
     assert len(model.asked("model")) == 2
 
 
-def children(pid):
-    """Return the ids of the processes that a process started."""
+def workers_of(pid):
+    """Return the ids of the workers that a run started; its other child forks them."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        yield from map(int, (task / "children").read_text().split())
+        for child in (task / "children").read_text().split():
+            if b"-u\0-c\0" in Path(f"/proc/{child}/cmdline").read_bytes():
+                yield int(child)
 
 
 def test_an_answer_whose_result_cannot_be_written_waits(project, model, monkeypatch):
