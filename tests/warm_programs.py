@@ -35,26 +35,26 @@ def warm_programs() -> Iterator[str]:
             program = Path(folder, name)
             program.write_text(_PROGRAM, "utf-8")
             program.chmod(0o755)
-        listening.bind(f"{folder}/socket")
+        listening.bind(path := f"{folder}/socket")
         listening.listen()
         serving = threading.Thread(target=_serve, args=(listening,))
         serving.start()
         try:
             yield folder
         finally:
-            listening.shutdown(socket.SHUT_RDWR)
+            with socket.socket(socket.AF_UNIX) as asked:  # for nothing: it is the end
+                asked.connect(path)
             serving.join()
 
 
 def _serve(listening: socket.socket) -> None:
     """Answer one program after another: a script starts the next when the last has ended."""
     while True:
-        try:
-            asked, _ = listening.accept()
-        except OSError:  # it was shut down
-            return
+        asked, _ = listening.accept()
         with asked:
             data, streams, _, _ = socket.recv_fds(asked, _LONGEST_REQUEST, 3)
+            if not data:
+                return
             asked.send(str(_run(json.loads(data), streams)).encode())
 
 

@@ -9,8 +9,6 @@ import pytest
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-WORKERS = [(), varied(("--agentv-workers=4",)), varied(("-n2",)), ("-n2", "--agentv-workers=4")]
-
 ALARM = """
 import pathlib, signal, pytest
 
@@ -212,7 +210,9 @@ def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what)
     assert run.internals == []
 
 
-@pytest.mark.parametrize("flags", WORKERS)
+@pytest.mark.parametrize(
+    "flags", [(), varied(("--agentv-workers=4",)), varied(("-n2",)), ("-n2", "--agentv-workers=4")]
+)
 def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
     """The frame that raises it is hidden, and pytest needs one that is not."""
     project.write(
@@ -231,7 +231,9 @@ def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
     assert not [line for line in run.lines if "Traceback" in line]
 
 
-@pytest.mark.parametrize("flags", WORKERS)
+@pytest.mark.parametrize(
+    "flags", [(), ("--agentv-workers=4",), varied(("-n2",)), varied(("-n2", "--agentv-workers=4"))]
+)
 def test_the_others_run_on_when_a_time_out_ends_an_item(project, flags):
     project.write("conftest.py", ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
     prompts = {"slow": "sleep 61; say hello", **numbered(6)}

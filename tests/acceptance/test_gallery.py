@@ -10,6 +10,7 @@ import pytest
 import warm
 from docs_pages import GALLERY, ROOT, Page, read_page
 from docs_reader import Reader, environment
+from thorough import variation
 
 pytestmark = pytest.mark.skipif(not GALLERY, reason="only the checkout has the examples")
 
@@ -44,6 +45,7 @@ def run(folder: Path, *args: str, **variables: str) -> tuple[int, str, dict[str,
     return finished.returncode, finished.stdout, {line["eval_id"]: line for line in map(json.loads, lines)}
 
 
+@variation
 def test_rag_tells_a_fault_of_the_search_from_one_of_the_answer(checkout: Path) -> None:
     """A document that is gone cannot be found; a sentence that stands nowhere is invented."""
     assistant = checkout / "examples/rag_files/assistant.py"
@@ -73,6 +75,7 @@ def test_the_service_is_skipped_with_the_reason_where_fastapi_is_missing(checkou
     assert "the service needs fastapi: pip install fastapi" in output
 
 
+@variation
 def test_a_service_that_crashes_is_an_error_and_no_bad_answer(checkout: Path) -> None:
     pytest.importorskip("fastapi")
     service = checkout / "examples/web_service/service.py"

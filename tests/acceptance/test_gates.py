@@ -86,9 +86,9 @@ def verdict(project, number):
     ("head", "mode"),
     [
         pytest.param("", (), id="once-plain"),
-        pytest.param("repeat: 3", ("-n", "2"), id="repeated-n2"),
+        pytest.param("repeat: 3", (), id="repeated-plain"),
         varied("", ("-n", "2"), id="once-n2"),
-        varied("repeat: 3", (), id="repeated-plain"),
+        varied("repeat: 3", ("-n", "2"), id="repeated-n2"),
     ],
 )
 def test_a_case_that_became_required_must_pass_in_a_resumed_run_as_well(project, monkeypatch, head, mode):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import USUALLY_IN_ONE_PROCESS
+
 
 def write(project, code):
     project.write(
@@ -45,7 +47,7 @@ def test_a_healthy_target_is_probed_once(project, mode):
     assert shared_folders(run) == []
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@USUALLY_IN_ONE_PROCESS
 def test_a_target_that_is_not_well_ends_the_run_with_the_reason(project, mode):
     write(project, 3)
     run = project.run("evals", mode=mode, subprocess=True)

@@ -299,7 +299,7 @@ def test_logs_of_async_targets_are_shown_with_their_case(project: Project) -> No
     assert "WARNING  mine:agent.py:5 seen a" in project.run().text
 
 
-LOGGERS = tries(500, 2_500)
+LOGGERS = tries(1_500, 2_500)
 
 
 def test_targets_make_loggers_in_their_threads_while_pytest_walks_through_all(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import warm
 from busy import slowness
-from thorough import varied
+from thorough import variation, varied
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -251,6 +251,7 @@ def test_ctrl_c_that_only_pytest_gets_ends_the_command_as_well(start):
     return seconds
 
 
+@variation
 @is_soon_over
 def test_ctrl_c_ends_all_cases_in_flight(start):
     slow = {f"slow-{number}": family(f"up-{number}") for number in range(2)}

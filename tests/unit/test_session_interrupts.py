@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers import interrupts
+from pytest_agentv.session.workers.crashes import CrashWatch
 from pytest_agentv.session.workers.interrupts import Parent, shorten_traceback, stop_mark
 
 
@@ -35,6 +37,22 @@ def test_a_worker_learns_that_its_controller_was_interrupted(tmp_path: Any, monk
     assert not worker.is_gone()
     stop_mark("run", os.getppid()).touch()
     assert (worker.is_gone(), plain.is_gone()) == (True, False)
+
+
+def test_a_controller_leaves_the_mark_while_it_is_interrupted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts.tempfile, "gettempdir", lambda: str(tmp_path))
+    settings: Any = config(getoption=lambda _, default: True)
+    controller = CrashWatch(settings, RunIdentity("run", tmp_path / "out.jsonl"), config())
+    mark = stop_mark("run", os.getpid())
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        raise KeyboardInterrupt
+    controller.pytest_keyboard_interrupt(interrupt)
+    assert not mark.exists(), "no worker has a case"
+    controller.pytest_xdist_node_collection_finished(["a.eval.yaml::case"])
+    controller.pytest_keyboard_interrupt(interrupt)
+    assert mark.exists()
+    controller.pytest_unconfigure()
+    assert not mark.exists()
 
 
 def test_a_worker_learns_that_its_controller_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
