@@ -122,8 +122,6 @@ IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
 WITH_WORKERS_ON_REQUEST = pytest.mark.parametrize("mode", [pytest.param((), id="plain"), varied(("-n", "2"), id="n2")])
 """For a test that workers can hardly make a difference to, or whose way through them another test shows."""
 
-USUALLY_IN_ONE_PROCESS = WITH_WORKERS_ON_REQUEST
-
 
 @pytest.fixture(params=[(), ("-n", "2")], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import pytest
 import warm
 from thorough import variation
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 AGENTV = (str(Path(sysconfig.get_path("scripts"), "agentv")),)
 TARGETS = """\
@@ -60,7 +60,7 @@ def write_evals(folder: Path, suite) -> None:
     (folder / "b.eval.yaml").write_text(suite(four="hello"))
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_agentv_eval_gives_the_results_of_the_pytest_call_it_stands_for(folder, run, suite, mode):
     write_evals(folder, suite)
     flags = ("--target", "other", "--threshold=0.5", "--eval-id", "two", "--eval-id=three")
@@ -86,7 +86,7 @@ def test_only_evals_are_run_and_flags_of_pytest_work(folder, run, suite):
     assert (folder / "out.xml").is_file()
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_named_file_is_an_eval_whatever_it_is_called_and_looks_like(folder, run, suite, mode):
     (folder / "my odd name.yaml").write_text("evalcase: []\n")
     (folder / "good.yaml").write_text(suite(one="hello"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 CASES = """
 evalcases:
@@ -34,7 +34,7 @@ def files(pytester):
     write("tests/test_evals.py", "def test_it(agentv):\n    assert agentv.run('hi', rubrics=['Says hi'])\n")
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_bare_run_skips_all_evals_and_says_once_how_to_ask(project_in_all_modes):
     run = project_in_all_modes.run()
     assert run.outcomes == {"passed": 1, "skipped": 7}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 CASES = "evalcases: [{id: one, input: hello, evaluators: [{contains: hello}]}]\n"
 MOCK = "targets: [{name: default, provider: mock, response: hello}]\n"
@@ -21,7 +21,7 @@ def link(project, name):
     path.symlink_to("nowhere")
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_an_eval_file_that_is_a_link_to_nothing_is_an_error(project, mode):
     link(project, "x.eval.yaml")
     link(project, "below/y.eval.jsonl")

@@ -8,7 +8,7 @@ from fake_llm import FakeLlm, Reply
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def answer(prompt):
 """
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 @pytest.mark.parametrize("repeat", [1, 2])
 def test_a_rerun_takes_another_answer_than_the_one_that_failed(project_in_all_modes, suite, repeat):
     project = project_in_all_modes

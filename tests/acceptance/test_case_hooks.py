@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
 
@@ -150,7 +150,7 @@ def test_the_warning_of_a_blank_input_looks_at_what_hooks_let_ask(project, text,
     assert run.statuses == wrong
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_changed_response_is_what_is_judged_and_recorded(any_mode):
     project = any_mode
     project.write(
@@ -237,7 +237,7 @@ def raising(hook):
         """
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_hook_that_raises_breaks_its_cases_and_says_where(any_mode, suite):
     project = any_mode
     (project.path / "qa.eval.yaml").unlink()
@@ -302,7 +302,7 @@ def test_what_hooks_raise_beside_exceptions_ends_no_run(project, exception):
     assert run.internals == []
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_result_hook_that_raises_is_a_warning_and_no_outcome(any_mode):
     project = any_mode
     project.write("conftest.py", raising("result"))
@@ -313,7 +313,7 @@ def test_a_result_hook_that_raises_is_a_warning_and_no_outcome(any_mode):
     assert re.search(r"qa\.eval\.yaml:2: a: pytest_agentv_result raised RuntimeError: no such library", run.text)
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_summary_hook_that_raises_is_said_and_changes_nothing(any_mode):
     project = any_mode
     project.write("conftest.py", raising("summary"))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS, Project
+from .conftest import WITH_WORKERS_ON_REQUEST, Project
 
 PYTHON = "provider: python, callable: 'agent.py:ask'"
 CLI = "provider: cli, command_template: 'sh -c \"echo ${AGENTV_TEST_WHO-nobody}\" > {OUTPUT_FILE}'"
@@ -55,7 +55,7 @@ def test_each_folder_has_its_own(
     assert "AGENTV_TEST_WHO" not in os.environ
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_so_it_is_with_workers(project_in_all_modes: Project, suite: Callable[..., str]) -> None:
     project = project_in_all_modes
     write_folder(project, suite, "apple", PYTHON, "gala")

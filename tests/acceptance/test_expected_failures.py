@@ -9,7 +9,7 @@ import pytest
 from pytest_agentv.cli.convert import run as convert
 from pytest_agentv.cli.report import run as report
 
-from .conftest import IN_ONE_PROCESS, USUALLY_IN_ONE_PROCESS, Project
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
 
 TARGETS = "targets: [{name: default, provider: mock, response: hello}]"
 AGENT = """
@@ -120,7 +120,7 @@ def test_a_case_that_passes_against_a_strict_mark_is_red_in_reports_too(
     assert "Failed: 1 case passed against a strict `xfail`." in page.read_text("utf-8")
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_resumed_run_records_the_marks_of_now_and_asks_nothing(shop: Project) -> None:
     shop.write(
         "agent.py",
@@ -140,7 +140,7 @@ def test_a_resumed_run_records_the_marks_of_now_and_asks_nothing(shop: Project) 
     assert (shop.path / "asked").read_text() == "xx"
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_repeated_case_and_a_test_have_the_mark_too(shop: Project) -> None:
     shop.write(
         "test_it.py",
@@ -162,7 +162,7 @@ def test_a_repeated_case_and_a_test_have_the_mark_too(shop: Project) -> None:
     assert "xfail" not in run.by_id["known"]["answers"][0]
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_the_reason_of_a_mark_holds_no_secret(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-not-to-be-seen-4711-4711-4711"
     monkeypatch.setenv("SHOP_API_KEY", secret)
@@ -193,7 +193,7 @@ def test_cases_of_a_run_without_a_verdict_are_not_said_to_be_judged_with_it(shop
     assert "Total eval cases: 1 (0 passed, 0 failed, 1 failed as expected, 0 errors)" in run.lines
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_dry_run_fails_no_case_for_passing_against_a_strict_mark(shop: Project) -> None:
     shop.write("pytest.ini", "[pytest]\nxfail_strict = true\n")
     shop.write(
@@ -216,7 +216,7 @@ def test_a_dry_run_fails_no_case_for_passing_against_a_strict_mark(shop: Project
     assert "FAILED test_it.py::test_other - [XPASS(strict)] no evaluation" in run.lines
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_an_error_under_a_mark_that_expects_any_exception_is_red_for_what_it_is(shop: Project) -> None:
     shop.write("a.eval.yaml", f"evalcases:\n  - {{id: crash, {CASE % '1, bogus: 1'}}}\n")
     shop.write("conftest.py", CONFTEST)
@@ -227,7 +227,7 @@ def test_an_error_under_a_mark_that_expects_any_exception_is_red_for_what_it_is(
     assert "its test went on" not in run.text
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_spreadsheet_tells_which_low_scores_were_expected(shop: Project) -> None:
     shop.run()
     assert convert([str(shop.path / "out-1.jsonl"), f"--out={shop.path / 'out.csv'}"]) == 0

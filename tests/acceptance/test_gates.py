@@ -11,7 +11,7 @@ from thorough import tries, variation, varied
 
 from pytest_agentv.reporting.writers import verdict_path
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 AGENT = """
     import os, random, threading
@@ -206,7 +206,7 @@ def test_a_baseline_holds_no_answers_and_a_second_one_is_equal(small):
     assert '"scores": [1, 1]' in (small.path / BASELINE).read_text("utf-8")
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_answers_of_a_skipped_case_stay_in_a_baseline_that_others_are_added_to(small, mode):
     """They were paid for, and a skipped case is not gone."""
     small.write("evals/a.eval.yaml", suite(3, c1="skip: flaky tool"))
@@ -266,7 +266,7 @@ def test_what_is_no_baseline_is_refused_before_anything_is_paid_for(small, flags
     assert (small.path / BASELINE).read_text("utf-8") == before
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_part_of_the_files_is_no_baseline_and_costs_nothing(small, mode):
     small.write("evals/b.eval.yaml", suite(2, first=10))
     assert small.run("--agentv-update-baseline").exit_code == 0
@@ -361,7 +361,7 @@ def test_failing_cases_that_no_verdict_judges_are_not_green(small, monkeypatch):
     assert f"GATE run: FAILED, 1 case failed, and {reason}" in " ".join(section(run).split())
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_case_that_its_mark_expects_to_fail_needs_no_verdict(small, monkeypatch, mode):
     """It is XFAIL by the user's own mark, which the run has not to judge."""
     small.write("evals/b.eval.yaml", suite(2, first=10, c10="xfail: known"))
@@ -421,7 +421,7 @@ def test_a_combination_that_is_skipped_is_not_gone(small, monkeypatch):
     ]
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_target_that_is_gone_is_gone_for_cases_that_fail_too(small, monkeypatch, mode):
     """A failing case had the name of that of the other target, which was then "skipped": the gate could be green."""
     small.write(
@@ -601,7 +601,7 @@ GATES = """
 TAGS = {"c0": "tags: [booking]", "c1": "tags: [smalltalk]", "c2": "tags: [booking]"}
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_resumed_run_tells_which_cases_its_gates_judged(project, monkeypatch, mode):
     project.write("pytest.ini", GATES)
     write(project, suite(4, **TAGS))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 
 def write(project, code):
@@ -47,7 +47,7 @@ def test_a_healthy_target_is_probed_once(project, mode):
     assert shared_folders(run) == []
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_target_that_is_not_well_ends_the_run_with_the_reason(project, mode):
     write(project, 3)
     run = project.run("evals", mode=mode, subprocess=True)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
 targets:
@@ -146,7 +146,7 @@ def test_the_mock_judge_of_a_dry_run_is_no_error(judged):
 SCORES = {"high": '{"score": 1.7}', "low": '{"score": -1}', "words": "looks good"}
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_code_judges_outside_0_to_1_are_clamped_with_a_warning_and_words_are_errors(project_in_all_modes):
     project = project_in_all_modes
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]")

@@ -11,7 +11,7 @@ import pytest
 from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.report import run as report
 
-from .conftest import IN_ONE_PROCESS, USUALLY_IN_ONE_PROCESS, Project
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
 
 SECRET = "sk-not-to-be-seen-4711-4711-4711"
 AGENT = f"""
@@ -51,7 +51,7 @@ def shop(project_in_all_modes: Project, monkeypatch: pytest.MonkeyPatch) -> Proj
     return project_in_all_modes
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_a_run_writes_its_report_and_its_file_makes_the_same(shop: Project) -> None:
     run = shop.run("--agentv-html=new/report.html")
     assert "Report written to: new/report.html" in run.lines

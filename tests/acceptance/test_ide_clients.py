@@ -14,7 +14,7 @@ import warm
 from ide_client import PIECE, read_messages
 from thorough import tries, varied
 
-from .conftest import USUALLY_IN_ONE_PROCESS
+from .conftest import WITH_WORKERS_ON_REQUEST
 
 TESTS = Path(__file__).parents[1]
 
@@ -150,7 +150,7 @@ def test_the_explorer_shows_folders_files_and_cases_at_their_lines(project, expl
     assert len({node["id_"] for node in nodes}) == len(nodes)
 
 
-@USUALLY_IN_ONE_PROCESS
+@WITH_WORKERS_ON_REQUEST
 def test_every_case_of_the_tree_can_be_run_by_its_id(project, explore, mode):
     ids = [leaf["id_"] for leaf in leaves(explore("--collect-only").tree)]
     # The explorer hands the ids over in a file, one on a line.
