@@ -18,7 +18,7 @@ from thorough import tries
 
 CASES = 12
 WORKERS = 3
-KILLS = tries(6, 50)
+KILLS = tries(20, 50)
 LONGEST_DELAY = 0.35
 """Seconds from a run's first call to the kill; an undisturbed run takes about that long."""
 PAUSE = 0.005
