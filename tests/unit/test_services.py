@@ -359,7 +359,7 @@ class TestReplies:
         assert "replied with an error: quota" in str(failure(server))
         assert candidate_answer(ask(server, answer="$.error")[0].output_messages) in ("quota", '{"message":"quota"}')
 
-        for none in (None, "", {}, False, {"code": 0, "message": None}):
+        for none in (None, "", {}, False, {"code": 0, "message": None}, "None", "No error.", "ok"):
             server.answer = replying({"said": "4", "error": none})
             assert candidate_answer(ask(server, answer="$.said")[0].output_messages) == "4"
 

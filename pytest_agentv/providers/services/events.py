@@ -11,6 +11,8 @@ from pytest_agentv.providers.services.contents import is_cut_object
 
 _END = "[DONE]"
 _FAILURE: Final = re.compile(r"(?i)error|fail")
+_NO_ERROR: Final = re.compile(r"(?i)\s*(?:(?:no|false|none|null|nil|ok|success|0)?|no errors?)\s*\.?")
+"""Texts by which services say that there is no error."""
 
 
 class StreamError(Exception):
@@ -55,7 +57,7 @@ def _as_written(values: list[Json], written: list[str]) -> list[Json]:
 def has_error(value: Json) -> bool:
     """Whether a value has an `error` that says something."""
     error = value.get("error") if isinstance(value, dict) else None
-    return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and error != ""
+    return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and not _NO_ERROR.fullmatch(error)
 
 
 def _is_step(value: Json, event: str) -> bool:
