@@ -244,6 +244,26 @@ def test_a_worker_that_dies_while_it_collects_stops_no_other_one() -> None:
     assert sorted(other.given + new.given) == list(range(8))
 
 
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_worker_that_still_collects_gets_no_items_when_the_others_do(kind: str) -> None:
+    """xdist takes the collection of a worker that died for that of the one which replaces it."""
+    ours = getattr(scheduling, kind)(config_of("--tx=2*popen"))
+    dead, other, new = map(Worker, range(3))
+    ids = ids_of([(False, 1), (False, 1)])
+    for node in (dead, other):
+        ours.add_node(node)
+    ours.add_node_collection(dead, ids)
+    ours.remove_node(dead)
+    ours.add_node(new)
+    ours.add_node_collection(other, ids)
+    assert ours.collection_is_completed
+    ours.schedule()
+    assert (sorted(other.given), new.given) == ([0, 1], [])
+    ours.add_node_collection(new, ids)
+    ours.schedule()
+    assert (sorted(other.given), new.given) == ([0, 1], [])
+
+
 def test_a_scheduling_that_others_chose_stays() -> None:
     config, capped = config_of("--tx=2*popen"), config_of("--tx=2*popen", "--maxschedchunk=1")
     for chosen in (None, type("Own", (OfXdist,), {})(config)):
