@@ -92,6 +92,8 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("1'999", 1, "non-numeric value"),
         ("2026-01-15", "2026-12-31", "non-numeric value"),
         ("3/4", 3, "non-numeric value"),
+        ("1e5,5", 1, "non-numeric value"),
+        ("1,234,5678", 1234, "non-numeric value"),
     ],
 )
 def test_numbers_that_only_begin_alike_differ(given, expected, miss):

@@ -28,8 +28,8 @@ SHOWN_FINDINGS: Final = 4
 """The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 _LEADING_NUMBER: Final = re.compile(
-    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})++(?:\.\d+)?+|\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)"
-    r"(?![.,:/'\u2019-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
+    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"(?![.,:/'\u2019-]?\d|[eE][+-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
     re.ASCII,
 )
 """A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999" and dates are none."""
