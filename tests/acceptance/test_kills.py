@@ -203,7 +203,7 @@ PLANS = [
         for number in range(KILLS)
     )
 ]
-PARTS = 3
+PARTS = tries(3, 5)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes to kill in /proc")

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
@@ -91,6 +91,7 @@ def test_prose_about_errors_is_no_error(answer):
 
 
 @given(st.text(), st.lists(st.text(min_size=1)), st.lists(st.text(min_size=1)))
+@example("ab", ["a", "x"], ["b", "y"])
 def test_the_score_is_the_hit_ratio_less_the_share_of_the_miss_ratio(answer, hits, misses):
     score = score_of(answer, hits, misses)
     assert score.value == score.details["hit_ratio"] * (1 - score.details["miss_ratio"])

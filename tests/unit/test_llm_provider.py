@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy import slowness
 from fake_llm import FakeLlm, Reply, Request
 from thorough import variation, varied
 
@@ -927,9 +928,11 @@ def test_an_answer_outlives_price_tables_that_cannot_be_imported(
 
 
 def test_an_answer_does_not_time_out_because_of_its_price(llm: FakeLlm, name: str, tmp_path: Path) -> None:
-    (tmp_path / "genai_prices.py").write_text("import time\ntime.sleep(1)\nraise ImportError\n", encoding="utf-8")
+    limit = 0.5 * slowness()
+    imported = f"import time\ntime.sleep({2 * limit})\nraise ImportError\n"
+    (tmp_path / "genai_prices.py").write_text(imported, encoding="utf-8")
     program = ASK_AND_TELL_THE_PRICE.format(url=llm.script(name, Reply("hello"))).replace(
-        '"c1"', '"c1", timeout_seconds=0.5'
+        '"c1"', f'"c1", timeout_seconds={limit}'
     )
 
     assert run_program(program, tmp_path, PYTHONPATH=str(tmp_path)) == "hello None\nset()\n"
