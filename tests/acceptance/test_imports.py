@@ -105,6 +105,7 @@ def test_files_of_others_load_neither_yaml_nor_pydantic_nor_the_engine(project, 
     assert "pytest_agentv.engine" not in modules
 
 
+@variation
 def test_workers_and_their_controller_load_no_engine_without_eval_files(loaded, loaded_without):
     modules = loaded("-n", "1")
     assert heavy(modules - loaded_without()) == []
@@ -162,6 +163,7 @@ def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain
     assert {module for module in plain_run[0] if module.startswith(rooms) or module in others} == set()
 
 
+@variation
 def test_only_repeated_cases_load_what_they_need(plain_run, project, loaded):
     parts = ("repeating", "combining", "repeating.plan", "repeats", "confirming", "recording.answers", "statistics")
     own = {module for module in plain_run[0] if module.startswith("pytest_agentv")}
