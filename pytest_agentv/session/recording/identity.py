@@ -1,6 +1,7 @@
 """The identity of a run, the same in all its processes."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -100,7 +101,7 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
 def _add_left_results(path: Path) -> None:
     """Write the results that workers kept of a killed run to its file, to which a new run appends now."""
-    if kept_folder(path).is_dir():
+    if os.path.isdir(kept_folder(path)):  # noqa: PTH112 - False also for a name that is too long
         from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
 
         try:
