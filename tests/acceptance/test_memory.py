@@ -33,7 +33,8 @@ def test_a_run_needs_no_more_for_many_cases_with_a_large_file_than_for_few(proje
     assert run.outcomes == {"passed": 9}
     assert len(run.by_id["c8"]["lm_provider_request"]["question"]) > 10_000_000
     used = [int(line) for line in (project.path / "memory.txt").read_text().split()]
-    assert (used[-1] - used[3]) / MEGABYTE < 25, used  # kept, they would be 10 MB more for each of the last five cases
+    # What the allocator returns varies by 30 MB from case to case. Kept, each of the last four would add 10 MB.
+    assert (max(used[5:]) - max(used[:5])) / MEGABYTE < 25, used
 
 
 def test_cases_with_the_same_file_hold_its_text_once(project: Project) -> None:
