@@ -51,6 +51,8 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
         return builder.document(), builder.lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if error.problem == _LIMIT and mark is not None:
+            raise SourceError(path, _TOO_DEEP, mark.line + first_line) from None
         reason = _reason(error, text, first_line)
         raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
     except yaml.reader.ReaderError as error:
@@ -61,9 +63,12 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
     except yaml.YAMLError as error:
         raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise SourceError(path, "the values are nested too deeply", _deepest_line(text) + first_line) from None
+        raise SourceError(path, _TOO_DEEP, _deepest_line(text) + first_line) from None
 
 
+_TOO_DEEP: Final = "the values are nested too deeply"
+_LIMIT: Final = "exceeded maximum nesting depth"
+"""What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
 _HINTS: Final = {
     "did not find expected '-' indicator": "is this line indented as its neighbours are?",
     "did not find expected key": "is this line indented as its neighbours are, and a quote not closed too early?",

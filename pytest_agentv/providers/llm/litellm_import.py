@@ -7,6 +7,7 @@ a model.
 import asyncio
 import functools
 import gc
+import importlib
 import os
 import threading
 import warnings
@@ -24,6 +25,12 @@ _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_MODE": "PRODUCTION",
 }
 """Stops litellm from downloading files, and from loading a `.env` file beside its virtual environment."""
+
+_FIRST_USED: Final = (
+    "litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching",
+    "litellm.llms.github_copilot.authenticator",
+)
+"""Modules that litellm imports in a call, and that cause warnings of pydantic: with `-W error`, the call would fail."""
 
 _MISSING: Final = "this target needs litellm, which is not installed: pip install 'pytest-agentv[litellm]'"
 
@@ -91,6 +98,9 @@ def _import_the_rest(litellm: Any) -> None:
     """Import the modules that the first call would import on the event loop, as a part of that answer's duration."""
     import openai.resources.chat.completions  # noqa: F401, PLC0415 - litellm's client for Azure and OpenAI
 
+    for name in _FIRST_USED:
+        with suppress(ImportError):  # the modules of releases differ
+            importlib.import_module(name)
     messages = [{"role": "user", "content": "x"}]
     litellm.completion(model="openai/gpt-4o", messages=messages, mock_response="x")  # makes no request
     litellm.encode(model="", text="x")  # loads the tables for counting tokens
