@@ -5,6 +5,7 @@ Each file needs its package and is skipped without it. `.ci/run` has environment
 
 import asyncio
 import base64
+import gc
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,16 @@ PNG = base64.b64decode(
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 
 Ask = Callable[..., ProviderResponse]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _free() -> Iterator[None]:
+    """Free the clients and event loops that a framework leaves open, in the module that allows their warnings.
+
+    The garbage collector frees them at a time that nobody knows: their warnings were errors of later tests.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-import gc
 import json
-from collections.abc import Iterator
 
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
@@ -33,13 +31,6 @@ def calling(openai, fake_llm: FakeLlm):
     reply = Reply("It is sent.", calls=(ToolCall("lookup", {"order": 7}),))
     with openai.OpenAI(api_key="key", base_url=fake_llm.script("calling", reply)) as client:
         yield client
-
-
-@pytest.fixture(autouse=True)
-def free_clients() -> Iterator[None]:
-    """Free the client of a stream, which nobody closes. Its warning would be the error of a later test."""
-    yield
-    gc.collect()
 
 
 def check(response):
