@@ -12,6 +12,7 @@ from typing import Final
 from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
 from pytest_agentv.loading.files.shapes import looks_like_suite
+from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
@@ -92,17 +93,6 @@ def is_glob(pattern: str) -> bool:
     return not _MAGIC.isdisjoint(pattern)
 
 
-def glob_files(pattern: str) -> list[Path]:
-    """Return the files that a glob matches, including hidden ones, in order."""
-    from wcmatch import glob  # noqa: PLC0415 - most calls name files and folders
-
-    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.DOTGLOB | glob.NODIR
-    try:
-        return sorted(map(Path, glob.glob(pattern, flags=flags, limit=0)))
-    except (ValueError, OSError):  # an invalid glob, or a name that is too long for a file
-        return []
-
-
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
     """Return the eval files of a pattern, and the error text if there are none."""
     path = Path(pattern)
@@ -115,7 +105,7 @@ def _find(pattern: str) -> tuple[Sequence[Path], str]:
         return [] if fault else [path], fault
     if not is_glob(pattern):
         return [], "there is no such file or folder"
-    return [file for file in glob_files(pattern) if not _fault(file)], "no eval file matches"
+    return [file for file in find_files(pattern, hidden=True) if not _fault(file)], "no eval file matches"
 
 
 def _fault(path: Path) -> str:

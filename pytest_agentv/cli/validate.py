@@ -9,11 +9,12 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checking.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import say
-from pytest_agentv.cli.inputs import find_left_out, glob_files, is_eval_in_folder, is_glob, walk
+from pytest_agentv.cli.inputs import find_left_out, is_eval_in_folder, is_glob, walk
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.discovery import SUFFIXES
+from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.options.values import UNKNOWN_KEYS
@@ -109,7 +110,7 @@ def _find(path: Path) -> tuple[Sequence[Path], str]:
         return list(_files_in(path)), "no eval, targets or config files in this folder"
     if path.exists() or not is_glob(str(path)):
         return [path] if path.exists() else [], "there is no such file or folder"
-    return [file for file in glob_files(str(path)) if file.suffix in SUFFIXES], "no file matches"
+    return [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES], "no file matches"
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -154,6 +154,10 @@ def test_one_matching_pattern_is_enough_and_none_matches_nothing() -> None:
     assert not matches_guideline("a.md", [])
 
 
+def test_a_range_that_is_turned_around_gives_no_warning_of_python() -> None:
+    assert matches_guideline("[.md", ["[z-a[].md"])
+
+
 @given(st.text(), st.text("ab/*?[]{}()!@+|,.\\-^", max_size=12))
 def test_no_pattern_breaks_matching(path: str, pattern: str) -> None:
     assert matches_guideline(path, [pattern]) in (True, False)

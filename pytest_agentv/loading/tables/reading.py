@@ -6,6 +6,7 @@ from typing import Final
 
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.file_words import alone
+from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import near_file
 from pytest_agentv.loading.tables.delimited import read_delimited
@@ -69,18 +70,8 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         hint = alone(name) or near_file(path, _READERS)
         place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
         return ()
-    found = _glob(name, folder)
+    found = find_files(name, folder)
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
     if not files:
         place.error(f"no table matches {name!r} in {locate(folder, None)}")
     return files
-
-
-def _glob(pattern: str, folder: Path) -> list[Path]:
-    from wcmatch import glob  # noqa: PLC0415 - most files name their tables
-
-    flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.NODIR
-    try:
-        return sorted(folder / name for name in glob.glob(pattern, root_dir=folder, flags=flags, limit=0))
-    except (ValueError, OSError):  # an invalid glob, or a name that is too long for a file
-        return []
