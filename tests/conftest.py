@@ -16,8 +16,9 @@ from thorough import THOROUGH, leave_out_variations, tries
 with suppress(ModuleNotFoundError):
     from hypothesis import settings
 
-    # How long an example takes says more about the machine than about the code.
-    settings.register_profile("agentv", deadline=None, max_examples=tries(25, 200))
+    # How long an example takes says more about the machine than about the code. A usual run tries the same examples
+    # each time: it fails for a change, and a thorough run, which tries others, for a fault that was there before.
+    settings.register_profile("agentv", deadline=None, max_examples=tries(25, 200), derandomize=not THOROUGH)
     settings.load_profile("agentv")
 
 # The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.
