@@ -8,7 +8,7 @@ from pathlib import Path
 
 def matches_glob(path: str, pattern: str) -> bool:
     """Whether a path with `/` matches a pattern. Case counts, and only a literal dot matches the dot of a name."""
-    from wcmatch import glob  # noqa: PLC0415 - only for cases with files
+    from wcmatch import glob  # noqa: PLC0415 - most runs have no globs
 
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.FORCEUNIX | glob.CASE
     with _quiet():
@@ -20,7 +20,7 @@ def find_files(pattern: str, folder: Path | None = None, *, hidden: bool = False
 
     Names are relative to `folder`, otherwise to the working directory. `hidden` finds names that start with a dot too.
     """
-    from wcmatch import glob  # noqa: PLC0415 - most users name files and folders
+    from wcmatch import glob  # noqa: PLC0415 - most runs have no globs
 
     flags = glob.GLOBSTAR | glob.BRACE | glob.EXTGLOB | glob.NODIR | (glob.DOTGLOB if hidden else 0)
     try:

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
-from pytest_agentv.loading.globs import matches_glob
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean
 from pytest_agentv.loading.targets.environment import folders_upward
 
@@ -116,6 +115,8 @@ def _unknown_key(source: Source, key: str) -> Problem:
 
 
 def _matches(path: str, pattern: str) -> bool:
+    from pytest_agentv.loading.globs import matches_glob  # noqa: PLC0415 - only for cases with files
+
     positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
     is_negated = (len(pattern) - len(positive)) % 2 == 1
     return matches_glob(path, positive.removeprefix("./")) is not is_negated
