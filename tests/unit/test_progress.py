@@ -118,7 +118,8 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
         (9, ["0/4 done,", "2 in"]),
     ],
 )
-def test_a_line_without_room_goes_below(width: int, shown: list[str]) -> None:
+def test_a_line_without_room_goes_below(width: int, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_agentv.session.showing.live.progress.time.monotonic", lambda: 7.0)
     config = Config(width=width)
     line = progress(4, config=config)
     line.show(2)
