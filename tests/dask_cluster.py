@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+import warm
 from elsewhere import with_hidden
 
 NEEDS_DASK = pytest.mark.skipif(find_spec("distributed") is None, reason="needs pytest-agentv[dask]")
@@ -47,7 +48,7 @@ class Program:
         names = ("PATH", "LANG", "LC_ALL", "HOME", "PYTHONPATH")
         own = {name: os.environ[name] for name in names if name in os.environ} | dict(environment)
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = warm.Popen(
                 with_hidden([sys.executable, "-m", "dask", *words], hidden),
                 cwd=folder,
                 env=own,

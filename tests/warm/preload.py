@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib
+import importlib.util
 import inspect
 import io
 import pkgutil
@@ -19,6 +20,8 @@ from warm.hooks import CONSTANT
 
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
 """Modules that pytest and its plugins import when a run needs them. hypothesis keeps its files where it is imported."""
+CLUSTER = ("distributed", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker")
+"""Modules of runs on a cluster, of its scheduler and of its workers, where the package is installed."""
 
 TARGETS = "targets: [{name: default, provider: mock, response: hello}]\n"
 EVALS = """
@@ -41,6 +44,8 @@ def preload() -> None:
         with contextlib.chdir(folder):
             config = _prepareconfig(["-s", "-p", "no:cacheprovider"])
         for name in USUAL:
+            importlib.import_module(name)
+        for name in CLUSTER if importlib.util.find_spec(CLUSTER[0]) else ():
             importlib.import_module(name)
         load_all("pytest_agentv")
         load_prices()

@@ -14,7 +14,7 @@ from execnet import gateway_base, gateway_io
 
 from warm.connection import Server, the_server, use_server
 
-_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
+_AT_START: Final = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_", "DASK_CONFIG")
 """Prefixes of variables that an interpreter, or its libraries, read only when they start."""
 _APPLIED_LATER: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED")
 """Those of them that a forked process can apply."""
@@ -22,6 +22,7 @@ _ORDINARY: Final = {"executable": None, "preexec_fn": None, "pass_fds": (), "she
 """The values of arguments that a forked process cannot honour otherwise."""
 _MODULE: Final = "import runpy; runpy.run_module('pytest', run_name='__main__')"
 _SCRIPT: Final = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
+_CLUSTER: Final = "import dask.config, runpy; dask.config.refresh(); runpy.run_module('dask', run_name='__main__')"
 _STARTING_WORKERS: Final = ("-n", "--numprocesses", "--tx", "--agentv-executor=processes")
 _SCRIPTS: Final = ("pytest", "agentv")
 _PLACE: Final = Path(sysconfig.get_path("scripts"))
@@ -64,6 +65,8 @@ def job_of(args: Any, cwd: str) -> dict[str, Any] | None:
             case ["-m", "pytest", *rest] | ["-mpytest", *rest]:
                 main = str(Path(pytest.__file__).with_name("__main__.py"))
                 return {"code": _MODULE, "argv": [main, *rest], "place": cwd, "is_short": True}
+            case ["-m", "dask", *rest]:
+                return {"code": _CLUSTER, "argv": ["dask", *rest], "place": cwd, "is_short": False}
             case ["-u", "-c", code, *rest]:  # a worker
                 return {"code": code, "argv": ["-c", *rest], "place": "", "is_short": True}
             case ["-c", code, *rest]:
