@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
+from thorough import varied
 
 for package in ("pydantic_ai", "agents", "langgraph", "smolagents", "openai", "anthropic", "google.genai", "fastapi"):
     pytest.importorskip(package)
@@ -251,7 +252,7 @@ def script(fake_llm: FakeLlm) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+@pytest.mark.parametrize("mode", [pytest.param((), id="plain"), varied(("-n", "2"), id="n2")])
 def test_three_lines_for_each_agent_and_fifty_in_flight(
     project: Path, service: str, fake_llm: FakeLlm, mode: tuple[str, ...], tmp_path: Path
 ) -> None:
