@@ -354,6 +354,14 @@ from pytest_agentv.providers.base import ProviderResponse
 
 CALLS = [{"name": "tools", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "search"}]}]
 CHEAP = [{"name": "cheap", "type": "cost", "budget": 0.01}]
+SAFE = [{"not-tool-called": "rm"}]
+
+def test_text(agentv):
+    with pytest.raises(Exception, match="No trace available"):
+        agentv.evaluate("found", evaluators=SAFE)  # nobody knows what led to a text
+
+def test_no_calls(agentv):
+    assert agentv.evaluate("found", output_messages=[], evaluators=SAFE)
 
 def test_tools(agentv):
     messages = [{"role": "assistant", "tool_calls": [{"tool": "search", "input": {"q": "x"}}]}]
@@ -383,7 +391,8 @@ def test_nonsense(agentv):
     )
     project.write("targets.yaml", "targets: [broken\n")
     run = project.run()
-    assert run.outcomes == {"passed": 4}
+    assert run.outcomes == {"passed": 6}
+    assert run.by_id["test_text"]["status"] == "error"
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
     assert "is blank" not in run.text  # no target is asked
     assert run.by_id["test_data"]["candidate_answer"] == '{"a":1}'
