@@ -165,6 +165,29 @@ def test_a_number_of_too_many_digits_cannot_be_judged_by_a_schema(bench, check):
     assert result.error == "the answer has a number of 5,001 digits, which no schema can judge"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_found"),
+    [
+        *((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False)),
+        *((r"^(a|b$)", "b\n", False), (r"^[$]$", "$", True), (r"^\$", "$\n", True), (r"^[]$]$", "$", True)),
+        *((r"^\w+$", "é", False), (r"\bx\b", "éx", True), (r"^\D$", "٣", True)),
+        *((r"^.$", "\u2028", False), (r"^.$", "é", True), (r"^[.]$", "a", False), (r"^\.$", "a", False)),
+        *((r"^\s$", "\xa0", True), (r"^[\s]$", "\ufeff", True), (r"^\S$", "\u3000", False), (r"^[\s\S]$", "\n", True)),
+        *((r"(?s)^.$", "\n", True), (r"(?i)^\w$", "É", True)),  # flags tell that Python's language is meant
+    ],
+)
+def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, text, is_found):
+    names = {"patternProperties": {pattern: {}}}
+    checks = [
+        ({"pattern": pattern}, text),
+        ({"propertyNames": {"pattern": pattern}}, {text: 1}),
+        ({**names, "additionalProperties": False}, {text: 1}),
+        ({**names, "unevaluatedProperties": False}, {text: 1}),
+    ]
+    scores = [bench.judged({"is-json": schema}, json.dumps(data)).score for schema, data in checks]
+    assert scores == [float(is_found)] * len(checks)
+
+
 @pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])
 def test_a_pattern_for_names_that_takes_too_long_is_given_up(bench, rule):
     schema = {"additionalProperties": False, "patternProperties": {"^(a|a)*$": {}}}
