@@ -22,6 +22,7 @@ DEEP = "[" * 50_000
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
+ONLY_A_PART = ("only a part of an object that is cut or broken is JSON as wanted",)
 CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 
 
@@ -60,6 +61,13 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"not-contains-json": True}, "first [1] then [2]", ("contains JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
+        ({"contains-json": True}, '{"a": {"b": 1}', ONLY_A_PART),
+        ({"contains-json": {"required": ["b"]}}, '{"a": "x" y", "c": {"b": 1}}', ONLY_A_PART),
+        ({"not-contains-json": True}, 'So: {"a": {"b": 1}', ONLY_A_PART),
+        ({"contains-json": {"required": ["b"]}}, '{"a": {"c": 1}', ("contains no JSON object",)),
+        ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
+        ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
+        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ()),
         (
             {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
             '{"ab": "x", "b": 1}',
