@@ -39,6 +39,10 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
+    if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in config.invocation_params.args):
+        from pytest_agentv.session.collecting.arguments import write_names
+
+        write_names(config)
     if config.getoption("agentv_shard") is not None:
         from pytest_agentv.session.choosing.sharding import Sharding
 
