@@ -95,7 +95,8 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     assert lines[first["line"] - 1] == "def test_passes(agentv):"
     assert run.by_id["test_given"]["attempts"] == 0
     assert "ERROR test_evals.py::test_errors - line 16: type: did you mean 'heuristic'? (" in run.text
-    assert "Total eval cases: 8 (3 passed, 4 failed, 1 error" in run.text
+    assert "Total eval cases: 8 (3 passed, 3 failed, 1 failed as expected, 1 error" in run.text
+    assert "nothing looks at its verdict" not in run.text
     tree = ElementTree.parse(project.path / "junit.xml")
     properties = {
         case.get("name"): {each.get("name"): each.get("value") for each in case.iter("property")}
@@ -103,6 +104,48 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     }
     assert properties["test_passes"]["agentv_score"] == "1.0"
     assert properties["test_plain"] == {}
+
+
+IGNORED = """
+def test_forgets(agentv):
+    print(agentv.run("Say hello", evaluators=BYE))
+
+def test_decides(agentv):
+    assert agentv.run("Say hello", evaluators=BYE).score == 0
+
+def test_forgets_one(agentv):
+    assert not agentv.run("Say hello", evaluators=BYE)
+    agentv.run("Say hello", evaluators=BYE)
+
+def test_passes(agentv):
+    agentv.run("Say hello", evaluators=HELLO)
+
+@pytest.fixture
+def evaluated(agentv):
+    result = agentv.run("Say hello", evaluators=BYE)
+    yield
+    assert not result
+
+def test_decides_at_its_end(evaluated):
+    pass
+
+def test_fails(agentv):
+    assert agentv.run("Say hello", evaluators=BYE)
+"""
+
+
+def test_a_test_that_passes_without_a_look_at_a_failed_evaluation_is_told(any_mode):
+    """Such a test passes whatever the answer is."""
+    write_tests(any_mode, IGNORED)
+    run = any_mode.run()
+    assert run.outcomes == {"passed": 5, "failed": 1}
+    assert "Total eval cases: 7 (1 passed, 4 failed, 2 failed as expected, 0 errors)" in run.text
+    told = next(line for line in run.lines if "looks at its verdict" in line)
+    assert told.partition(": ")[0] == (
+        "2 tests passed although an evaluation failed, because nothing looks at its verdict"
+    )
+    assert {"test_evals.py::test_forgets", "test_evals.py::test_forgets_one"} == set(re.findall(r"\S+::\w+", told))
+    assert "(write `assert agentv.run(…)`, or call `.assert_passed()`)" in told
 
 
 def test_a_failed_assertion_says_in_a_line_what_fell_short_and_below_everything(project):

@@ -146,8 +146,9 @@ class Agentv:
             note_result(self._item, result, str(error))
             raise error
         account = str(failed(config, result, masker, asked))
-        note_result(self._item, result, account)
-        return PythonEvalResult.of(result, account, one_line(result, masker))
+        reads: list[str] = []
+        note_result(self._item, result, account, reads)
+        return PythonEvalResult.of(result, account, one_line(result, masker), reads)
 
     def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session

@@ -10,6 +10,8 @@ from pytest_agentv.models.text import counted
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
+HEEDED: Final = "agentv_heeded"
+"""The attribute of the last report of a test that passed with failed evaluations: whether it looked at all verdicts."""
 
 _STRICT: Final = "[XPASS(strict)]"
 
@@ -19,6 +21,7 @@ class ItemOutcomes:
 
     def __init__(self) -> None:
         self.expected_failures: set[str] = set()
+        """Items whose low scores do not fail them: a mark excuses them, or their test has decided so."""
         self.unexpected_passes: set[str] = set()
         """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
@@ -28,6 +31,8 @@ class ItemOutcomes:
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
         self._evaluated: dict[str, None] = {}
+        self.ignored: dict[str, None] = {}
+        """Tests that passed because they did not look at the verdict of an evaluation that failed."""
         self._failed: dict[str, None] = {}
 
     def join(self, config: pytest.Config, terminal: Any) -> None:
@@ -49,6 +54,8 @@ class ItemOutcomes:
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
         if report.passed:
+            if (is_heeded := getattr(report, HEEDED, None)) is not None and node_id not in self._failed:
+                self.expected_failures.add(node_id) if is_heeded else self.ignored.setdefault(node_id)
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
@@ -81,6 +88,11 @@ class ItemOutcomes:
         known = {result.node_id for result in results}
         not_passed = {result.node_id for result in results if result.status != "pass"}
         return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
+
+
+def ignored_text(tests: int) -> str:
+    """Return that tests passed because they do not look at a verdict."""
+    return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
 
 
 def uncollected_text(files: int) -> str:
