@@ -39,7 +39,8 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
-    if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in config.invocation_params.args):
+    named = (*config.args, *(config.getoption("deselect", None) or ()))
+    if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in named):
         from pytest_agentv.session.collecting.arguments import write_names
 
         write_names(config)

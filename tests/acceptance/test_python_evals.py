@@ -402,9 +402,12 @@ SAFE = [{"not-tool-called": "rm"}]
 def test_text(agentv):
     with pytest.raises(Exception, match="No trace available"):
         agentv.evaluate("found", evaluators=SAFE)  # nobody knows what led to a text
+    with pytest.raises(Exception, match="No trace available"):
+        agentv.evaluate("found", output_messages=[], evaluators=SAFE)
 
 def test_no_calls(agentv):
-    assert agentv.evaluate("found", output_messages=[], evaluators=SAFE)
+    said = [{"role": "assistant", "content": "found"}]
+    assert agentv.evaluate("found", output_messages=said, evaluators=SAFE)
 
 def test_tools(agentv):
     messages = [{"role": "assistant", "tool_calls": [{"tool": "search", "input": {"q": "x"}}]}]

@@ -246,6 +246,12 @@ def test_a_case_is_found_by_its_id_too(project, suite, arguments, expected):
     assert sorted(result["eval_id"] for result in run.results) == expected
 
 
+def test_a_case_is_deselected_by_its_id_in_the_options_of_a_project_too(project, suite, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "'--deselect=odd.eval.yaml::b[1]'")
+    project.write("odd.eval.yaml", suite(**{"a": "hello", "b[1]": "hello"}))
+    assert list(project.run("odd.eval.yaml").by_id) == ["a"]
+
+
 def test_a_file_of_another_plugin_keeps_its_node_ids(project):
     project.write("evals/api.yaml", "test_name: x\n")
     text = project.run("evals/api.yaml::x[1]").text

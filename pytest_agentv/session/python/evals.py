@@ -110,7 +110,7 @@ class Agentv:
         Args:
             answer: A text, structured data, or a response with a trace and metrics.
             prompt: What was asked, for judges that want to know; as `run` takes it.
-            output_messages: How the answer came about, with `tool_calls`: what targets report. None: it is not known.
+            output_messages: How the answer came about, with `tool_calls`: what targets report. Empty: it is not known.
             id: As `run` takes it, like all that follow.
             expected_outcome: What a good answer achieves.
             reference_answer: An example of a good answer.
@@ -239,7 +239,7 @@ def _response(
     said = Message("assistant", content=answer)
     if candidate_answer(messages) != candidate_answer((said,)):
         messages = (*messages, said)
-    return ProviderResponse(output_messages=messages, is_text_only=output_messages is None)
+    return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
 
 
 def _hash(*parts: object) -> str:
