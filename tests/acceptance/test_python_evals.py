@@ -120,6 +120,11 @@ def test_forgets_one(agentv):
 def test_passes(agentv):
     agentv.run("Say hello", evaluators=HELLO)
 
+def test_decides_beside_an_error(agentv):
+    assert not agentv.run("Say hello", evaluators=BYE)
+    with pytest.raises(Exception):
+        agentv.run("Say hello", evaluators=[{"name": "x", "type": "heuristc"}])
+
 @pytest.fixture
 def evaluated(agentv):
     result = agentv.run("Say hello", evaluators=BYE)
@@ -138,8 +143,9 @@ def test_a_test_that_passes_without_a_look_at_a_failed_evaluation_is_told(any_mo
     """Such a test passes whatever the answer is."""
     write_tests(any_mode, IGNORED)
     run = any_mode.run()
-    assert run.outcomes == {"passed": 5, "failed": 1}
-    assert "Total eval cases: 7 (1 passed, 4 failed, 2 failed as expected, 0 errors)" in run.text
+    assert run.outcomes == {"passed": 6, "failed": 1}
+    assert "Total eval cases: 9 (1 passed, 4 failed, 3 failed as expected, 1 error)" in run.text
+    assert "a case could not be judged, but its test went on, so the run fails: " in run.text
     told = next(line for line in run.lines if "looks at its verdict" in line)
     assert told.partition(": ")[0] == (
         "2 tests passed although an evaluation failed, because nothing looks at its verdict"

@@ -12,6 +12,7 @@ class IsJson(JsonCheck):
     """The whole answer is JSON that fits a JSON Schema.
 
     Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
+    Its patterns are in the language of JavaScript: `$` is the end of the text, and `\\d` and `\\w` are ASCII.
     """
 
     kind = "is-json"
