@@ -102,6 +102,8 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("2万", 2, "outside tolerance: diff=19998.00, tolerance=0"),
         ("2 million 300 thousand", 2_000_000, "non-numeric value"),
         ("2万5千", 20_000, "non-numeric value"),
+        ("5k\u201310k", 5000, "non-numeric value"),
+        ("2 million - 3 million", 2_000_000, "non-numeric value"),
         ("1e3 million", 1000, "non-numeric value"),
     ],
 )
