@@ -22,7 +22,7 @@ DEEP = "[" * 50_000
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
-ONLY_A_PART = ("only a part of an object that is cut or broken is JSON as wanted",)
+ONLY_A_PART = ("only a part of JSON that is cut or broken is as wanted",)
 CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 
 
@@ -67,7 +67,13 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"contains-json": {"required": ["b"]}}, '{"a": {"c": 1}', ("contains no JSON object",)),
         ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
         ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
-        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ()),
+        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ONLY_A_PART),
+        ({"contains-json": True}, '[1, [2, 3], "fo', ONLY_A_PART),
+        ({"contains-json": True}, 'From [0, 1) and [1 on: {"b": 1}', ()),
+        ({"equals": 1, "path": "b"}, '[{"b": 1}, {"b": "say \\"', ("b is missing: the answer holds no JSON",)),
+        ({"equals": 1, "path": "b"}, '{"b": 1}, as of [1, 2', ()),
+        ({"not-field": "b"}, 'So: [{"b": 1}, tru', ("the answer holds no JSON, so b could not be checked",)),
+        ({"equals": 1, "path": "b"}, 'As [1 and [2 say: {"b": 1}', ()),
         (
             {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
             '{"ab": "x", "b": 1}',

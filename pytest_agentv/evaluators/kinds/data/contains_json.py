@@ -19,7 +19,7 @@ from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
 
 _FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
-_ONLY_A_PART: Final = "only a part of an object that is cut or broken is JSON as wanted"
+_ONLY_A_PART: Final = "only a part of JSON that is cut or broken is as wanted"
 _OF_OBJECTS: Final = frozenset(
     {
         *("additionalProperties", "dependencies", "dependentRequired", "dependentSchemas", "maxProperties"),
@@ -38,8 +38,8 @@ _OF_ALL: Final = frozenset(
 class ContainsJson(JsonCheck):
     """The answer contains a JSON object or list that fits a JSON Schema; other text around it is allowed.
 
-    Only objects fit a schema that names keys, as `required` does, and says nothing of lists. A part of an object that
-    is cut or broken does not count.
+    Only objects fit a schema that names keys, as `required` does, and says nothing of lists. A part of a value that
+    is cut, or of a broken object, does not count.
     """
 
     kind = "contains-json"
