@@ -35,15 +35,9 @@ class Baseline(Record):
     rolls: int = 1
     """How often the baseline was replaced for the same cases and the same target."""
     runs: tuple[str, ...] = ()
-    """The names of the runs whose answers it holds."""
+    """The names of the runs whose answers it holds, as far as they are known."""
     sha256: str | None = None
     """The hash of the file that it was read from."""
-
-
-def run_name(cases: Sequence[JudgedCase]) -> str:
-    """Return a name for the answers of a run. A run that is resumed with nothing to ask has the same one."""
-    facts = sorted(repr((case.key, case.scores, case.ended)) for case in cases)
-    return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
@@ -150,7 +144,7 @@ def _header(path: Path, value: JsonObject) -> Baseline:
         target_hash=_text(path, 1, value, "target_hash"),
         judge=_text(path, 1, value, "judge"),
         rolls=_whole(path, value, "rolls"),
-        runs=tuple(_texts(path, value, "runs")),
+        runs=_runs(path, value),
     )
 
 
@@ -257,11 +251,11 @@ def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
     return text
 
 
-def _texts(path: Path, header: JsonObject, key: str) -> list[str]:
-    texts = header.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        _refuse(path, 1, f"{key}: expected a list of texts")
-    return texts
+def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
+    runs = header.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        _refuse(path, 1, "runs: expected a list of texts")
+    return tuple(runs)
 
 
 def _whole(path: Path, header: JsonObject, key: str) -> int:

@@ -1,5 +1,6 @@
 """Decides whether a run may become the baseline, and writes it."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from pytest_agentv.reporting.verdicts.baseline import (
     baseline_text,
     held_by,
     pooled,
-    run_name,
     updated,
 )
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
@@ -82,7 +82,7 @@ def write_baseline(
 
     A run that was killed between this and the marks in its results may be resumed: its answers are not added again.
     """
-    run = baseline_of(cases).replace(runs=(run_name(cases),))
+    run = baseline_of(cases).replace(runs=(_run_name(cases),))
     if how == "add" and old is not None and run.runs[0] in old.runs:
         return f"Baseline not changed: {locate(path, None)} holds the answers of this run already"
     new = run if old is None else pooled(old, run, skipped) if how == "add" else updated(old, run)
@@ -101,3 +101,9 @@ def write_baseline(
             f"alarms, so add answers instead ({FLAG}=add)"
         )
     return text
+
+
+def _run_name(cases: Sequence[JudgedCase]) -> str:
+    """Return a name for the answers of a run. A run that is resumed with nothing to ask has the same one."""
+    facts = sorted(repr((case.key, case.scores, case.ended)) for case in cases)
+    return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:12]

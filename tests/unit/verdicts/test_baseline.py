@@ -134,6 +134,7 @@ def test_answers_are_added_where_nothing_changed():
         (TEXT.replace('"threshold": 1}', '"threshold": "x"}'), ":2: threshold: expected a number"),
         (TEXT.replace('"rolls": 1', '"rolls": 0'), ":1: rolls: expected a whole number from 1"),
         (TEXT.replace('"rolls": 1', '"rolls": "x"'), ":1: rolls: expected a whole number from 1"),
+        (TEXT.replace('"rolls": 1', '"runs": "x"'), ":1: runs: expected a list of texts"),
         (TEXT.replace('"threshold": 1}', '"passes": 6, "threshold": 1}'), ":2: passes: expected a number from 0 to 5"),
         (TEXT.replace('"case": "evals/a.yaml::lamp"', '"case": 1'), ":2: case: expected a text"),
         (TEXT.replace("[1, 1, 1, 1, 1]", "[5]"), ":2: scores: expected a list of numbers from 0 to 1"),
