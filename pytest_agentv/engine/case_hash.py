@@ -15,9 +15,10 @@ _RULES: Final = frozenset(
     (
         *("threshold", "threshold_source", "repeat", "repeat_source", "min_pass_rate", "min_pass_rate_source"),
         *("required", "group", "tags", "skip", "xfail"),
+        *("target", "targets"),  # the target of a result has a hash of its own
     )
 )
-"""The fields of a case that affect how its run judges it, but neither its answer nor its score."""
+"""The fields of a case that affect how its run judges it or whom it asks, but neither its answer nor its score."""
 
 _NONE: Final = "[]"
 
@@ -69,7 +70,7 @@ def _content(part: FilePart) -> str:
 
 
 def _without_rules(value: Json) -> Json:
-    """Leave out the keys that only say how a score is judged: a kept score is judged by the new ones without a call."""
+    """Leave out the keys that do not make a kept score invalid: it is judged by the new rules without a call."""
     if not isinstance(value, dict):
         return value
     rest = {key: item for key, item in value.items() if key not in _RULES}

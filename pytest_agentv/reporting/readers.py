@@ -16,6 +16,7 @@ from pytest_agentv.models.results import SCHEMA_VERSION
 
 INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
+_NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
@@ -113,8 +114,17 @@ def _is_yaml(path: Path) -> bool:
 def _read_jsonl(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(_BOM)
-        if text.strip():
+        if b"\0" in text:
+            yield from _read_damaged(path, number, text)
+        elif text.strip():
             yield _parse_json(path, number, text)
+
+
+def _read_damaged(path: Path, line: int, text: bytes) -> Iterator[Entry | Problem]:
+    """Yield the whole results of a line with NUL bytes, which no JSON has."""
+    yield Problem(path, line, "", _NULS, level="warning")
+    parts = (_parse_json(path, line, part) for part in text.split(b"\0") if part.strip())
+    yield from (part for part in parts if isinstance(part, Entry))
 
 
 def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
@@ -158,6 +168,8 @@ def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
 def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     from pytest_agentv.loading.files.yaml_values import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
+    if b"\0" in text:  # a cut document may be valid YAML
+        return Problem(path, line + text.count(b"\n", 0, text.index(b"\0")), "", _NULS, level="warning")
     try:
         value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
     except SourceError as error:

@@ -95,7 +95,8 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     assert lines[first["line"] - 1] == "def test_passes(agentv):"
     assert run.by_id["test_given"]["attempts"] == 0
     assert "ERROR test_evals.py::test_errors - line 16: type: did you mean 'heuristic'? (" in run.text
-    assert "Total eval cases: 8 (3 passed, 4 failed, 1 error" in run.text
+    assert "Total eval cases: 8 (3 passed, 3 failed, 1 failed as expected, 1 error" in run.text
+    assert "nothing looks at its verdict" not in run.text
     tree = ElementTree.parse(project.path / "junit.xml")
     properties = {
         case.get("name"): {each.get("name"): each.get("value") for each in case.iter("property")}
@@ -103,6 +104,54 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
     }
     assert properties["test_passes"]["agentv_score"] == "1.0"
     assert properties["test_plain"] == {}
+
+
+IGNORED = """
+def test_forgets(agentv):
+    print(agentv.run("Say hello", evaluators=BYE))
+
+def test_decides(agentv):
+    assert agentv.run("Say hello", evaluators=BYE).score == 0
+
+def test_forgets_one(agentv):
+    assert not agentv.run("Say hello", evaluators=BYE)
+    agentv.run("Say hello", evaluators=BYE)
+
+def test_passes(agentv):
+    agentv.run("Say hello", evaluators=HELLO)
+
+def test_decides_beside_an_error(agentv):
+    assert not agentv.run("Say hello", evaluators=BYE)
+    with pytest.raises(Exception):
+        agentv.run("Say hello", evaluators=[{"name": "x", "type": "heuristc"}])
+
+@pytest.fixture
+def evaluated(agentv):
+    result = agentv.run("Say hello", evaluators=BYE)
+    yield
+    assert not result
+
+def test_decides_at_its_end(evaluated):
+    pass
+
+def test_fails(agentv):
+    assert agentv.run("Say hello", evaluators=BYE)
+"""
+
+
+def test_a_test_that_passes_without_a_look_at_a_failed_evaluation_is_told(any_mode):
+    """Such a test passes whatever the answer is."""
+    write_tests(any_mode, IGNORED)
+    run = any_mode.run()
+    assert run.outcomes == {"passed": 6, "failed": 1}
+    assert "Total eval cases: 9 (1 passed, 4 failed, 3 failed as expected, 1 error)" in run.text
+    assert "a case could not be judged, but its test went on, so the run fails: " in run.text
+    told = next(line for line in run.lines if "looks at its verdict" in line)
+    assert told.partition(": ")[0] == (
+        "2 tests passed although an evaluation failed, because nothing looks at its verdict"
+    )
+    assert {"test_evals.py::test_forgets", "test_evals.py::test_forgets_one"} == set(re.findall(r"\S+::\w+", told))
+    assert "(write `assert agentv.run(…)`, or call `.assert_passed()`)" in told
 
 
 def test_a_failed_assertion_says_in_a_line_what_fell_short_and_below_everything(project):
@@ -354,6 +403,17 @@ from pytest_agentv.providers.base import ProviderResponse
 
 CALLS = [{"name": "tools", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "search"}]}]
 CHEAP = [{"name": "cheap", "type": "cost", "budget": 0.01}]
+SAFE = [{"not-tool-called": "rm"}]
+
+def test_text(agentv):
+    with pytest.raises(Exception, match="No trace available"):
+        agentv.evaluate("found", evaluators=SAFE)  # nobody knows what led to a text
+    with pytest.raises(Exception, match="No trace available"):
+        agentv.evaluate("found", output_messages=[], evaluators=SAFE)
+
+def test_no_calls(agentv):
+    said = [{"role": "assistant", "content": "found"}]
+    assert agentv.evaluate("found", output_messages=said, evaluators=SAFE)
 
 def test_tools(agentv):
     messages = [{"role": "assistant", "tool_calls": [{"tool": "search", "input": {"q": "x"}}]}]
@@ -383,7 +443,8 @@ def test_nonsense(agentv):
     )
     project.write("targets.yaml", "targets: [broken\n")
     run = project.run()
-    assert run.outcomes == {"passed": 4}
+    assert run.outcomes == {"passed": 6}
+    assert run.by_id["test_text"]["status"] == "error"
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
     assert "is blank" not in run.text  # no target is asked
     assert run.by_id["test_data"]["candidate_answer"] == '{"a":1}'

@@ -131,6 +131,42 @@ def test_a_change_of_the_body_or_the_code_asks_again(project):
     assert project.run("--agentv-cache").by_id["case-0"]["cached"]
 
 
+BUSY = """
+    import json, os
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            return
+        await receive()
+        with open("asked.txt", "a") as file:
+            print(file=file)
+        reply = {"said": {"answer": "Answer to question 0"}, "usage": {"input_tokens": 1, "output_tokens": 1}}
+        reply |= {"error": "quota"} if os.path.exists("busy") else {}
+        reply |= {"steps": [{"name": "look_up", "arguments": {"question": "question 0"}}], "sources": []}
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode()})
+"""
+
+
+def test_an_answer_beside_an_error_is_not_cached_and_a_cached_answer_is_never_beside_one(project):
+    prepare(project, 1)
+    project.write("service.py", BUSY)
+    busy = project.write("busy", "")
+    results = []
+    for is_busy in (True, True, False, True):
+        busy.unlink(missing_ok=True)
+        if is_busy:
+            busy.touch()
+        results += project.run("--agentv-cache").results
+    assert [(each["status"], each.get("cached", False)) for each in results] == [
+        ("error", False),
+        ("error", False),
+        ("pass", False),
+        ("pass", True),
+    ]
+    assert (project.path / "asked.txt").read_text() == "\n" * 3
+
+
 def test_an_unhealthy_service_is_not_asked(project):
     project.write(
         "targets.yaml",

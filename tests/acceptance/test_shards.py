@@ -258,6 +258,40 @@ def test_the_gate_on_merged_results_is_that_of_one_run(small, capsys):
     assert texts[0] == texts[1] == texts[2]
 
 
+def test_answers_of_merged_shards_are_added_to_a_baseline_once(small):
+    """Also by a run with workers, and where the parts are merged again: they do not say that a baseline holds them."""
+    for number in (1, 2):
+        small.run(f"--agentv-shard={number}/2", f"--agentv-out=part-{number}.jsonl")
+    parts, going_on = ("part-1.jsonl", "part-2.jsonl"), ("--agentv-resume=all.jsonl", "--agentv-update-baseline=add")
+    assert merge(small, *parts) == 0
+    assert small.run(*going_on, "-n2").exit_code == 0
+    assert {each["in_baseline"] for each in lines(small.path / "all.jsonl")} == {"agentv.baseline.jsonl"}
+    assert small.run(*going_on, "-n2").exit_code == 1
+    assert merge(small, *parts) == 0
+    assert "holds the answers of this run" in " ".join(small.run(*going_on).text.split())
+    assert [each["scores"] for each in lines(small.path / "agentv.baseline.jsonl")[1:]] == [[1]] * len(OTHER)
+
+
+def test_merged_shards_know_where_a_hook_decided_beyond_the_scores(small):
+    """Under another threshold, only the answers of these cases are asked for again."""
+    hook = "def pytest_agentv_assert(case):\n    return 'not today' if case.eval_id in ('more-0', 'more-1') else None\n"
+    small.write("conftest.py", hook)
+    for number in (1, 2):
+        flags = (f"--agentv-shard={number}/2", f"--agentv-out=part-{number}.jsonl")
+        small.run(*flags, "--agentv-repeat=2", "--agentv-stop=never")
+    assert merge(small, "part-1.jsonl", "part-2.jsonl") == 0
+    assert {each["eval_id"] for each in lines(small.path / "all.jsonl") if each["repeat"].get("beyond_scores")} == {
+        "more-0",
+        "more-1",
+    }
+    asked(small.path)
+    going_on = ("--agentv-resume=all.jsonl", "--agentv-repeat=2", "--agentv-stop=never")
+    small.run(*going_on)
+    assert asked(small.path) == []
+    small.run(*going_on, "--agentv-threshold=0.5")
+    assert asked(small.path) == ["more-0 0", "more-0 1", "more-1 0", "more-1 1"]
+
+
 def test_a_case_that_broke_in_one_file_and_passed_in_a_later_one_passed(small, capsys):
     write_suite(small, OTHER | {"more-1": "e"})
     small.run("--agentv-out=part-1.jsonl")

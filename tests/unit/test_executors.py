@@ -317,6 +317,19 @@ def test_an_older_result_is_not_the_last_word(engine: WorkerEngine, folder: Path
     assert not (folder / ".out.jsonl.kept").exists()
 
 
+@pytest.mark.parametrize("key", ["case_hash", "target_hash", "grading_hash", "run_id", "eval_id", "target"])
+def test_an_answer_to_another_question_is_kept_whatever_the_clock_says(
+    engine: WorkerEngine, folder: Path, key: str
+) -> None:
+    out = folder / "out.jsonl"
+    record = Reply.from_bytes(engine.start("ticket", parcel_of(folder)).result(60)).result
+    assert record is not None
+    out.write_text(json.dumps({**record, "timestamp": "2099-01-01T00:00:00.000Z", key: "another"}) + "\n")
+    KeptResults(folder / ".out.jsonl.kept").keep(KeptResult("x", record, None))
+    assert add_left_results(out) == 1
+    assert json.loads(out.read_text().splitlines()[-1])["timestamp"] == record["timestamp"]
+
+
 class LosingExecutor:
     """Loses the worker of each job, before or after its last word."""
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
+from pytest_agentv.evaluators.comparing.field_numbers import parse_number
 from pytest_agentv.evaluators.kinds.data.field_accuracy import (
     FieldAccuracy,
     FieldCheck,
@@ -94,12 +95,37 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("3/4", 3, "non-numeric value"),
         ("1e5,5", 1, "non-numeric value"),
         ("1,234,5678", 1234, "non-numeric value"),
+        ("2 million", 2, "outside tolerance: diff=1999998.00, tolerance=0"),
+        ("2M", 2, "outside tolerance: diff=1999998.00, tolerance=0"),
+        ("3k", 3, "outside tolerance: diff=2997.00, tolerance=0"),
+        ("1.2 billion", 1.2, "outside tolerance: diff=1199999998.80, tolerance=0"),
+        ("2万", 2, "outside tolerance: diff=19998.00, tolerance=0"),
+        ("2 million 300 thousand", 2_000_000, "non-numeric value"),
+        ("2万5千", 20_000, "non-numeric value"),
+        ("5k\u201310k", 5000, "non-numeric value"),
+        ("2 million - 3 million", 2_000_000, "non-numeric value"),
+        ("1e3 million", 1000, "non-numeric value"),
     ],
 )
 def test_numbers_that_only_begin_alike_differ(given, expected, miss):
     assert score_of([number("a")], {"a": given}, {"a": expected}) == Score(
         0.0, misses=(f"a ({miss})",), reasoning="0/1 fields matched"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        *(("2 million", 2_000_000), ("1.1 Million", 1_100_000), ("2M€", 2_000_000), ("3k", "3,000"), ("2 Mio.", "2M")),
+        *(("-1.2 billion USD", -1.2e9), ("2 hundred thousand people", 200_000), ("2-million", 2e6), ("3 crores", 3e7)),
+        *(("1.2万亿元", 1.2e12), ("12345678901234567 thousand", 12345678901234567000), ("5 trillions", 5e12)),
+        # A unit does not change a number.
+        *(("5%", 5), ("300 K", 300), ("5m", 5), ("5 m", 5), ("2kg", 2), ("2 Mb", 2), ("5 milligrams", 5), ("4 B", 4)),
+        *(("2 milliseconds", 2), ("2 thousandths", 2), ("9" * 5000, float("inf"))),
+    ],
+)
+def test_words_for_large_numbers_count_and_units_do_not(given, expected):
+    assert parse_number(given) == parse_number(expected)
 
 
 def test_a_difference_beyond_the_tolerance_is_never_shown_as_the_tolerance():

@@ -90,6 +90,25 @@ def test_unreadable_lines_are_skipped_with_their_numbers_and_reasons(tmp_path: P
     )
 
 
+def test_nul_bytes_are_told_and_hide_no_whole_result(tmp_path: Path) -> None:
+    """File systems fill what was lost with the machine with them."""
+    nuls, told = (
+        b"\0" * 4096,
+        "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped",
+    )
+    path = file_of(
+        tmp_path,
+        b'{"eval_id":"a"}\n%b\n%b{"eval_id":"b"}\n{"eval_id":"c"}%b\n{"eval_id":"x%b\n{"eval_id":"d"}\n%b'
+        % ((nuls,) * 5),
+    )
+    assert read(path) == (
+        [{"eval_id": each} for each in "abcd"],
+        [f"run.jsonl:{line}: {told}" for line in (2, 3, 4, 5, 7)],
+    )
+    path = file_of(tmp_path, b"---\neval_id: a\n---\neval_id: b\n%b\n---\neval_id: c\n" % nuls, "run.yaml")
+    assert read(path) == ([{"eval_id": "a"}, {"eval_id": "c"}], [f"run.yaml:5: {told}"])
+
+
 def test_line_separators_within_texts_do_not_end_a_line(tmp_path: Path) -> None:
     path = file_of(tmp_path, '{"eval_id":"a\u2028b\x85c"}\n'.encode())
     assert read(path) == ([{"eval_id": "a\u2028b\x85c"}], [])

@@ -101,6 +101,15 @@ def test_a_rubric_left_out_does_not_count_but_is_a_miss_and_fails_where_it_is_re
     assert score.reasoning == "sum"
 
 
+def test_an_id_in_the_brackets_of_the_prompt_is_that_of_its_rubric() -> None:
+    """A required rubric was "not judged", and failed the case."""
+    score = read_checks(reply(("[a]", True), (" [b] ", False), ("c", True), ("[zz]", False)), RUBRICS)
+    assert score.unmet_required is None
+    assert score.misses == ("[b] B d: [b]  because",)
+    both = read_checks(reply(("a", True), ("[a]", False), ("c", True)), RUBRICS)
+    assert both.error is not None
+
+
 def test_an_optional_rubric_left_out_does_not_fail() -> None:
     score = read_checks(reply(("a", True), ("c", True)), RUBRICS)
     assert (score.value, score.verdict, score.misses) == (1.0, "pass", ("[b] B d: not judged",))

@@ -51,6 +51,9 @@ def error_of(name, content):
     return str(caught.value)
 
 
+TWO_CELLS = "has 2 cells: expected 1, as many as the header has (a text with a delimiter needs quotes)"
+
+
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
@@ -69,15 +72,8 @@ def error_of(name, content):
         ("a,b\n1,2,,\n", [(2, {"a": "1", "b": "2"})]),
         ("a\n1\n", [(2, {"a": "1"})]),
         ('a\n"Dear Ada,"\n', [(2, {"a": "Dear Ada,"})]),
-        (
-            "a\nDear Ada,\n",
-            [
-                (
-                    2,
-                    "has 2 cells: expected 1, as many as the header has (a text with a delimiter needs quotes)",
-                )
-            ],
-        ),
+        ("a\nDear Ada,\n", [(2, TWO_CELLS)]),
+        ('a\n,\n\n , \n""\n","\n', [(2, TWO_CELLS), (4, TWO_CELLS), (6, {"a": ","})]),
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ("a,b\nü,日本\n", [(2, {"a": "ü", "b": "日本"})]),
         ("a,b\n", []),

@@ -196,12 +196,13 @@ def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, da
     deaths = data.draw(st.integers(0, 3))
     while busy := [*collecting, *(node for node in nodes if node.can_go_on and node not in collecting)]:
         node = data.draw(st.sampled_from(busy))
-        if deaths and data.draw(st.integers(0, 4)) == 0:  # xdist gives the item within which a worker died to another
+        if deaths and data.draw(st.integers(0, 4)) == 0:
             deaths -= 1
             node = data.draw(st.sampled_from(nodes))
             nodes.remove(node)
             with suppress(KeyError):  # as xdist does: workers without work were removed before
-                ours.remove_node(node)
+                died_on = ours.remove_node(node)
+                run += [] if died_on is None else [ids.index(died_on)]
             nodes.append(Worker(len(run) + workers))
             ours.add_node(nodes[-1])
             collecting = [*(each for each in collecting if each is not node), nodes[-1]]
@@ -262,6 +263,23 @@ def test_a_worker_that_still_collects_gets_no_items_when_the_others_do(kind: str
     ours.add_node_collection(new, ids)
     ours.schedule()
     assert (sorted(other.given), new.given) == ([0, 1], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 4], ids=["alone", "more"])
+def test_an_item_that_a_worker_died_on_is_given_to_no_other(kind: str, size: int) -> None:
+    ours, ids = getattr(scheduling, kind)(config_of("--tx=2*popen")), ids_of([(True, size), (True, 4)])
+    dead, other = start(ours, ids)
+    died_on = dead.given[0]
+    ours.pytest_runtest_logstart(ids[died_on])
+    assert ours.remove_node(dead) == ids[died_on]
+    ours.add_node(new := Worker(2))
+    ours.add_node_collection(new, ids)
+    ours.schedule()
+    while busy := [node for node in (other, new) if node.can_go_on]:
+        complete(ours, busy[0])
+    assert sorted(other.given + new.given) == [index for index in range(len(ids)) if index != died_on]
+    assert ours.tests_finished
 
 
 def test_a_scheduling_that_others_chose_stays() -> None:

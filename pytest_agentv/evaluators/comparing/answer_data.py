@@ -20,7 +20,7 @@ SHOWN_KEYS: Final = 8
 def parse_answer(answer: str) -> Json | Absent:
     """Return the JSON of an answer, which may have text and fences around it; `ABSENT` if there is none.
 
-    Several objects are ambiguous, and count as none. So does a part of an object that is cut. Amid text, a list counts
+    Several objects are ambiguous, and count as none. So does a part of a value that is cut. Amid text, a list counts
     if it holds objects: others may be marks such as [1].
     """
     found = _parse_whole(answer)

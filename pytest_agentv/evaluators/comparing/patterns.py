@@ -20,6 +20,13 @@ AT_ONCE: Final = 0.02
 _NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
 """A group with a name, as JavaScript and other languages write it."""
 
+_INLINE_FLAGS: Final = re.compile(r"\(\?[aiLmsux]+[):-]")
+_OF_SCHEMA: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[$.]", re.DOTALL)
+"""The parts of a pattern that mean something else in JavaScript."""
+_SPACES: Final = r"\s\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_OUTSIDE: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}
+_IN_CLASS: Final = {r"\s": _SPACES}
+
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 
 
@@ -56,10 +63,11 @@ async def search(pattern: str, flags: str, text: str, timeout_seconds: float | N
         raise TimeoutError(too_slow(pattern, limit)) from None
 
 
-def search_now(pattern: str, text: str) -> bool:
+def search_now(pattern: str, text: str, *, is_of_schema: bool = False) -> bool:
     """Whether a pattern is found, for checks that search many texts. Raises `TimeoutError` with a message."""
+    compiled = _compiled(_of_schema(pattern) if is_of_schema else pattern, "")
     try:
-        return _search(_compiled(pattern, ""), text, SECONDS_HELD_UP) is not None
+        return _search(compiled, text, SECONDS_HELD_UP) is not None
     except TimeoutError:
         raise TimeoutError(too_slow(pattern, SECONDS_HELD_UP)) from None
 
@@ -87,6 +95,24 @@ def _compiled(pattern: str, flags: str) -> Any:
 def _same_language(pattern: str) -> str:
     """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
     return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+
+
+def _of_schema(pattern: str) -> str:
+    r"""Return a pattern of a JSON Schema in Python's language.
+
+    It is written in JavaScript's: `$` is the end, also behind a line break, and `\d` and `\w` are ASCII. Flags within a
+    pattern tell that Python's language is meant, because JavaScript has none.
+    """
+    if _INLINE_FLAGS.search(pattern):
+        return pattern
+    return f"(?a){_OF_SCHEMA.sub(_translated, pattern)}"
+
+
+def _translated(found: re.Match[str]) -> str:
+    part = found[0]
+    if part.startswith("["):
+        return re.sub(r"\\(.)", lambda escape: _IN_CLASS.get(escape[0], escape[0]), part, flags=re.DOTALL)
+    return _OUTSIDE.get(part, part)
 
 
 def _flags(module: Any, letters: str) -> Any:

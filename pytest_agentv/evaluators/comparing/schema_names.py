@@ -42,7 +42,7 @@ def _named(schema: Json, names: tuple[str, ...]) -> Json:
     patterns = found.pop(PATTERNS, None)
     if not isinstance(patterns, dict):
         return found
-    matched = [name for name in names if any(search_now(pattern, name) for pattern in patterns)]
+    matched = [name for name in names if any(search_now(pattern, name, is_of_schema=True) for pattern in patterns)]
     return {**found, "properties": {**dict.fromkeys(matched, True), **found.get("properties", {})}, MATCHED: patterns}
 
 

@@ -71,7 +71,7 @@ def _validator(value: Json) -> Any:
 def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json) -> Iterator[Any]:
     import jsonschema  # noqa: PLC0415 - as above
 
-    if isinstance(instance, str) and not search_now(pattern, instance):
+    if isinstance(instance, str) and not search_now(pattern, instance, is_of_schema=True):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -91,7 +91,7 @@ def _as_written(value: float) -> Fraction:
 def _match_names(validator: Any, patterns: JsonObject, instance: Json, _schema: Json) -> Iterator[Any]:
     for pattern, schema in patterns.items() if isinstance(instance, dict) else ():
         for key, value in instance.items():
-            if search_now(pattern, key):
+            if search_now(pattern, key, is_of_schema=True):
                 yield from validator.descend(value, schema, path=key, schema_path=pattern)
 
 
@@ -104,7 +104,9 @@ class _Additional:
     def __call__(self, validator: Any, wanted: Json, instance: Json, schema: Json) -> Iterator[Any]:
         patterns = schema.get(PATTERNS) if isinstance(instance, dict) else None
         if isinstance(patterns, Mapping):
-            matched = [key for key in instance if any(search_now(pattern, key) for pattern in patterns)]
+            matched = [
+                key for key in instance if any(search_now(pattern, key, is_of_schema=True) for pattern in patterns)
+            ]
             schema = {"properties": {**schema.get("properties", {}), **dict.fromkeys(matched, True)}}
         yield from self._rule(validator, wanted, instance, schema) or ()
 

@@ -26,6 +26,8 @@ _TOKEN: Final = re.compile(
     rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
     r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
 )
+_CUT: Final = re.compile(r'[ \t\n\r]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*\\?|[-+.\w]*+)', re.DOTALL)
+"""What is left of a text whose end cuts a value: nothing, or a part of a string, a number or a word."""
 
 
 @record
@@ -60,16 +62,24 @@ def json_objects(text: str) -> Iterator[FoundObject]:
 
 
 def outer_objects(text: str) -> Iterator[FoundObject]:
-    """Yield the JSON objects of a text that are no parts of an object that is cut or broken.
+    """Yield the JSON objects of a text that are no parts of a value that is cut, or of an object that is broken.
 
     A quotation mark in a text breaks an object. A brace that begins no object, as in code, does not count.
     """
+    text = _before_cut_list(text)
     return (FoundObject(*found) for found in _outer(text, _values(text, _START)))
 
 
 def outer_values(text: str) -> Iterator[FoundValue]:
     """Yield the JSON objects and lists of a text, as `outer_objects` does."""
+    text = _before_cut_list(text)
     return _outer(text, json_values(text))
+
+
+def _before_cut_list(text: str) -> str:
+    """Return the text before a list that its end cuts. A bracket in prose begins no list that goes so far."""
+    cut = next((begin for begin, _, is_cut in _attempts(text, _START_OF_ANY) if is_cut and text[begin] == "["), None)
+    return text[:cut]
 
 
 def _outer(text: str, values: Iterator[FoundValue]) -> Iterator[FoundValue]:
@@ -93,15 +103,21 @@ def json_values(text: str) -> Iterator[FoundValue]:
 
 
 def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
+    for begin, fate, _ in _attempts(text, starts):
+        if fate is not None:
+            yield FoundValue(fate[1], text[begin : fate[0]], begin)
+
+
+def _attempts(text: str, starts: re.Pattern[str]) -> Iterator[tuple[int, tuple[int, Json] | None, bool]]:
+    """Yield where values may begin, their ends and values (None: broken), and whether the end of the text cuts them."""
     fates: _Fates = {}
     start = starts.search(text)
     while start:
-        begin = start.start()
+        begin, is_cut = start.start(), False
         if begin not in fates:
-            _Reader(text, fates).read(begin)
+            is_cut = _Reader(text, fates).read(begin)
         fate = fates[begin]
-        if fate is not None:
-            yield FoundValue(fate[1], text[begin : fate[0]], begin)
+        yield begin, fate, is_cut
         start = starts.search(text, begin + 1 if fate is None else fate[0])
 
 
@@ -143,16 +159,17 @@ class _Reader:
         self._open: list[_Open] = []
         self._expects = "value"
 
-    def read(self, begin: int) -> None:
-        """Read the object that begins at a position."""
+    def read(self, begin: int) -> bool:
+        """Read the object that begins at a position. Return whether the end of the text cuts it."""
         position = begin
         while (token := _TOKEN.match(self._text, position)) and self._take(token):
             position = token.end()
             if not self._open:
-                return
+                return False
         # A fault breaks the open values, but no complete ones.
         self._fates |= dict.fromkeys(part.begin for part in self._open)
         self._fates.setdefault(begin, None)
+        return _CUT.fullmatch(self._text, position) is not None
 
     def _take(self, token: re.Match[str]) -> bool:
         """Read the next token. Return whether it is allowed there."""

@@ -91,8 +91,9 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     found = own_object(reply, _has_checks, question)
     if found is None:
         return unreadable(reply, NO_CHECKS)
-    checks = {check["id"]: check for check in reversed(found["checks"])}
-    if doubtful := _doubtful(found["checks"], rubrics):
+    given = _named_as_listed(found["checks"], rubrics)
+    checks = {check["id"]: check for check in reversed(given)}
+    if doubtful := _doubtful(given, rubrics):
         return unreadable(reply, doubtful)
     if unchecked := _unchecked(rubrics, checks):
         return unreadable(reply, f"{unchecked}.")
@@ -154,12 +155,19 @@ def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) 
     found = own_object(reply, _has_checks, question)
     if found is None:
         return unreadable(reply, NO_CHECKS)
-    if doubtful := _doubtful(found["checks"], rubrics):
+    given = _named_as_listed(found["checks"], rubrics)
+    if doubtful := _doubtful(given, rubrics):
         return unreadable(reply, doubtful)
-    first_of_id = {check["id"]: check for check in reversed(found["checks"])}
+    first_of_id = {check["id"]: check for check in reversed(given)}
     if rubrics and first_of_id.keys().isdisjoint(rubric.id for rubric in rubrics):
         return unreadable(reply, f"{_unchecked(rubrics, {})}.")
     return score_checks(rubrics, first_of_id).replace(reasoning=found["overall_reasoning"] or None)
+
+
+def _named_as_listed(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> list[JsonObject]:
+    """Return checks by the ids of their rubrics. The prompt lists them as `[id]`, and some judges reply with that."""
+    ids = {f"[{rubric.id}]": rubric.id for rubric in rubrics} | {rubric.id: rubric.id for rubric in rubrics}
+    return [{**check, "id": ids.get(check["id"].strip(), check["id"])} for check in checks]
 
 
 def _doubtful(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> str | None:

@@ -77,7 +77,11 @@ def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[di
 
 
 def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the cells of each record with its first line and its fault."""
+    """Yield the cells of each record with its first line and its fault.
+
+    In a table of one column, a line of delimiters is a text. In others, it is a line of empty cells.
+    """
+    width: int | None = None
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + skipped + 1
@@ -88,7 +92,8 @@ def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[i
         except csv.Error as error:
             yield number, [], f"is no valid CSV: {_reason(error)}"
             continue
-        if any(map(str.strip, cells)):
+        if any(map(str.strip, cells)) or (width == 1 and len(cells) > 1):
+            width = width or len(cells)
             yield number, cells, None
 
 

@@ -57,9 +57,12 @@ def merge_parts(parts: Sequence[Part]) -> Merged:
                 chosen[name] = Place(number, result)
                 continue
             here = Place(number, result)
+            is_same = result.is_of(before.result)
             is_later = _is_later(result, before.result)
+            if is_same and before.result.is_in_baseline and not result.is_in_baseline:
+                is_later = False  # a copy without that mark would be added to the baseline again
             chosen[name] = here if is_later else before
-            if not result.is_of(before.result):
+            if not is_same:
                 replaced[name] = before if is_later else here
     return Merged(chosen, replaced)
 

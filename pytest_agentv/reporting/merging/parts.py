@@ -44,6 +44,8 @@ class CaseResult(NamedTuple):
     """Whether it is of a dry run."""
     target_hash: str | None = None
     """The hash of the target's definition; None: unknown."""
+    is_in_baseline: bool = False
+    """Whether a baseline holds its answers."""
 
     def is_of(self, other: "CaseResult") -> bool:
         """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
@@ -130,6 +132,7 @@ def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) ->
         _figures(value.get("shard"), shards),
         value.get("dry_run") is True,
         None if (target := text_or_none(value.get("target_hash"))) is None else sys.intern(target),
+        value.get("in_baseline") is not None,
     )
 
 

@@ -34,6 +34,8 @@ class Baseline(Record):
     """The judges' names with their hashes; None: no model judged."""
     rolls: int = 1
     """How often the baseline was replaced for the same cases and the same target."""
+    runs: tuple[str, ...] = ()
+    """The names of the runs whose answers it holds, as far as they are known."""
     sha256: str | None = None
     """The hash of the file that it was read from."""
 
@@ -67,7 +69,8 @@ def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
 
 def updated(old: Baseline, run: Baseline) -> Baseline:
     """Return a run as the baseline that replaces an old one. Counts replacements in which only the answers are new."""
-    return run.replace(rolls=old.rolls + 1 if _is_same_system(old, run) else 1)
+    is_held = bool(run.runs) and set(run.runs) <= set(old.runs)
+    return run.replace(rolls=old.rolls + (not is_held) if _is_same_system(old, run) else 1)
 
 
 def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> Baseline:
@@ -81,7 +84,7 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
     # Unknown which old judge judged the skipped cases.
     judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
     rolls = old.rolls if _is_same_system(old, run) else 1
-    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls)
+    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls, runs=(*old.runs, *run.runs))
 
 
 def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
@@ -98,6 +101,7 @@ def baseline_text(baseline: Baseline) -> str:
         "judge": baseline.judge,
         "repeat": baseline.repeat,
         "rolls": baseline.rolls,
+        "runs": baseline.runs or None,
         "target": baseline.target,
         "target_hash": baseline.target_hash,
     }
@@ -140,6 +144,7 @@ def _header(path: Path, value: JsonObject) -> Baseline:
         target_hash=_text(path, 1, value, "target_hash"),
         judge=_text(path, 1, value, "judge"),
         rolls=_whole(path, value, "rolls"),
+        runs=_runs(path, value),
     )
 
 
@@ -244,6 +249,13 @@ def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
     if text is not None and not isinstance(text, str):
         _refuse(path, number, f"{key}: expected a text")
     return text
+
+
+def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
+    runs = header.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        _refuse(path, 1, "runs: expected a list of texts")
+    return tuple(runs)
 
 
 def _whole(path: Path, header: JsonObject, key: str) -> int:

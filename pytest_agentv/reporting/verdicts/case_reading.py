@@ -19,7 +19,7 @@ _FLAGS: Final = ("cached", "dry_run", "reruns")
 
 _READ: Final = (
     *(*_NAMES, *_HASHES, "group", "conversation_id", "eval_id", "score", "status", "error", "threshold", "tags"),
-    *("required", "cached", "dry_run"),
+    *("required", "cached", "dry_run", "timestamp"),
 )
 
 

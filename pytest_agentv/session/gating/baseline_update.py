@@ -1,5 +1,6 @@
 """Decides whether a run may become the baseline, and writes it."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,14 @@ import pytest
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, baseline_text, held_by, pooled, updated
+from pytest_agentv.reporting.verdicts.baseline import (
+    Baseline,
+    baseline_of,
+    baseline_text,
+    held_by,
+    pooled,
+    updated,
+)
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.selection import narrowing_option
@@ -70,8 +78,13 @@ def refusal_after(
 def write_baseline(
     path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str, skipped: Sequence[JudgedCase] = ()
 ) -> str:
-    """Write the baseline and return a line about it; `skipped` are skipped cases of the old one. Raises `FileError`."""
-    run = baseline_of(cases)
+    """Write the baseline and return a line about it; `skipped` are skipped cases of the old one. Raises `FileError`.
+
+    A run that was killed between this and the marks in its results may be resumed: its answers are not added again.
+    """
+    run = baseline_of(cases).replace(runs=(_run_name(cases),))
+    if how == "add" and old is not None and run.runs[0] in old.runs:
+        return f"Baseline not changed: {locate(path, None)} holds the answers of this run already"
     new = run if old is None else pooled(old, run, skipped) if how == "add" else updated(old, run)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,3 +101,9 @@ def write_baseline(
             f"alarms, so add answers instead ({FLAG}=add)"
         )
     return text
+
+
+def _run_name(cases: Sequence[JudgedCase]) -> str:
+    """Return a name for the answers of a run. A run that is resumed with nothing to ask has the same one."""
+    facts = sorted(repr((case.key, case.scores, case.ended)) for case in cases)
+    return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:12]

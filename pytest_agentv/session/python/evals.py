@@ -110,7 +110,7 @@ class Agentv:
         Args:
             answer: A text, structured data, or a response with a trace and metrics.
             prompt: What was asked, for judges that want to know; as `run` takes it.
-            output_messages: How the answer came about, with `tool_calls`: what targets report.
+            output_messages: How the answer came about, with `tool_calls`: what targets report. Empty: it is not known.
             id: As `run` takes it, like all that follow.
             expected_outcome: What a good answer achieves.
             reference_answer: An example of a good answer.
@@ -146,8 +146,9 @@ class Agentv:
             note_result(self._item, result, str(error))
             raise error
         account = str(failed(config, result, masker, asked))
-        note_result(self._item, result, account)
-        return PythonEvalResult.of(result, account, one_line(result, masker))
+        reads: list[str] = []
+        note_result(self._item, result, account, reads)
+        return PythonEvalResult.of(result, account, one_line(result, masker), reads)
 
     def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
@@ -238,7 +239,7 @@ def _response(
     said = Message("assistant", content=answer)
     if candidate_answer(messages) != candidate_answer((said,)):
         messages = (*messages, said)
-    return ProviderResponse(output_messages=messages)
+    return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
 
 
 def _hash(*parts: object) -> str:

@@ -1,13 +1,20 @@
 """The results of evaluations in Python, which pytest shows readably in an assertion."""
 
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.outcomes import EvalFailed
 
-_OWN_FIELDS: Final = ("account", "summary")
+_OWN_FIELDS: Final = ("account", "summary", "_reads")
+_VERDICT: Final = frozenset(
+    {
+        *("passed", "assert_passed", "status", "score", "hits", "misses", "evaluator_results", "reasoning", "repeat"),
+        *("unmet_required", "assertion", "to_plain"),
+    }
+)
+"""What a test reads that decides by the result."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -18,12 +25,20 @@ class PythonEvalResult(EvalResult):
     """The whole text of a failure."""
     summary: str = ""
     """One line of at most 200 characters, without secrets."""
+    _reads: list[str] = field(default_factory=list, compare=False)
+
+    if not TYPE_CHECKING:  # for type checkers, it would make misspelt attributes valid
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in _VERDICT:
+                object.__getattribute__(self, "_reads").append(name)
+            return object.__getattribute__(self, name)
 
     @classmethod
-    def of(cls, result: EvalResult, account: str, summary: str) -> Self:
-        """Return a result with its texts."""
+    def of(cls, result: EvalResult, account: str, summary: str, reads: list[str] | None = None) -> Self:
+        """Return a result with its texts. Adds to `reads` what a test reads of the verdict."""
         values = {field.name: getattr(result, field.name) for field in fields(result)}
-        return cls(**values, account=account, summary=summary)
+        return cls(**values, account=account, summary=summary, _reads=[] if reads is None else reads)
 
     @property
     def passed(self) -> bool:

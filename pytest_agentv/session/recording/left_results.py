@@ -1,6 +1,7 @@
 """Recovers the results that the workers of a killed run kept, before another run resumes it."""
 
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.kept import KeptResult, KeptResults
@@ -15,6 +16,9 @@ from pytest_agentv.reporting.answers import NUMBER, iter_answers
 from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.reporting.writers import ResultSink, answers_path, kept_folder
 from pytest_agentv.runtime.files import LockedAppender
+
+_Asked: TypeAlias = tuple[object, ...]
+"""What a result answers. A clock that was set back says nothing of answers to another question."""
 
 
 def add_left_results(results_path: Path) -> int:
@@ -31,7 +35,7 @@ def add_left_results(results_path: Path) -> int:
             result = EvalResult.from_plain(kept.result)
         except ValueError:
             continue
-        if known.get((kept.answer, result.node_id), "") < result.timestamp:
+        if known.get(_asked(kept.answer, result), "") < result.timestamp:
             _write(results_path, kept, result)
             added += 1
         kept_results.drop(kept.ticket)
@@ -57,18 +61,23 @@ def fetch_left(results_path: Path, executor: str | None) -> None:
     bring_home(lefts, address)
 
 
-def _known(results_path: Path) -> dict[tuple[int | None, str | None], str]:
+def _known(results_path: Path) -> dict[_Asked, str]:
     """Return when each case and each answer was last judged, to skip kept results that are not newer."""
     found: list[tuple[int | None, EvalResult]] = list(iter_answers(results_path))
     if results_path.is_file():
         entries = [entry for entry in iter_recorded(results_path) if not isinstance(entry, Problem)]
         found += [(None, entry.result) for entry in entries]
-    known: dict[tuple[int | None, str | None], str] = {}
+    known: dict[_Asked, str] = {}
     for answer, result in found:
         if result.status != "error":
-            key = answer, result.node_id
+            key = _asked(answer, result)
             known[key] = max(known.get(key, ""), result.timestamp)
     return known
+
+
+def _asked(answer: int | None, result: EvalResult) -> _Asked:
+    hashes = result.case_hash, result.target_hash, result.grading_hash
+    return answer, result.run_id, result.node_id, result.eval_id, result.target, *hashes
 
 
 def _write(results_path: Path, kept: KeptResult, result: EvalResult) -> None:

@@ -10,6 +10,8 @@ from pytest_agentv.models.text import counted
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
+HEEDED: Final = "agentv_heeded"
+"""The attribute of the last report of a test that passed with failed evaluations: whether it looked at all verdicts."""
 
 _STRICT: Final = "[XPASS(strict)]"
 
@@ -19,6 +21,7 @@ class ItemOutcomes:
 
     def __init__(self) -> None:
         self.expected_failures: set[str] = set()
+        """Items whose low scores do not fail them: a mark excuses them, or their test has decided so."""
         self.unexpected_passes: set[str] = set()
         """Node ids of items with a strict `xfail` mark that passed."""
         self.reported: dict[str, str] = {}
@@ -28,6 +31,10 @@ class ItemOutcomes:
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
         self._evaluated: dict[str, None] = {}
+        self._decided: set[str] = set()
+        """Tests that passed after they had looked at the verdict of each evaluation that failed."""
+        self.ignored: dict[str, None] = {}
+        """Tests that passed because they did not look at the verdict of an evaluation that failed."""
         self._failed: dict[str, None] = {}
 
     def join(self, config: pytest.Config, terminal: Any) -> None:
@@ -49,6 +56,8 @@ class ItemOutcomes:
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
         if report.passed:
+            if node_id not in self._failed:
+                self._note_heed(node_id, getattr(report, HEEDED, None))
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
@@ -57,6 +66,14 @@ class ItemOutcomes:
             self._failed[report.nodeid] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
+
+    def _note_heed(self, node_id: str, is_heeded: bool | None) -> None:
+        """Note that a test passed. None: no evaluation in it failed."""
+        if is_heeded:
+            self._decided.add(node_id)
+            self.expected_failures.add(node_id)
+        elif is_heeded is not None:
+            self.ignored[node_id] = None
 
     def unrecorded(self, recorded: Collection[str]) -> str | None:
         """Return a text if results of cases that ran are not in the file; None: all are there."""
@@ -70,8 +87,9 @@ class ItemOutcomes:
         """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test."""
         broken = (each.node_id for each in results if each.status == "error" and each.node_id in self.reported)
         hidden = [node_id for node_id in dict.fromkeys(broken) if node_id not in self._failed]
-        marked = [node_id for node_id in hidden if node_id in self.expected_failures]
-        others = [node_id for node_id in hidden if node_id not in self.expected_failures]
+        excused = self.expected_failures - self._decided
+        marked = [node_id for node_id in hidden if node_id in excused]
+        others = [node_id for node_id in hidden if node_id not in excused]
         for node_ids, why in ((marked, "which its mark `xfail` does not excuse"), (others, "but its test went on")):
             if node_ids:
                 yield f"a case could not be judged, {why}, so the run fails: {', '.join(map(str, node_ids))}"
@@ -81,6 +99,11 @@ class ItemOutcomes:
         known = {result.node_id for result in results}
         not_passed = {result.node_id for result in results if result.status != "pass"}
         return tuple(node_id for node_id in self._failed if node_id in known and node_id not in not_passed)
+
+
+def ignored_text(tests: int) -> str:
+    """Return that tests passed because they do not look at a verdict."""
+    return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
 
 
 def uncollected_text(files: int) -> str:

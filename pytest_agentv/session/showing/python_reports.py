@@ -1,5 +1,6 @@
 """Adds evaluations in Python to the reports of their tests."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.showing.item_outcomes import EVALUATED
+from pytest_agentv.session.showing.item_outcomes import EVALUATED, HEEDED
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
 from pytest_agentv.session.showing.report_masking import mask_traceback
 from pytest_agentv.session.showing.texts import verbose_text
@@ -23,15 +24,17 @@ class Told:
 
     result: EvalResult
     account: str
+    reads: Sequence[str]
+    """What the test has read of the verdict."""
 
 
 _TOLD: Final = pytest.StashKey[list[Told]]()
 """The evaluations of the current attempt of a test."""
 
 
-def note_result(item: pytest.Item, result: EvalResult, account: str) -> None:
+def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
     """Remember a result for the report of its test."""
-    item.stash[_TOLD].append(Told(result, account))
+    item.stash[_TOLD].append(Told(result, account, reads))
 
 
 def forget_results(item: pytest.Item) -> None:
@@ -50,10 +53,15 @@ def complete_report(
     error = call.excinfo.value if call.excinfo is not None else None
     if report.failed:
         _head(report, error)  # a fixture may evaluate as well
-    if report.when != "call" or not told:
-        return
     # As attributes of the report, they reach the process that owns the terminal, also from a worker.
     added: dict[str, Any] = vars(report)
+    failed = [each for each in told if each.result.status == "fail"]
+    if report.when == "teardown" and failed:
+        added[HEEDED] = all(each.reads for each in failed)
+    if report.when != "call" or not told:
+        return
+    if not report.passed:
+        item.stash[_TOLD] = []
     added[EVALUATED] = True
     if isinstance(error, EvalErrored):
         added["agentv_errored"] = True

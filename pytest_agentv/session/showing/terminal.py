@@ -15,7 +15,7 @@ from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, ignored_text
 from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome
 from pytest_agentv.session.workers.interrupts import EndingInterrupt
@@ -164,6 +164,9 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
         self._home.find_loss(self._run, self._outcomes)
+        if ignored := self._outcomes.ignored:
+            how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
+            self._remarks.append(f"{ignored_text(len(ignored))}: {', '.join(ignored)} ({how})")
         if faults := list(self._outcomes.hidden_errors(self._run.results)):
             self._remarks += faults
             if session.exitstatus == pytest.ExitCode.OK:

@@ -43,11 +43,23 @@ class EndingInterrupt:
         try:
             return (yield)
         except KeyboardInterrupt:
-            session.exitstatus = pytest.ExitCode.INTERRUPTED
-            what = "agentv: Ctrl-C while the run ended, so its summary and reports are not complete; results are in"
-            self._terminal.line("")
-            self._terminal.write_line(f"{what} {locate(self._results_path, None)}", red=True)
+            self._end(session, ", so its summary and reports are not complete")
             return None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_unconfigure(self, config: pytest.Config) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except KeyboardInterrupt:
+            self._end(config.pluginmanager.get_plugin("session"))
+            return None
+
+    def _end(self, session: pytest.Session | None, lack: str = "") -> None:
+        if session is not None:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        where = locate(self._results_path, None)
+        self._terminal.line("")
+        self._terminal.write_line(f"agentv: Ctrl-C while the run ended{lack}; results are in {where}", red=True)
 
 
 def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -59,7 +59,18 @@ class KnowsBegunOfQueue(KnowsBegun):
 class KnowsBegunOfScopes(KnowsBegun):
     """A scheduling that assigns whole files, classes or groups. xdist assigns those of a dead worker to others."""
 
+    assigned_work: dict[Any, dict[str, dict[str, bool]]]
+
     def remove_node(self, node: Any) -> str | None:
-        """Return the item that a worker died on."""
-        item: str | None = super().remove_node(node)  # type: ignore[misc]
-        return None if item is not None and self._is_not_begun(node, item) else item
+        """Return the item that a worker died on, and give its other items to other workers.
+
+        xdist gives them that item as well: it was paid for again, and was shown both as failed and as passed.
+        """
+        units = self.assigned_work[node].values()
+        left = next(((unit, item) for unit in units for item, is_done in unit.items() if not is_done), None)
+        died_on = None
+        if left is not None and not self._is_not_begun(node, left[1]):
+            unit, died_on = left
+            unit[died_on] = True
+        super().remove_node(node)  # type: ignore[misc]
+        return died_on

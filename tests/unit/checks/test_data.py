@@ -22,6 +22,7 @@ DEEP = "[" * 50_000
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
+ONLY_A_PART = ("only a part of JSON that is cut or broken is as wanted",)
 CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 
 
@@ -60,6 +61,19 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"not-contains-json": True}, "first [1] then [2]", ("contains JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
+        ({"contains-json": True}, '{"a": {"b": 1}', ONLY_A_PART),
+        ({"contains-json": {"required": ["b"]}}, '{"a": "x" y", "c": {"b": 1}}', ONLY_A_PART),
+        ({"not-contains-json": True}, 'So: {"a": {"b": 1}', ONLY_A_PART),
+        ({"contains-json": {"required": ["b"]}}, '{"a": {"c": 1}', ("contains no JSON object",)),
+        ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
+        ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
+        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ONLY_A_PART),
+        ({"contains-json": True}, '[1, [2, 3], "fo', ONLY_A_PART),
+        ({"contains-json": True}, 'From [0, 1) and [1 on: {"b": 1}', ()),
+        ({"equals": 1, "path": "b"}, '[{"b": 1}, {"b": "say \\"', ("b is missing: the answer holds no JSON",)),
+        ({"equals": 1, "path": "b"}, '{"b": 1}, as of [1, 2', ()),
+        ({"not-field": "b"}, 'So: [{"b": 1}, tru', ("the answer holds no JSON, so b could not be checked",)),
+        ({"equals": 1, "path": "b"}, 'As [1 and [2 say: {"b": 1}', ()),
         (
             {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
             '{"ab": "x", "b": 1}',
@@ -163,6 +177,29 @@ def test_what_a_check_finds(bench, check, answer, misses):
 def test_a_number_of_too_many_digits_cannot_be_judged_by_a_schema(bench, check):
     result = bench.judged({check: {"type": "integer"}}, "7" * 5001)
     assert result.error == "the answer has a number of 5,001 digits, which no schema can judge"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_found"),
+    [
+        *((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False)),
+        *((r"^(a|b$)", "b\n", False), (r"^[$]$", "$", True), (r"^\$", "$\n", True), (r"^[]$]$", "$", True)),
+        *((r"^\w+$", "é", False), (r"\bx\b", "éx", True), (r"^\D$", "٣", True)),
+        *((r"^.$", "\u2028", False), (r"^.$", "é", True), (r"^[.]$", "a", False), (r"^\.$", "a", False)),
+        *((r"^\s$", "\xa0", True), (r"^[\s]$", "\ufeff", True), (r"^\S$", "\u3000", False), (r"^[\s\S]$", "\n", True)),
+        *((r"(?s)^.$", "\n", True), (r"(?i)^\w$", "É", True)),  # flags tell that Python's language is meant
+    ],
+)
+def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, text, is_found):
+    names = {"patternProperties": {pattern: {}}}
+    checks = [
+        ({"pattern": pattern}, text),
+        ({"propertyNames": {"pattern": pattern}}, {text: 1}),
+        ({**names, "additionalProperties": False}, {text: 1}),
+        ({**names, "unevaluatedProperties": False}, {text: 1}),
+    ]
+    scores = [bench.judged({"is-json": schema}, json.dumps(data)).score for schema, data in checks]
+    assert scores == [float(is_found)] * len(checks)
 
 
 @pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])

@@ -1,6 +1,7 @@
 """The baseline file."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from verdict_cases import case
@@ -13,7 +14,7 @@ from pytest_agentv.reporting.verdicts.baseline import (
     read_baseline,
     updated,
 )
-from pytest_agentv.session.gating.baseline_update import refusal_after
+from pytest_agentv.session.gating.baseline_update import refusal_after, write_baseline
 
 CASES = [
     case("tent", 4, group="catalogue", scores=(1.0, 1.0, 0.4, 1.0, 1.0), threshold=0.8, judge="gpt@9f3c"),
@@ -133,6 +134,7 @@ def test_answers_are_added_where_nothing_changed():
         (TEXT.replace('"threshold": 1}', '"threshold": "x"}'), ":2: threshold: expected a number"),
         (TEXT.replace('"rolls": 1', '"rolls": 0'), ":1: rolls: expected a whole number from 1"),
         (TEXT.replace('"rolls": 1', '"rolls": "x"'), ":1: rolls: expected a whole number from 1"),
+        (TEXT.replace('"rolls": 1', '"runs": "x"'), ":1: runs: expected a list of texts"),
         (TEXT.replace('"threshold": 1}', '"passes": 6, "threshold": 1}'), ":2: passes: expected a number from 0 to 5"),
         (TEXT.replace('"case": "evals/a.yaml::lamp"', '"case": 1'), ":2: case: expected a text"),
         (TEXT.replace("[1, 1, 1, 1, 1]", "[5]"), ":2: scores: expected a list of numbers from 0 to 1"),
@@ -194,3 +196,22 @@ def test_answers_that_a_baseline_holds_are_not_added_again(cases, old, how, is_r
         f"the answers of 1 of {len(cases)} cases are in b.jsonl already: run without --agentv-resume to add new ones"
     )
     assert refusal_after(cases, None, before, how, "b.jsonl") == (reason if is_refused else None)
+
+
+def test_a_run_that_was_killed_before_it_marked_its_results_is_added_once(tmp_path):
+    path, first = tmp_path / "b.jsonl", case("a", 5, ended=datetime(2026, 11, 24, tzinfo=UTC))
+    again = [first.replace(ended=datetime(2026, 11, 25, tzinfo=UTC))]
+    write_baseline(path, [first], None, "add")
+    for cases in ([first], again, again, [first]):
+        text = write_baseline(path, cases, read_baseline(path), "add")
+    assert read_baseline(path).cases[0].judged == 10
+    assert "holds the answers of this run already" in text
+
+
+def test_writing_the_same_run_again_is_no_roll(tmp_path):
+    path, cases = tmp_path / "b.jsonl", [case("a", 5, ended=datetime(2026, 11, 24, tzinfo=UTC))]
+    write_baseline(path, cases, None, "write")
+    write_baseline(path, cases, read_baseline(path), "write")
+    assert read_baseline(path).rolls == 1
+    write_baseline(path, [cases[0].replace(ended=None)], read_baseline(path), "write")
+    assert read_baseline(path).rolls == 2

@@ -1,17 +1,25 @@
 """`contains-json`: there is JSON in the answer."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.answer_data import parse_json
-from pytest_agentv.evaluators.judging.json_text import json_objects, json_values
+from pytest_agentv.evaluators.judging.json_text import (
+    FoundObject,
+    FoundValue,
+    json_objects,
+    json_values,
+    outer_objects,
+    outer_values,
+)
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
 
 _FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
+_ONLY_A_PART: Final = "only a part of JSON that is cut or broken is as wanted"
 _OF_OBJECTS: Final = frozenset(
     {
         *("additionalProperties", "dependencies", "dependentRequired", "dependentSchemas", "maxProperties"),
@@ -30,7 +38,8 @@ _OF_ALL: Final = frozenset(
 class ContainsJson(JsonCheck):
     """The answer contains a JSON object or list that fits a JSON Schema; other text around it is allowed.
 
-    Only objects fit a schema that names keys, as `required` does, and says nothing of lists.
+    Only objects fit a schema that names keys, as `required` does, and says nothing of lists. A part of a value that
+    is cut, or of a broken object, does not count.
     """
 
     kind = "contains-json"
@@ -40,17 +49,21 @@ class ContainsJson(JsonCheck):
     )
 
     def check(self, context: Context) -> Score:
+        answer = context.candidate_answer
         first: list[str] | None = None
-        takes_lists = not _is_of_objects(self.value)
-        for data in _json_within(context.candidate_answer):
-            if isinstance(data, list) and not takes_lists:
-                continue
-            faults = self.faults(data)
+        for faults in self._faults_of(_json_within(answer)):
             if not faults:
                 return Score(1.0, hits=("contains JSON" if self.value is None else "contains JSON as wanted",))
             first = first or faults
-        nothing = "contains no JSON" if takes_lists else "contains no JSON object"
+        if not all(self._faults_of(_json_amid(answer, json_values, json_objects))):
+            return Score(0.0, misses=(_ONLY_A_PART,), unchecked=_ONLY_A_PART)
+        nothing = "contains no JSON object" if _is_of_objects(self.value) else "contains no JSON"
         return Score(0.0, misses=(nothing,) if first is None else tuple(first))
+
+    def _faults_of(self, values: Iterable[Json]) -> Iterator[list[str]]:
+        """Yield the faults of each value that may fit the schema."""
+        takes_lists = not _is_of_objects(self.value)
+        return (self.faults(value) for value in values if takes_lists or not isinstance(value, list))
 
 
 def _is_of_objects(schema: Json) -> bool:
@@ -67,5 +80,9 @@ def _json_within(answer: str) -> Iterator[Json]:
         value = parse_json(text)
         if value is not ABSENT and isinstance(value, dict | list):
             yield value
-    for read in (json_values, json_objects):  # the objects in a list also count by themselves
+    yield from _json_amid(answer, outer_values, outer_objects)
+
+
+def _json_amid(answer: str, *readers: Callable[[str], Iterable[FoundValue | FoundObject]]) -> Iterator[Json]:
+    for read in readers:  # the objects in a list also count by themselves
         yield from (found.value for found in read(answer))

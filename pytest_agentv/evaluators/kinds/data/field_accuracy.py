@@ -1,7 +1,6 @@
 """`field_accuracy`: fields of a JSON answer, compared one by one with the expected data (agentv-formats 6.8)."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
@@ -11,8 +10,9 @@ from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
+from pytest_agentv.evaluators.comparing.field_numbers import parse_number
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject, is_number
+from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Part, Text
 from pytest_agentv.models.records import record
@@ -27,14 +27,6 @@ _NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is op
 SHOWN_FINDINGS: Final = 4
 """The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
-_LEADING_NUMBER: Final = re.compile(
-    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"(?![.,:/'\u2019-]?\d|[eE][+-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
-    re.ASCII,
-)
-"""A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999" and dates are none."""
-_LARGEST: Final = 1e300
-"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
 _ROUNDING: Final = 1e-9
 
 
@@ -155,7 +147,7 @@ def _compare_exactly(check: FieldCheck, given: Json, wanted: Json) -> FieldFindi
 
 
 def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    number, goal = _number(given), _number(wanted)
+    number, goal = parse_number(given), parse_number(wanted)
     if number is None or goal is None:
         return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight)
     if not (math.isfinite(number) and math.isfinite(goal)):
@@ -197,20 +189,3 @@ def _type_name(value: Json) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
-
-
-def _number(value: Json) -> float | None:
-    """Return a number, or the one that a text begins with ("10.9 USD"); None for any other value.
-
-    A whole number keeps all its digits. One that is too large for a float is infinite.
-    """
-    found = _LEADING_NUMBER.match(value.strip()) if isinstance(value, str) else None
-    number = found[0].replace(",", "") if found else value
-    if not found and not is_number(value):
-        return None
-    try:
-        size = float(number)
-    except OverflowError:
-        return math.inf
-    is_whole = isinstance(number, int) or (found and found[0].lstrip("+-").isdigit())
-    return int(number) if is_whole and abs(size) < _LARGEST else size

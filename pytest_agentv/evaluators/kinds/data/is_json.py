@@ -9,9 +9,10 @@ from pytest_agentv.models.text import MOST_DIGITS, strict_json
 
 
 class IsJson(JsonCheck):
-    """The whole answer is JSON that fits a JSON Schema.
+    r"""The whole answer is JSON that fits a JSON Schema.
 
     Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
+    Its patterns are in the language of JavaScript: `$` is the end of the text, and `\d` and `\w` are ASCII.
     """
 
     kind = "is-json"

@@ -8,7 +8,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, lost_text, uncollected_text
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, ignored_text, lost_text, uncollected_text
 
 if TYPE_CHECKING:  # only for CI services
     from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble
@@ -65,6 +65,8 @@ class EndedRun(Record):
         if files := tuple(self.outcomes.uncollected):
             yield Trouble(uncollected_text(len(files)), files)
         yield from (Trouble("The gate failed", (text,)) for text in self.gate_texts)
+        if ignored := tuple(self.outcomes.ignored):
+            yield Trouble(ignored_text(len(ignored)), ignored)
         others = self.outcomes.failed_with_good_scores(self.run.results)
         if self.write_errors:
             yield Trouble("Results were lost", self.write_errors)

@@ -1,0 +1,70 @@
+"""Reads the number of a value: itself, or the one that a text begins with."""
+
+import math
+import re
+from typing import Final
+
+from pytest_agentv.models.base import Json, is_number
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"(?![.,:/'\u2019-]?\d|[eE][+-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
+    re.ASCII,
+)
+"""A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999" and dates are none."""
+_LARGEST: Final = 1e300
+"""Beyond it, the difference of two whole numbers may be none that a float can hold."""
+_MOST_DIGITS: Final = 300
+"""A longer number is beyond `_LARGEST`, and Python refuses to read thousands of digits."""
+_WORDS: Final = {
+    2: "hundred 百",
+    3: "thousand k 千 천",
+    4: "万 萬 만",
+    5: "lakh",
+    6: "million mio mn m",
+    7: "crore",
+    8: "亿 億 억",
+    9: "billion mrd bn b",
+    12: "trillion tn t 兆",
+}
+"""Words by the number of zeros that they add."""
+_ZEROS: Final = {word: zeros for zeros, words in _WORDS.items() for word in words.split()}
+_SCALE: Final = re.compile(
+    r"(?:(?<=\d)(?P<letter>[kKMBT])|[\s-]*(?P<word>(?i:hundred|thousand|lakh|crore|(?:m|b|tr)illion|mio|mrd|[mbt]n))s?)"
+    r"(?![^\W\d_])|\s*(?P<sign>[百千천万萬만亿億억兆])"
+)
+"""A word such as "million". A letter is one only beside the digits: "300 K" are kelvins, and "5m" are metres."""
+_MORE: Final = re.compile(r"\s*[-\u2013\u2014]?\s*\d")
+
+
+def parse_number(value: Json) -> float | None:
+    """Return a number, or the one that a text begins with ("10.9 USD", "2 million"); None for any other value.
+
+    A whole number keeps all its digits. One that is too large for a float is infinite.
+    """
+    if isinstance(value, str):
+        return _parse(value.strip())
+    return _sized(value) if is_number(value) else None
+
+
+def _parse(text: str) -> float | None:
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    digits, zeros, end = found[0].replace(",", ""), 0, found.end()
+    while scale := _SCALE.match(text, end):
+        zeros, end = zeros + _ZEROS[str(scale[scale.lastgroup or 0]).lower()], scale.end()
+    if zeros and (not digits[-1].isdigit() or "e" in digits.lower() or _MORE.match(text, end)):
+        return None  # nobody writes "1e3 million"; "2 million 300 thousand" and "5k-10k" have two numbers
+    if digits.lstrip("+-").isdigit() and len(digits) < _MOST_DIGITS:
+        return _sized(int(digits) * 10**zeros)
+    return float(f"{digits}e{zeros}" if zeros else digits)
+
+
+def _sized(number: float) -> float:
+    """Return a number: a whole one as it is, unless it is too large to be compared."""
+    try:
+        size = float(number)
+    except OverflowError:
+        return math.inf
+    return number if abs(size) < _LARGEST else size
