@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text
+from pytest_agentv.reporting.baselines.writing import baseline_text
+from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.cases import unique_names
 
 

@@ -10,10 +10,11 @@ from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
+from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.endings import ending_of, read_contract
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import holds_baseline
-from pytest_agentv.reporting.verdicts.baseline import baseline_of, read_baseline
+from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.case_reading import read_cases
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 from pytest_agentv.reporting.verdicts.comparison import compare_runs

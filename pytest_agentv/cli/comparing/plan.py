@@ -11,8 +11,8 @@ from pytest_agentv.cli.comparing.compare_statistics import is_baseline, read
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import locate
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.comparing.plan import Plan, plan_of
-from pytest_agentv.reporting.verdicts.baseline import read_baseline
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.planning import chance_of_red_case
 

@@ -8,10 +8,11 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
+from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.html.values import mapping_of, text_of
 from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.serialization import masked_result
-from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
+from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
 

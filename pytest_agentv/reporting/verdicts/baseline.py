@@ -1,23 +1,17 @@
-"""The baseline in git: a header and one line for each case, sorted, so that a diff shows cases."""
+"""The baseline that runs are compared with, and how another run replaces it or adds to it."""
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from pytest_agentv.errors import FileError
-from pytest_agentv.models.base import Json, JsonObject, Record, is_measure
+from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_same_subject
-from pytest_agentv.statistics.repeats import passing
 
 FORMAT: Final = 1
+"""The version of the file's format."""
 _BETWEEN: Final = ", "
 """Between the names of judges."""
-_SLACK: Final = 1e-9
-"""A mean of ones may come out a little above 1."""
 
 
 @record
@@ -94,60 +88,6 @@ def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[Judge
     return [case for case, added in both if added.judged > case.judged]
 
 
-def baseline_text(baseline: Baseline) -> str:
-    """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
-    header = {
-        "agentv_baseline": FORMAT,
-        "judge": baseline.judge,
-        "repeat": baseline.repeat,
-        "rolls": baseline.rolls,
-        "runs": baseline.runs or None,
-        "target": baseline.target,
-        "target_hash": baseline.target_hash,
-    }
-    lines = [header, *(_line(case, baseline) for case in baseline.cases)]
-    return "".join(f"{_json(line)}\n" for line in lines)
-
-
-def read_baseline(path: Path) -> Baseline:
-    """Read a baseline. Raises `FileError` that names the line at fault."""
-    try:
-        data = path.read_bytes()
-        lines = data.decode("utf-8-sig").split("\n")  # not at other line separators, which ids may contain
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise FileError(path, f"the baseline cannot be read: {reason}") from None
-    values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
-    header = _header(path, values[0][1] if values else {}).replace(sha256=hashlib.sha256(data).hexdigest())
-    cases: dict[tuple[str, str | None], JudgedCase] = {}
-    for number, value in values[1:]:
-        case = _case(path, number, value, header)
-        if case.key in cases:
-            raise FileError(path, f"the case {case.name!r} is there twice", number)
-        cases[case.key] = case
-    return header.replace(cases=tuple(cases.values()))
-
-
-def _header(path: Path, value: JsonObject) -> Baseline:
-    """Return the first line as a header. Checks that this version can read it."""
-    version = value.get("agentv_baseline")
-    if type(version) is int and version > FORMAT:
-        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
-        raise FileError(path, text, 1)
-    if type(version) is not int or version != FORMAT:
-        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
-        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
-    return Baseline(
-        (),
-        repeat=_whole(path, value, "repeat"),
-        target=_text(path, 1, value, "target"),
-        target_hash=_text(path, 1, value, "target_hash"),
-        judge=_text(path, 1, value, "judge"),
-        rolls=_whole(path, value, "rolls"),
-        runs=_runs(path, value),
-    )
-
-
 def _is_same_system(old: Baseline, run: Baseline) -> bool:
     """Whether target and cases are the same, as far as both baselines name them."""
     known = {case.key: case for case in old.cases}
@@ -164,106 +104,3 @@ def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
     if old is None or not _is_same_answerer(old, new):
         return new
     return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
-
-
-def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
-    line: dict[str, Json] = {
-        "case": case.name,
-        "grading": case.grading_hash,
-        "group": case.group,
-        "hash": case.case_hash,
-        "scores": [_number(score) for score in case.scores],
-        "threshold": None if case.threshold is None else _number(case.threshold),
-    }
-    if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
-        line["passes"] = case.passes  # a required rubric or a hook decided
-    if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
-        line["test"] = case.node_id  # a test, which may evaluate more than one case
-    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
-        line |= {"target": case.target, "target_hash": case.target_hash}
-    return line
-
-
-def _is_share(value: object) -> bool:
-    return is_measure(value) and -_SLACK <= value <= 1 + _SLACK
-
-
-def _number(value: float) -> float:
-    return int(value) if float(value).is_integer() else value
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    known = {key: item for key, item in value.items() if item is not None}
-    return json.dumps(known, ensure_ascii=False, sort_keys=True)
-
-
-def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
-    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
-        raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise FileError(path, f"invalid JSON: {error}", number) from None
-    except RecursionError:
-        raise FileError(path, "invalid JSON: nested too deeply", number) from None
-    if not isinstance(value, dict):
-        raise FileError(path, "expected a JSON object", number)
-    return value
-
-
-def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
-    name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
-    if not isinstance(name, str):
-        _refuse(path, number, "case: expected a text")
-    if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
-        _refuse(path, number, "scores: expected a list of numbers from 0 to 1")
-    if threshold is not None and not _is_share(threshold):
-        _refuse(path, number, "threshold: expected a number from 0 to 1")
-    counted = 0 if threshold is None else passing(scores, threshold)
-    passes = value.get("passes", counted)
-    if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
-        _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
-    eval_file, _, eval_id = name.partition("::")
-    node_id = _text(path, number, value, "test")
-    if node_id is not None and name.startswith(f"{node_id}::"):
-        eval_id = name.removeprefix(f"{node_id}::")
-    return JudgedCase(
-        name,
-        tuple(map(float, scores)),
-        passes,
-        threshold,
-        asked=len(scores),
-        eval_id=eval_id,
-        eval_file=eval_file,
-        node_id=node_id,
-        target=_text(path, number, value, "target") or header.target,
-        target_hash=_text(path, number, value, "target_hash") or header.target_hash,
-        group=_text(path, number, value, "group"),
-        case_hash=_text(path, number, value, "hash"),
-        grading_hash=_text(path, number, value, "grading"),
-    )
-
-
-def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
-    text = value.get(key)
-    if text is not None and not isinstance(text, str):
-        _refuse(path, number, f"{key}: expected a text")
-    return text
-
-
-def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
-    runs = header.get("runs", [])
-    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
-        _refuse(path, 1, "runs: expected a list of texts")
-    return tuple(runs)
-
-
-def _whole(path: Path, header: JsonObject, key: str) -> int:
-    value = header.get(key, 1)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        _refuse(path, 1, f"{key}: expected a whole number from 1")
-    return int(value)
-
-
-def _refuse(path: Path, number: int, text: str) -> NoReturn:
-    raise FileError(path, text, number)

@@ -9,14 +9,8 @@ import pytest
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.reporting.verdicts.baseline import (
-    Baseline,
-    baseline_of,
-    baseline_text,
-    held_by,
-    pooled,
-    updated,
-)
+from pytest_agentv.reporting.baselines.writing import baseline_text
+from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, held_by, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.session.gating.selection import narrowing_option

@@ -11,8 +11,9 @@ from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.summary import SummaryLine
-from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
+from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import (

@@ -9,7 +9,8 @@ import pytest
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.verdicts.baseline import Baseline, read_baseline
+from pytest_agentv.reporting.baselines.reading import read_baseline
+from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.reporting.verdicts.cases import item_name
 from pytest_agentv.reporting.verdicts.suspects import suspects_of

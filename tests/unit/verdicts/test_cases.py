@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.reporting.verdicts.baseline import baseline_of, baseline_text, read_baseline
+from pytest_agentv.reporting.baselines.reading import read_baseline
+from pytest_agentv.reporting.baselines.writing import baseline_text
+from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, ended_at, read_cases, result_fault
 from pytest_agentv.reporting.verdicts.cases import Confirmation, unique_names
 from pytest_agentv.reporting.verdicts.columns import short_name

@@ -1,0 +1,130 @@
+"""Reads a baseline, and names the line at fault."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.models.base import JsonObject, is_measure
+from pytest_agentv.reporting.verdicts.baseline import FORMAT, Baseline
+from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.statistics.repeats import passing
+
+_SLACK: Final = 1e-9
+"""A mean of ones may come out a little above 1."""
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises `FileError` that names the line at fault."""
+    try:
+        data = path.read_bytes()
+        lines = data.decode("utf-8-sig").split("\n")  # not at other line separators, which ids may contain
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise FileError(path, f"the baseline cannot be read: {reason}") from None
+    values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    header = _header(path, values[0][1] if values else {}).replace(sha256=hashlib.sha256(data).hexdigest())
+    cases: dict[tuple[str, str | None], JudgedCase] = {}
+    for number, value in values[1:]:
+        case = _case(path, number, value, header)
+        if case.key in cases:
+            raise FileError(path, f"the case {case.name!r} is there twice", number)
+        cases[case.key] = case
+    return header.replace(cases=tuple(cases.values()))
+
+
+def _header(path: Path, value: JsonObject) -> Baseline:
+    """Return the first line as a header. Checks that this version can read it."""
+    version = value.get("agentv_baseline")
+    if type(version) is int and version > FORMAT:
+        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
+        raise FileError(path, text, 1)
+    if type(version) is not int or version != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    return Baseline(
+        (),
+        repeat=_whole(path, value, "repeat"),
+        target=_text(path, 1, value, "target"),
+        target_hash=_text(path, 1, value, "target_hash"),
+        judge=_text(path, 1, value, "judge"),
+        rolls=_whole(path, value, "rolls"),
+        runs=_runs(path, value),
+    )
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+        raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise FileError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise FileError(path, "invalid JSON: nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise FileError(path, "expected a JSON object", number)
+    return value
+
+
+def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
+    name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
+    if not isinstance(name, str):
+        _refuse(path, number, "case: expected a text")
+    if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
+        _refuse(path, number, "scores: expected a list of numbers from 0 to 1")
+    if threshold is not None and not _is_share(threshold):
+        _refuse(path, number, "threshold: expected a number from 0 to 1")
+    counted = 0 if threshold is None else passing(scores, threshold)
+    passes = value.get("passes", counted)
+    if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
+        _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
+    eval_file, _, eval_id = name.partition("::")
+    node_id = _text(path, number, value, "test")
+    if node_id is not None and name.startswith(f"{node_id}::"):
+        eval_id = name.removeprefix(f"{node_id}::")
+    return JudgedCase(
+        name,
+        tuple(map(float, scores)),
+        passes,
+        threshold,
+        asked=len(scores),
+        eval_id=eval_id,
+        eval_file=eval_file,
+        node_id=node_id,
+        target=_text(path, number, value, "target") or header.target,
+        target_hash=_text(path, number, value, "target_hash") or header.target_hash,
+        group=_text(path, number, value, "group"),
+        case_hash=_text(path, number, value, "hash"),
+        grading_hash=_text(path, number, value, "grading"),
+    )
+
+
+def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        _refuse(path, number, f"{key}: expected a text")
+    return text
+
+
+def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
+    runs = header.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        _refuse(path, 1, "runs: expected a list of texts")
+    return tuple(runs)
+
+
+def _whole(path: Path, header: JsonObject, key: str) -> int:
+    value = header.get(key, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        _refuse(path, 1, f"{key}: expected a whole number from 1")
+    return int(value)
+
+
+def _refuse(path: Path, number: int, text: str) -> NoReturn:
+    raise FileError(path, text, number)
+
+
+def _is_share(value: object) -> bool:
+    return is_measure(value) and -_SLACK <= value <= 1 + _SLACK
