@@ -10,6 +10,7 @@ them be set. Then they give it the frozen class.
 
 import dataclasses
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from operator import attrgetter
@@ -49,7 +50,7 @@ class _Shape:
         self.fields = fields
         self.names = [field.name for field in fields]
         self.positional = sum(not field.kw_only for field in fields)
-        self.written = dict.fromkeys(written)
+        self.written = written
         """The names of the fields, in the order of the class. Keyword-only fields have no position."""
         self.values_of = _values_of(written)
         self.setters: list[Callable[[object, object], None]] = setters
@@ -60,10 +61,10 @@ class _Shape:
         self.post_init: Callable[[object], None] | None = getattr(cls, "__post_init__", None)
         self.made = 0
         """The number of records made by the shared `__init__`."""
-        self.copied = 0
-        """The number of copies made by the shared `__init__`."""
-        self.copy: Callable[[Any], Any] | None = None
-        """Returns a copy of a record, which has the open class; None: few copies were made."""
+        self.copied: Counter[tuple[str, ...]] = Counter()
+        """The number of copies made by the shared `__init__`, by the names of the fields that were changed."""
+        self.copies: dict[tuple[str, ...], Callable[..., Any]] = {}
+        """Makes copies of records in which certain fields are changed."""
 
     @cached_property
     def open(self) -> Any:
@@ -78,17 +79,16 @@ _shape_of: Final[Callable[[Any], _Shape]] = cache(_Shape)
 
 def replaced(record: R, changes: dict[str, object]) -> R:
     """Return a copy of a record with some fields changed, as `dataclasses.replace` does."""
-    cls = type(record)
-    shape = _shape_of(cls)
-    if shape.copy is None or not changes.keys() <= shape.written.keys():
-        shape.copied += 1
-        if shape.copied >= _OFTEN and shape.post_init is None:
-            shape.copy = _compiled_copy(shape)
-        return cls(**{**dict(zip(shape.written, shape.values_of(record), strict=True)), **changes})
-    new: R = shape.copy(record)
-    for name, value in changes.items():
-        setattr(new, name, value)
-    new.__class__ = cls
+    shape, changed = _shape_of(type(record)), tuple(changes)
+    copy = shape.copies.get(changed)
+    if copy is None:
+        if shape.post_init is not None or shape.copied[changed] < _OFTEN:
+            values = zip(shape.written, shape.values_of(record), strict=True)
+            made = type(record)(**{**dict(values), **changes})  # raises for an unknown field
+            shape.copied[changed] += 1
+            return made
+        copy = shape.copies[changed] = _compiled_copy(shape, changed)
+    new: R = copy(record, **changes)
     return new
 
 
@@ -147,11 +147,13 @@ def _compiled_init(cls: type, shape: _Shape) -> Any:
     return _compiled("__init__", cls, f"def __init__({', '.join(parameters)}):", lines, names)
 
 
-def _compiled_copy(shape: _Shape) -> Any:
-    """Return a function that copies records of one class, with each field written out."""
-    names = {"_new": object.__new__, "_open": shape.open}
-    settings = [f"new.{name} = record.{name}" for name in shape.names]
-    return _compiled("copy", shape.cls, "def copy(record):", ["new = _new(_open)", *settings, "return new"], names)
+def _compiled_copy(shape: _Shape, changed: Sequence[str]) -> Any:
+    """Return a function that copies records of one class and changes some fields, with each field written out."""
+    names = {"_new": object.__new__, "_open": shape.open, "_class": shape.cls}
+    values = [(name, name if name in changed else f"_record.{name}") for name in shape.names]
+    settings = [f"_made.{name} = {value}" for name, value in values]
+    lines = ["_made = _new(_open)", *settings, "_made.__class__ = _class", "return _made"]
+    return _compiled("copy", shape.cls, f"def copy({', '.join(['_record', '/', *changed])}):", lines, names)
 
 
 def _compiled(name: str, cls: type, head: str, lines: Sequence[str], names: dict[str, Any]) -> Any:

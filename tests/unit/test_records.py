@@ -232,8 +232,9 @@ def test_a_copy_stays_what_it_is_when_its_class_has_been_copied_often(often):
         assert made.seen is record.seen
     with pytest.raises(dataclasses.FrozenInstanceError):
         copies[-1].x = 2
-    with pytest.raises(TypeError, match="unknown"):
-        replaced(record, {"unknown": 1})
+    for _ in range(120):
+        with pytest.raises(TypeError, match="unknown"):
+            replaced(record, {"unknown": 1})
 
 
 @pytest.mark.parametrize("often", OFTEN)
@@ -256,11 +257,11 @@ def test_a_record_that_is_made_often_is_frozen():
         del made.x
 
 
-def test_a_field_of_a_class_that_makes_many_may_have_the_name_of_a_builtin():
+def test_a_field_of_a_class_that_makes_many_may_have_any_name():
     @record
     class Typed:
         type: str
-        object: int = 1
+        record: int = 1
 
-    made = [replaced(Typed("t"), {"object": number}) for number in range(250)]
+    made = [replaced(Typed("t"), {"record": number}) for number in range(250)]
     assert [dataclasses.astuple(each) for each in made] == [("t", number) for number in range(250)]
