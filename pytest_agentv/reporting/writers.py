@@ -1,6 +1,6 @@
 """Writes the results file of a run, and chooses its default name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,15 +23,27 @@ class ResultSink:
     Source: eval-cli-2026-01, "Output Persistence and Formats".
     """
 
-    def __init__(self, path: Path, output_format: OutputFormat, masker: Masker) -> None:
+    def __init__(
+        self,
+        path: Path,
+        output_format: OutputFormat,
+        masker: Masker,
+        tell: Callable[[bytes, EvalResult], None] | None = None,
+    ) -> None:
+        """`tell` is called with each line of JSONL that holds just what its result holds, because nothing is masked."""
         self.path = path
         self._output_format = format_of(path, output_format)
         self._masker = masker
+        self._tell = tell if self._output_format == "jsonl" else None
         self._appender = LockedAppender(path)
 
     def write(self, *results: EvalResult) -> None:
         """Append all results under one lock, or none and raise `FileError` with path and reason."""
-        self.write_texts(self.serialize(result) for result in results)
+        texts = [self.serialize(result) for result in results]
+        self.write_texts(texts)
+        if self._tell is not None and not self._masker.is_needed:
+            for text, result in zip(texts, results, strict=True):
+                self._tell(text.encode(), result)
 
     def write_texts(self, texts: Iterable[str]) -> None:
         """Append texts from `serialize`, which may come from another process. Raises like `write`."""
