@@ -59,10 +59,6 @@ class Scheduler(Generic[T]):
         self._may_start = may_start
         self._lock = threading.Lock()  # guards the queue and the counts
         self._queue: deque[_Job[T]] = deque()
-        self._waiting: Counter[str] = Counter()
-        """How many jobs of each group are in the queue. Nobody has to look at them while their group is full."""
-        self._limits: Counter[str] = Counter()
-        """The highest limit of each group."""
         self._in_flight: Counter[str] = Counter()
         self._finishing: Counter[str] = Counter()
 
@@ -98,7 +94,7 @@ class Scheduler(Generic[T]):
             queuer.is_due = True
             jobs = [job for job in self._queue if job.queuer is queuer]
             for job in jobs:
-                self._dequeue(job)
+                self._queue.remove(job)
             for job in jobs:
                 self._enqueue(job)
         self.start_waiting()
@@ -109,7 +105,7 @@ class Scheduler(Generic[T]):
             job = next((job for job in self._queue if job.future is future), None)
             if job is None:
                 return
-            self._dequeue(job)
+            self._queue.remove(job)
             self._in_flight[job.group] += 1
         self._start(job)
 
@@ -119,7 +115,7 @@ class Scheduler(Generic[T]):
             job = next((job for job in self._queue if job.future is future), None)
             if job is None:
                 return False
-            self._dequeue(job)
+            self._queue.remove(job)
         future.cancel()
         return future.set_running_or_notify_cancel() is False
 
@@ -134,23 +130,15 @@ class Scheduler(Generic[T]):
             self._queue.insert(sum(1 for _ in takewhile(lambda other: other.is_due, self._queue)), job)
         else:
             self._queue.append(job)
-        self._waiting[job.group] += 1
-        self._limits[job.group] = max(self._limits[job.group], job.limit)
-
-    def _dequeue(self, job: _Job[T]) -> None:
-        self._queue.remove(job)
-        self._waiting[job.group] -= 1
 
     def _next_job(self) -> _Job[T] | None:
         with self._lock:
-            if all(self._in_flight[group] >= self._limits[group] for group, count in self._waiting.items() if count):
-                return None
             for job in self._queue:
                 if self._in_flight[job.group] >= job.limit:
                     continue
                 if not (job.is_due or self._may_start()):
                     break
-                self._dequeue(job)
+                self._queue.remove(job)
                 self._in_flight[job.group] += 1
                 return job
         return None

@@ -237,17 +237,3 @@ def test_a_job_with_a_higher_limit_passes_those_of_its_group_with_a_lower_one(lo
     gates.open("b")
     assert wait_for(low[1]) == "b"
     assert scheduler.unfinished == 0
-
-
-def test_jobs_of_a_full_group_are_not_looked_at(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
-    first, *others = submit(scheduler, gates, *"abcde", limit=1)
-    started(loop, gates)
-    with monkeypatch.context() as patched:
-        patched.setattr(scheduler, "_queue", None)
-        scheduler.start_waiting()
-    assert not any(future.done() for future in (first, *others))
-    assert all(map(scheduler.drop, others))
-    gates.open("a")
-    assert wait_for(first) == "a"
-    assert scheduler.unfinished == 0
