@@ -8,12 +8,10 @@ from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.text import compact_json, counted
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.readers import iter_results
-from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.reporting.yaml_documents import yaml_document
+from pytest_agentv.reporting.writers import result_text
 from pytest_agentv.runtime.files import write_atomically
 
 _OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
@@ -99,12 +97,7 @@ def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterato
             problems.append(entry)
             continue
         try:
-            yield _serialize(entry, to_jsonl)
+            yield result_text(entry, "jsonl" if to_jsonl else "yaml")
         except RecursionError:
             text = f"record {number} is nested too deeply; it was skipped"
             problems.append(Problem(source, None, "", text, level="warning"))
-
-
-def _serialize(record: JsonObject, to_jsonl: bool) -> str:
-    safe = json_safe(record)
-    return compact_json(safe) + "\n" if to_jsonl else yaml_document(safe)

@@ -23,7 +23,6 @@ from pytest_agentv.reporting.merging.merged import (
 )
 from pytest_agentv.reporting.merging.parts import Part, read_part
 from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, iter_entries
-from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import answers_path, result_text, verdict_path
 from pytest_agentv.runtime.files import write_pieces_atomically
 
@@ -116,7 +115,7 @@ def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputForm
             if isinstance(entry, Entry) and entry.line in lines:
                 own = {"run_id": run_id} if "run_id" in entry.value else {}
                 try:
-                    yield result_text(json_safe({**entry.value, **own}), output_format).encode()
+                    yield result_text({**entry.value, **own}, output_format).encode()
                 except RecursionError:
                     raise FileError(part.path, "the result is nested too deeply", entry.line) from None
 

@@ -1,11 +1,12 @@
 """Reads the answer out of a response: its text, its trace and its metrics."""
 
 import logging
+from dataclasses import field
 
 from pytest_agentv.engine.attempts import Attempts
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
@@ -36,6 +37,10 @@ class Answered(Record):
     """Where the cost comes from; None: it is unknown."""
     is_text_only: bool = False
     """Whether the target returned only a text, so that its tool calls are unknown."""
+    attempts: int = 0
+    """The number of calls."""
+    requests: JsonObject = field(default_factory=dict)
+    """The data on API requests and the log of these calls, under the keys of results."""
 
 
 async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
@@ -72,4 +77,6 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,
         cost_source=None if reported.cost_usd is None else response.cost_source or "target",
+        attempts=attempts.count,
+        requests=attempts.requests,
     )

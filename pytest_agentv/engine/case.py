@@ -143,10 +143,8 @@ async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: 
     dump_job_traces(job, prepared.pool, attempts.count, answered)
     unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
     if unanswered is None:
-        result = await _judged(job, prepared, answered, attempts)
-    else:
-        result = unjudged_result(job, prepared.asked, answered, unanswered)
-    return result.replace(attempts=attempts.count, **attempts.requests)
+        return await _judged(job, prepared, answered)
+    return unjudged_result(job, prepared.asked, answered, unanswered)
 
 
 async def _ask(job: CaseJob, prepared: _Prepared, request: ProviderRequest, member: "BatchMember | None") -> Attempts:
@@ -168,7 +166,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     return _Prepared(pool, target, evaluators, services, asked, own.answer)
 
 
-async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempts: Attempts) -> EvalResult:
+async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered) -> EvalResult:
     threshold = effective_threshold(job.options, job.case)
     context = Context(
         case=job.case,
@@ -178,7 +176,7 @@ async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered, attempt
         trace=answered.trace,
         trace_summary=answered.summary,
         metrics=answered.metrics,
-        attempt=max(0, attempts.count - 1),
+        attempt=max(0, answered.attempts - 1),
         answer=job.answer,
         reruns=job.reruns,
         timeout_seconds=job.timeout_seconds,

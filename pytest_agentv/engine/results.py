@@ -105,6 +105,8 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "output_messages": _conversation(answered),
         "cost_source": answered.cost_source,
         "cached": answered.cached or None,
+        "attempts": answered.attempts,
+        **answered.requests,
     }
 
 

@@ -133,14 +133,14 @@ class Scheduler(Generic[T]):
 
     def _next_job(self) -> _Job[T] | None:
         with self._lock:
-            may_start = self._may_start()
             for job in self._queue:
-                if not (may_start or job.is_due):
+                if self._in_flight[job.group] >= job.limit:
+                    continue
+                if not (job.is_due or self._may_start()):
                     break
-                if self._in_flight[job.group] < job.limit:
-                    self._queue.remove(job)
-                    self._in_flight[job.group] += 1
-                    return job
+                self._queue.remove(job)
+                self._in_flight[job.group] += 1
+                return job
         return None
 
     def _start(self, job: _Job[T]) -> None:

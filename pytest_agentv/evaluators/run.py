@@ -173,7 +173,7 @@ def json_fault(value: object) -> str | None:
         if isinstance(item, Mapping):
             if not all(isinstance(key, str) for key in item):
                 return "have a key that is no text"
-            waiting += [(inner, depth + 1) for inner in item.values()]
+            waiting += [(inner, depth + 1) for inner in item.values() if type(inner) not in ATOMS]
         elif isinstance(item, list | tuple):
             waiting += [(inner, depth + 1) for inner in item]
         elif not isinstance(item, str | int | float | PurePath | None):

@@ -8,7 +8,6 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.reporting.readers import iter_entries, iter_texts
-from pytest_agentv.reporting.serialization import json_safe
 from pytest_agentv.reporting.writers import format_of, result_text
 from pytest_agentv.runtime.files import LockedAppender
 
@@ -48,7 +47,7 @@ def _pieces(
             earlier[rewritten_by[line]] = value
             continue
         kept = {name: each for name, each in value.items() if name not in changes[line]}
-        yield result_text(json_safe({**kept, **changes[line]}), format_of(path, output_format)).encode()
+        yield result_text({**kept, **changes[line]}, format_of(path, output_format)).encode()
 
 
 def _last_lines(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, int]]:

@@ -8,7 +8,7 @@ from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import JsonObject, Record, is_number
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.readers import Entry, iter_entries, version_fault
+from pytest_agentv.reporting.readers import Entry, KnownLine, iter_entries, version_fault
 
 _DEFAULT_THRESHOLD: Final = 1.0
 """The threshold of a result that has none."""
@@ -20,19 +20,25 @@ class RecordedResult(Record):
 
     line: int
     result: EvalResult
+    is_known: bool = False
+    """Whether it was known before its line was read."""
 
 
-def iter_recorded(path: Path, run_id: str | None = None) -> Iterator[RecordedResult | Problem]:
+def iter_recorded(
+    path: Path, run_id: str | None = None, find: KnownLine | None = None
+) -> Iterator[RecordedResult | Problem]:
     """Yield the results of a file, or of one run in it, and a problem for each skipped line.
 
-    Raises `FileError` if the file cannot be opened.
+    `find` knows lines of the run. Raises `FileError` if the file cannot be opened.
     """
-    for entry in iter_entries(path, run_id):
+    for entry in iter_entries(path, run_id, find):
         yield entry if isinstance(entry, Problem) else check_entry(path, entry)
 
 
 def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     """Return the result that an entry holds, or the problem if it holds none."""
+    if entry.known is not None:
+        return RecordedResult(entry.line, entry.known, is_known=True)
     fault = version_fault(entry.value) or _score_fault(entry.value)
     if fault is None:
         try:

@@ -89,6 +89,8 @@ def known_of(parts: Iterable[tuple[N, N, N | None]], *, is_cached: bool) -> tupl
 
 def known_parts(result: EvalResult) -> Mapping[str, str]:
     """Return how many answers or calls each partial figure covers: `{"cost": "2 of 4 answers"}`."""
+    if result.repeat is None and result.judge_metrics is None:
+        return {}  # the figures of one answer are known or not
     judges = result.judge_metrics or JudgeMetrics(0)
     counts = {
         "cost": (*known_answers(result, "priced"), "answers"),

@@ -3,7 +3,7 @@
 import codecs
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -12,7 +12,7 @@ from pytest_agentv.errors import FileError, SourceError, locate
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import SCHEMA_VERSION
+from pytest_agentv.models.results import SCHEMA_VERSION, EvalResult
 
 INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
@@ -20,6 +20,8 @@ _NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what 
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
+KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
+"""Returns the result that a line of JSONL holds, if it is known, so that nobody has to parse the line."""
 _NumberedText: TypeAlias = tuple[int, bytes]
 """The number of the first line, and the bytes of a line or document."""
 
@@ -31,6 +33,8 @@ class Entry(Record):
     line: int
     """The line of the result, or the first line of its YAML document."""
     value: JsonObject
+    known: EvalResult | None = None
+    """The result, if it is known already. The value is empty then."""
 
 
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
@@ -42,13 +46,17 @@ def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject |
         yield entry if isinstance(entry, Problem) else entry.value
 
 
-def iter_entries(path: Path, run_id: str | None = None) -> Iterator[Entry | Problem]:
-    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`."""
+def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None = None) -> Iterator[Entry | Problem]:
+    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`.
+
+    `find` knows lines of the run.
+    """
     try:
         with path.open("rb") as file:
             _refuse_utf_16(path, file)
-            for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file):
-                if run_id is None or isinstance(entry, Problem) or entry.value.get("run_id") == run_id:
+            for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file, find):
+                is_of_run = isinstance(entry, Problem) or entry.known or entry.value.get("run_id") == run_id
+                if run_id is None or is_of_run:
                     yield entry
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
@@ -111,10 +119,12 @@ def _is_yaml(path: Path) -> bool:
         return file.readline().removeprefix(_BOM).startswith(b"---")
 
 
-def _read_jsonl(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
+def _read_jsonl(path: Path, lines: Iterable[bytes], find: KnownLine | None) -> Iterator[Entry | Problem]:
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(_BOM)
-        if b"\0" in text:
+        if find is not None and (known := find(line)) is not None:
+            yield Entry(number, {}, known)
+        elif b"\0" in text:
             yield from _read_damaged(path, number, text)
         elif text.strip():
             yield _parse_json(path, number, text)

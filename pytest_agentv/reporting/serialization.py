@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
@@ -111,6 +112,15 @@ def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
 
 def _masked_tool(name: str, masker: Masker) -> str:
     return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
+
+
+def safe_json(value: JsonObject) -> str:
+    """Return `json_safe(value)` as compact JSON. Most data is safe already, so nothing has to look at its parts."""
+    with suppress(TypeError, ValueError):  # an object of another class, or a lone surrogate
+        text = compact_json(value)
+        text.encode()
+        return text
+    return compact_json(json_safe(value))
 
 
 def json_safe(value: Any) -> Json:

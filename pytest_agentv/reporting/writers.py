@@ -1,6 +1,6 @@
 """Writes the results file of a run, and chooses its default name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -10,9 +10,8 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.readers import iter_texts
-from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.reporting.serialization import json_safe, recordable, safe_json
 from pytest_agentv.runtime.files import LockedAppender
 
 _SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
@@ -24,15 +23,27 @@ class ResultSink:
     Source: eval-cli-2026-01, "Output Persistence and Formats".
     """
 
-    def __init__(self, path: Path, output_format: OutputFormat, masker: Masker) -> None:
+    def __init__(
+        self,
+        path: Path,
+        output_format: OutputFormat,
+        masker: Masker,
+        tell: Callable[[bytes, EvalResult], None] | None = None,
+    ) -> None:
+        """`tell` is called with each line of JSONL that holds just what its result holds, because nothing is masked."""
         self.path = path
         self._output_format = format_of(path, output_format)
         self._masker = masker
+        self._tell = tell if self._output_format == "jsonl" else None
         self._appender = LockedAppender(path)
 
     def write(self, *results: EvalResult) -> None:
         """Append all results under one lock, or none and raise `FileError` with path and reason."""
-        self.write_texts(self.serialize(result) for result in results)
+        texts = [self.serialize(result) for result in results]
+        self.write_texts(texts)
+        if self._tell is not None and not self._masker.is_needed:
+            for text, result in zip(texts, results, strict=True):
+                self._tell(text.encode(), result)
 
     def write_texts(self, texts: Iterable[str]) -> None:
         """Append texts from `serialize`, which may come from another process. Raises like `write`."""
@@ -51,7 +62,8 @@ class ResultSink:
 
     def serialize(self, result: EvalResult) -> str:
         """Return the text of a result in the file, with secrets masked."""
-        return result_text(recordable(result.to_plain(), self._masker), self._output_format)
+        plain = result.to_plain()
+        return result_text(recordable(plain, self._masker) if self._masker.is_needed else plain, self._output_format)
 
 
 def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:
@@ -60,12 +72,12 @@ def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:
 
 
 def result_text(value: JsonObject, output_format: OutputFormat) -> str:
-    """Return the text of a result, given as plain JSON data, in a file of that format."""
+    """Return the text of a result in a file of that format. Its values may be of any class."""
     if output_format == "jsonl":
-        return f"{compact_json(value)}\n"
+        return f"{safe_json(value)}\n"
     from pytest_agentv.reporting.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
 
-    return yaml_document(value)
+    return yaml_document(json_safe(value))
 
 
 def answers_path(results_path: Path) -> Path:

@@ -103,6 +103,27 @@ def test_a_case_that_is_cancelled_while_its_line_waits_is_written_like_the_other
     assert sink.written == [["a"], ["b", "c"]]
 
 
+def test_a_task_that_is_cancelled_while_it_waits_for_its_line_ends_when_the_line_is_written() -> None:
+    sink: Any = Sink()
+    recorder = Recorder(sink)
+
+    async def record() -> None:
+        async def wait() -> None:
+            await recorder.record(RESULT)
+
+        waiting = asyncio.ensure_future(wait())
+        assert await asyncio.to_thread(sink.begun.wait, 5)
+        waiting.cancel()
+        assert await asyncio.wait([waiting], timeout=0.01) == (set(), {waiting})
+        sink.go.set()
+        await asyncio.wait([waiting], timeout=5)
+        assert waiting.cancelled()
+        assert sink.written == [["a"]]
+
+    asyncio.run(record())
+    recorder.close()
+
+
 def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
     sink: Any = Sink()
     sink.go.set()

@@ -8,7 +8,7 @@ import pickle
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_agentv.models.records import record
+from pytest_agentv.models.records import record, replaced
 from pytest_agentv.models.results import EvalResult
 
 
@@ -220,3 +220,48 @@ def test_a_record_without_fields_may_be_made_often():
         """Has no fields."""
 
     assert [Nothing() for _ in range(101)][-1] == Nothing()
+
+
+@pytest.mark.parametrize("often", [*OFTEN, Point])
+def test_a_copy_stays_what_it_is_when_its_class_has_been_copied_often(often):
+    record = often(1, seen=[3], name="n")
+    copies = [replaced(record, {"y": number}) for number in range(120)]
+    for number, made in enumerate(copies):
+        assert type(made) is often
+        assert dataclasses.asdict(made) == {"x": 1, "y": number, "seen": [3], "name": "n"}
+        assert made.seen is record.seen
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        copies[-1].x = 2
+    for _ in range(120):
+        with pytest.raises(TypeError, match="unknown"):
+            replaced(record, {"unknown": 1})
+
+
+@pytest.mark.parametrize("often", OFTEN)
+def test_a_class_of_users_may_inherit_from_a_class_that_makes_many(often):
+    class Own(often):
+        """Has a `__dict__`, so that its objects cannot have another class."""
+
+    own = Own(1, seen=[3], name="n")
+    assert type(own) is Own
+    assert dataclasses.asdict(own) == {"x": 1, "y": 2, "seen": [3], "name": "n"}
+    assert type(replaced(own, {"y": 4})) is Own
+
+
+def test_a_record_that_is_made_often_is_frozen():
+    made = OFTEN[0](1)
+    assert type(made) is OFTEN[0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.x = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del made.x
+
+
+def test_a_field_of_a_class_that_makes_many_may_have_any_name():
+    @record
+    class Typed:
+        type: str
+        record: int = 1
+
+    made = [replaced(Typed("t"), {"record": number}) for number in range(250)]
+    assert [dataclasses.astuple(each) for each in made] == [("t", number) for number in range(250)]

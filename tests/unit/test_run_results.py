@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 
 USAGE = {"input": 10, "output": 2}
 TEXTS: dict[str, Any] = {
@@ -115,3 +117,47 @@ def test_a_line_that_says_an_attempt_anew_is_no_further_attempt(identity: RunIde
 
 def summary(**known: Any) -> dict[str, Any]:
     return {"event_count": 0, "tool_names": [], "tool_calls_by_name": {}, "error_count": 0, **known}
+
+
+def written(identity: RunIdentity, *secrets: str) -> KnownLines:
+    """Write three results as a run does, and return the lines that it knows then."""
+    known = KnownLines()
+    sink = ResultSink(identity.results_path, "jsonl", Masker(secrets), known.note)
+    metrics = {"token_usage": USAGE, "duration_ms": 7.5, "cost_usd": 0.25}
+    whole = line("a", execution_metrics=metrics, trace_summary=summary(cost_usd=0.5), tags=["x"], last_error="sesame1")
+    for each in (whole, line("b", score=0.5), line("c", status="fail")):
+        sink.write(EvalResult.from_plain(each))
+    sink.close()
+    return known
+
+
+def test_lines_that_this_process_wrote_are_known_and_tell_the_same(identity: RunIdentity) -> None:
+    known = written(identity)
+    lines = identity.results_path.read_bytes().splitlines(keepends=True)
+    assert [known.find(each) is not None for each in lines] == [True, True, False]
+    assert read_run(identity, known=known) == read_run(identity)
+    assert read_run(identity, known=known, with_texts=True) == read_run(identity, with_texts=True)
+
+
+def test_a_line_that_somebody_changed_is_read(identity: RunIdentity) -> None:
+    known = written(identity)
+    text = identity.results_path.read_text()
+    identity.results_path.write_text(text.replace('"score":0.5', '"score":7'))
+    run = read_run(identity, known=known)
+    assert [result.eval_id for result in run.results] == ["a", "c"]
+    assert [problem.message for problem in run.problems] == [
+        "score: expected a number from 0 to 1, got the number 7; the result was skipped"
+    ]
+
+
+def test_what_a_run_with_secrets_wrote_is_read(identity: RunIdentity) -> None:
+    known = written(identity, "sesame1")
+    assert not any(map(known.find, identity.results_path.read_bytes().splitlines(keepends=True)))
+    assert [result.last_error for result in read_run(identity, known=known).results] == ["***", None, None]
+
+
+def test_a_line_of_another_run_is_not_counted(identity: RunIdentity) -> None:
+    known = written(identity)
+    other = RunIdentity("other", identity.results_path)
+    assert read_run(other).results == ()
+    assert len(read_run(identity, known=known).results) == 3

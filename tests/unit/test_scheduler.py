@@ -220,3 +220,20 @@ def test_a_job_that_is_alone_never_leaves_its_place(loop: LoopThread) -> None:
     assert started(loop, gates) == ["first"]
     gates.open("first")
     gates.open("second")
+
+
+def test_a_job_with_a_higher_limit_passes_those_of_its_group_with_a_lower_one(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+    low = submit(scheduler, gates, "a", "b", limit=1)
+    high = submit(scheduler, gates, "c", "d", limit=2)
+    assert started(loop, gates) == ["a", "c"]
+    gates.open("a")
+    assert wait_for(low[0]) == "a"
+    assert started(loop, gates) == ["a", "c", "d"]
+    for name, future in (("c", high[0]), ("d", high[1])):
+        gates.open(name)
+        assert wait_for(future) == name
+    assert started(loop, gates)[-1] == "b"
+    gates.open("b")
+    assert wait_for(low[1]) == "b"
+    assert scheduler.unfinished == 0

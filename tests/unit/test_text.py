@@ -26,6 +26,8 @@ from pytest_agentv.models.text import compact_json, digits_apart, format_fixed, 
         ({"total": 2.0, "lines": [1.0, (3.0,)]}, '{"total":2,"lines":[1,[3]]}'),
         ({"a": 1e16, "b": [1e-7, 1e20]}, '{"a":10000000000000000,"b":[1e-07,100000000000000000000]}'),
         ({"text": "2.0] NaN", "value": 0.5}, '{"text":"2.0] NaN","value":0.5}'),
+        ({"a": {2.0: 1, 0.5: 3}}, '{"a":{"2":1,"0.5":3}}'),
+        ({"a": {math.nan: 2}}, '{"a":{"null":2}}'),
         (MappingProxyType({"a": MappingProxyType({"b": 2.0})}), '{"a":{"b":2}}'),
     ],
 )

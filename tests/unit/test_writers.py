@@ -16,9 +16,10 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import ErrorDetail, EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.reporting.writers import ResultSink, default_results_path
+from pytest_agentv.reporting.writers import ResultSink, default_results_path, result_text
 from pytest_agentv.reporting.yaml_documents import yaml_document
 
 
@@ -261,6 +262,29 @@ def test_odd_values_do_not_cost_the_record(tmp_path: Path, output_format: Output
     record = yaml.safe_load(written(tmp_path, odd, output_format=output_format, secret="unrelated"))
     assert record["candidate_answer"] == "half \ufffd pair"
     assert record["lm_provider_request"] == {"nan": None, "path": "/x", "1": True, "null": [2], '["a",1]': None}
+
+
+_ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.just(Path("/x")),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner)
+        | st.frozensets(st.integers())
+        | st.dictionaries(st.text(st.characters()) | st.integers() | st.floats() | st.booleans() | st.none(), inner)
+    ),
+)
+
+
+@given(_ODD)
+def test_the_text_of_any_value_is_that_of_its_plain_data(value: Any) -> None:
+    assert result_text({"value": value}, "jsonl") == f"{compact_json(json_safe({'value': value}))}\n"
+
+
+@pytest.mark.parametrize(
+    "value", [{2.0: 1.0, 0.5: 2}, {float("nan"): 1}, {"\ud83d": "\ud83d"}, {1, 2}, Path("/x"), -0.0]
+)
+def test_the_text_of_an_odd_value_is_that_of_its_plain_data(value: Any) -> None:
+    assert result_text({"value": value}, "jsonl") == f"{compact_json(json_safe({'value': value}))}\n"
 
 
 def test_subclasses_of_plain_types_become_plain() -> None:

@@ -11,7 +11,16 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
 
 RECORDER_THREAD = "agentv-results"
-_Entry: TypeAlias = tuple[EvalResult, "asyncio.Future[None]"]
+
+
+class _Written(asyncio.Future[None]):
+    """Done when a result is written or known to be lost. A task that is cancelled while it waits is so after that."""
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - asyncio's signature
+        return False
+
+
+_Entry: TypeAlias = tuple[EvalResult, _Written]
 
 
 class Sink(Protocol):
@@ -53,12 +62,12 @@ class Recorder:
     def record(self, result: EvalResult) -> "asyncio.Future[None]":
         """Queue a result. The future is done when the result is written or known to be lost. Called on the event loop.
 
-        A result is written even if its case is cancelled meanwhile.
+        A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
             self._thread.start()
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written = _Written()
         self._queue.put((result, written))
         return written
 
@@ -105,5 +114,4 @@ def _tell(entries: Sequence[_Entry]) -> None:
 
 def _end_waiting(entries: Sequence[_Entry]) -> None:
     for _, written in entries:
-        if not written.done():  # its case was cancelled
-            written.set_result(None)
+        written.set_result(None)

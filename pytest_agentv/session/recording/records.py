@@ -8,6 +8,7 @@ from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases
 from pytest_agentv.session.recording.recorder import Recorder
+from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.session.recording.travel import TravellingSink
 
 if TYPE_CHECKING:  # for repeated cases only
@@ -18,7 +19,9 @@ class RunRecords:
     """Opens the files of a run when they are needed, and closes them in the end."""
 
     def __init__(self, identity: RunIdentity, options: RunOptions, masker: Masker, *, is_worker: bool) -> None:
-        sink, home = ResultSink(identity.results_path, options.output_format, masker), identity.home
+        self.known = KnownLines()
+        tell, home = None if is_worker else self.known.note, identity.home  # a worker's controller reads the file
+        sink = ResultSink(identity.results_path, options.output_format, masker, tell)
         self.travelling = None if home is None or home.is_here() else TravellingSink(sink)
         """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
         self.recorder = Recorder(self.travelling or sink)

@@ -52,8 +52,34 @@ class RunResults(Record):
         return self.results + self.earlier
 
 
+class KnownLines:
+    """The results of the passed cases whose lines this process wrote, without their long parts.
+
+    The end of the run reads these lines like all others, but needs no time to parse them. A line is known by the hash
+    of its bytes, so a line that somebody has changed is parsed.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[int, EvalResult] = {}
+
+    def note(self, line: bytes, result: EvalResult) -> None:
+        """Keep the result of a line that was written."""
+        if result.status == "pass":
+            metrics = _metrics(result)
+            self._results[hash(line)] = result.replace(
+                **_LONG, **_FINDINGS, trace_summary=None, execution_metrics=metrics
+            )
+
+    def find(self, line: bytes) -> EvalResult | None:
+        return self._results.get(hash(line))
+
+
 def read_run(
-    identity: RunIdentity, reported: Mapping[str, str] | None = None, *, with_texts: bool = False
+    identity: RunIdentity,
+    reported: Mapping[str, str] | None = None,
+    *,
+    with_texts: bool = False,
+    known: KnownLines | None = None,
 ) -> RunResults:
     """Read the results of a run.
 
@@ -63,16 +89,17 @@ def read_run(
             of its file. None: all results count.
         with_texts: Whether to keep prompts, answers, traces and findings, which are the largest part of a result. A
             summary shows only the findings of cases that did not pass.
+        known: The lines that this process wrote.
     """
     latest: dict[_Case, EvalResult] = {}
     earlier: dict[_Attempt, EvalResult] = {}
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
-    for entry in _entries(identity):
+    for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
         elif reported is None or _is_counted(entry, identity, reported):
-            result = entry.result if with_texts else slim.without_texts(entry.result)
+            result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             before = latest.get((result.node_id, result.eval_id))
             if before is not None:
                 earlier[_attempt(before)] = before
@@ -145,9 +172,9 @@ def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[
     return entry.line > resumed.last_line or entry.result.node_id in reported
 
 
-def _entries(identity: RunIdentity) -> Iterator[RecordedResult | Problem]:
+def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator[RecordedResult | Problem]:
     if identity.results_path.is_file():
         try:
-            yield from iter_recorded(identity.results_path, identity.run_id)
+            yield from iter_recorded(identity.results_path, identity.run_id, known.find if known else None)
         except AgentvError as error:
             yield Problem(identity.results_path, None, "", str(error))

@@ -178,11 +178,10 @@ class CaseRuns:
         if leave is not None:
             leave()
         try:
-            await asyncio.shield(written)
+            await written
             self._let_go(result)
             await tell(prepared.hooks, prepared.case, result)
         except asyncio.CancelledError:
-            await written
             self._let_go(result)
         # The prompt is in the file now. It may be large, and the item lives until the end of the run.
         return result.replace(agent_provider_request=None, lm_provider_request=None)

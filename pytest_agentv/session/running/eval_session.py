@@ -20,6 +20,7 @@ from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, run_identity
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.recording.records import RunRecords
+from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.session.recording.travel import TravellingSink
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.case_runs import CaseRuns
@@ -103,6 +104,10 @@ class EvalSession:
     @property
     def recorder(self) -> Recorder:
         return self._records.recorder
+
+    @property
+    def known_lines(self) -> KnownLines:
+        return self._records.known
 
     @property
     def travelling(self) -> TravellingSink | None:

@@ -44,7 +44,7 @@ def participate(config: pytest.Config) -> EvalSession:
 
             config.pluginmanager.register(JudgedCases(config, session.options))
         if not hasattr(config, "workerinput"):
-            RunReporter.register(config, session.identity, session.options)
+            RunReporter.register(config, session.identity, session.options).known = session.known_lines
     return session
 
 

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable, Collection
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -19,6 +20,9 @@ from pytest_agentv.session.showing.asked import NOTHING_ASKED
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """Gives an item the result of its case and returns it. The hooks set it."""
+
+_PLACE: Final = pytest.StashKey[str]()
+"""The path of an eval file below the root directory."""
 
 
 class EvalItem(pytest.Function):
@@ -81,6 +85,15 @@ class EvalItem(pytest.Function):
         if not names:
             return NO_OVERRIDES
         return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
+
+    @cached_property
+    def location(self) -> tuple[str, int | None, str]:
+        """Return the same as pytest, but look for the path once for all items of a file."""
+        assert self.parent is not None
+        of_file = self.parent.stash
+        if _PLACE not in of_file:
+            of_file[_PLACE] = super().location[0]
+        return of_file[_PLACE], self.entry.line - 1, self.name
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name

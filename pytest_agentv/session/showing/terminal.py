@@ -13,7 +13,7 @@ from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_li
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
-from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, ignored_text
 from pytest_agentv.session.showing.kept_reports import KeptReports
@@ -49,6 +49,8 @@ class RunReporter:
         self._numbers = WorkerNumbers()
         self._outcomes = ItemOutcomes()
         self._run = RunResults()
+        self.known: KnownLines | None = None
+        """The lines of the results file that this process wrote."""
         self._home = ResultsHome(identity, options)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None
@@ -158,7 +160,7 @@ class RunReporter:
         # With --agentv-retry-errors, the file holds results of an earlier run even if nothing runs.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
-        self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts)
+        self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts, known=self.known)
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
@@ -222,7 +224,10 @@ class RunReporter:
 
         identity = self._identity
         return VerdictSection(
-            config, self._options, identity, lambda: read_run(identity, self._outcomes.reported).results
+            config,
+            self._options,
+            identity,
+            lambda: read_run(identity, self._outcomes.reported, known=self.known).results,
         )
 
     def _section_lines(self) -> "Iterable[SummaryLine]":

@@ -43,6 +43,8 @@ class Progress:
         self._writer = config.get_terminal_writer() if has_terminal else None
         self._file = _terminal(config) if has_terminal else None
         self._log = config.pluginmanager.get_plugin("terminalreporter") if _is_logged(config) else None
+        self._is_seen = self._file is not None or self._log is not None
+        """Whether anybody sees the counts."""
         self._tenths = 0
         self._logged = self._started
         self._is_shown = False
@@ -52,6 +54,8 @@ class Progress:
 
     def count(self, result: EvalResult, planned: int = 1) -> None:
         """Count a finished case, as all of its planned answers."""
+        if not self._is_seen:
+            return
         counted, cost = self._answers.pop(result.node_id, (0, 0.0))
         for tally in self._tallies(result):
             tally.done += max(1 if planned == 1 else 0, planned - counted)
@@ -60,6 +64,8 @@ class Progress:
 
     def count_answer(self, result: EvalResult) -> None:
         """Count an answer of a repeated case."""
+        if not self._is_seen:
+            return
         counted, known = self._answers.get(result.node_id, (0, 0.0))
         self._answers[result.node_id] = (counted + 1, known + paid(result))
         for tally in self._tallies(result):
