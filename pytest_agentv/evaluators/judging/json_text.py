@@ -58,7 +58,7 @@ def json_objects(text: str) -> Iterator[FoundObject]:
 
     Objects within an object are parts of it and are not yielded.
     """
-    return (FoundObject(*found) for found in _values(text, _START))
+    return (FoundObject(*found) for found in _values(text, _START, {}))
 
 
 def outer_objects(text: str) -> Iterator[FoundObject]:
@@ -66,26 +66,19 @@ def outer_objects(text: str) -> Iterator[FoundObject]:
 
     A quotation mark in a text breaks an object. A brace that begins no object, as in code, does not count.
     """
-    text = _before_cut_list(text)
-    return (FoundObject(*found) for found in _outer(text, _values(text, _START)))
+    return (FoundObject(*found) for found in _outer(text, _START))
 
 
 def outer_values(text: str) -> Iterator[FoundValue]:
     """Yield the JSON objects and lists of a text, as `outer_objects` does."""
-    text = _before_cut_list(text)
-    return _outer(text, json_values(text))
+    return _outer(text, _START_OF_ANY)
 
 
-def _before_cut_list(text: str) -> str:
-    """Return the text before a list that its end cuts. A bracket in prose begins no list that goes so far."""
-    cut = next((begin for begin, _, is_cut in _attempts(text, _START_OF_ANY) if is_cut and text[begin] == "["), None)
-    return text[:cut]
-
-
-def _outer(text: str, values: Iterator[FoundValue]) -> Iterator[FoundValue]:
+def _outer(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
     open_braces: list[bool] = []
     broken = done = 0
-    for found in values:
+    fates: _Fates = {}
+    for found in _values(text[: _cut_list(text, fates)], starts, fates):
         for brace in _BRACE.finditer(text, done, found.begin):
             if brace[0].startswith("{"):
                 open_braces.append(brace["object"] is not None)
@@ -97,20 +90,31 @@ def _outer(text: str, values: Iterator[FoundValue]) -> Iterator[FoundValue]:
             yield found
 
 
+def _cut_list(text: str, fates: _Fates) -> int | None:
+    """Return where a list begins that the end of the text cuts. A bracket in prose begins no list that goes so far.
+
+    Adds what is read on the way to the fates.
+    """
+    attempts = _attempts(text, _START_OF_ANY, fates) if "[" in text else ()
+    return next((begin for begin, _, is_cut in attempts if is_cut and text[begin] == "["), None)
+
+
 def json_values(text: str) -> Iterator[FoundValue]:
     """Yield the JSON objects and lists of a text, as `json_objects` does. Those within another are parts of it."""
-    return _values(text, _START_OF_ANY)
+    return _values(text, _START_OF_ANY, {})
 
 
-def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
-    for begin, fate, _ in _attempts(text, starts):
+def _values(text: str, starts: re.Pattern[str], fates: _Fates) -> Iterator[FoundValue]:
+    for begin, fate, _ in _attempts(text, starts, fates):
         if fate is not None:
             yield FoundValue(fate[1], text[begin : fate[0]], begin)
 
 
-def _attempts(text: str, starts: re.Pattern[str]) -> Iterator[tuple[int, tuple[int, Json] | None, bool]]:
-    """Yield where values may begin, their ends and values (None: broken), and whether the end of the text cuts them."""
-    fates: _Fates = {}
+def _attempts(text: str, starts: re.Pattern[str], fates: _Fates) -> Iterator[tuple[int, tuple[int, Json] | None, bool]]:
+    """Yield where values may begin, their ends and values (None: broken), and whether the end of the text cuts them.
+
+    Known fates are not read again. They never say that the end of the text cuts the value.
+    """
     start = starts.search(text)
     while start:
         begin, is_cut = start.start(), False
