@@ -74,8 +74,8 @@ _NAMES = {
         "UnknownKeys",
     ),
     "models.options.run_options": ("RunOptions",),
-    "models.results": ("BaselineFigures", "ErrorDetail", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
-    "models.scores": ("EvaluatorResult", "Score", "Verdict"),
+    "models.results": ("BaselineFigures", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
+    "models.scores": ("ErrorDetail", "EvaluatorResult", "Score", "Verdict"),
     "models.targets": ("Target",),
     "models.traces": (
         "ExecutionMetrics",
@@ -194,13 +194,17 @@ if TYPE_CHECKING:
     from pytest_agentv.models.options.run_options import RunOptions as RunOptions
     from pytest_agentv.models.results import (
         BaselineFigures as BaselineFigures,
-        ErrorDetail as ErrorDetail,
         EvalResult as EvalResult,
         RepeatFigures as RepeatFigures,
         ShardFigures as ShardFigures,
         Status as Status,
     )
-    from pytest_agentv.models.scores import EvaluatorResult as EvaluatorResult, Score as Score, Verdict as Verdict
+    from pytest_agentv.models.scores import (
+        ErrorDetail as ErrorDetail,
+        EvaluatorResult as EvaluatorResult,
+        Score as Score,
+        Verdict as Verdict,
+    )
     from pytest_agentv.models.targets import Target as Target
     from pytest_agentv.models.traces import (
         ExecutionMetrics as ExecutionMetrics,

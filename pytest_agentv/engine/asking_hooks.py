@@ -4,7 +4,8 @@ from pytest_agentv.engine.attempts import Attempts
 from pytest_agentv.engine.overrides import CaseHooks
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail
 from pytest_agentv.runtime.threads import run_in_thread
 
 _THREAD = "agentv-hook"

@@ -10,8 +10,8 @@ from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult, judge_metrics_of
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult, judge_metrics_of
 from pytest_agentv.models.traces import added_judge_metrics
 from pytest_agentv.prompts.prompt import Prompt
 

@@ -103,6 +103,10 @@ class KindTable(Mapping[str, type[Any]]):
             self._found[word] = self._find(word)
         return self._found[word]
 
+    def listed(self) -> str:
+        """Return all words for the text of an error."""
+        return ", ".join(sorted(self))
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._built_in, **dict.fromkeys(self._own)})
 

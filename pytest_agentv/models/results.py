@@ -3,11 +3,10 @@
 from dataclasses import field
 from typing import Final, Literal
 
-from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TraceEvent, TraceSummary
 
 SCHEMA_VERSION: Final = 1
@@ -15,16 +14,6 @@ SCHEMA_VERSION: Final = 1
 
 Status = Literal["pass", "fail", "error"]
 """`pass` or `fail`: the case was judged. `error`: it could not be judged."""
-
-
-@record
-class ErrorDetail(Record):
-    """Where and why a case or an evaluator broke."""
-
-    stage: ErrorStage
-    """Where it broke."""
-    kind: ErrorKind
-    """Why it broke."""
 
 
 @record

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
-from pytest_agentv.errors import ErrorKind
+from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import JudgeMetrics
@@ -52,6 +52,16 @@ def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
     scaled = [(score, math.ldexp(weight, -exponent)) for score, weight in scores]
     total = math.fsum(weight for _, weight in scaled)
     return clamp_score(math.fsum(score * weight for score, weight in scaled) / total) if total else 0.0
+
+
+@record
+class ErrorDetail(Record):
+    """Where and why a case or an evaluator broke."""
+
+    stage: ErrorStage
+    """Where it broke."""
+    kind: ErrorKind
+    """Why it broke."""
 
 
 @record

@@ -3,7 +3,8 @@
 from typing import Any
 
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 
 

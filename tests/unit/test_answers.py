@@ -8,7 +8,8 @@ import pytest
 
 from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
-from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail
 from pytest_agentv.runtime.loop import LoopThread, wait_for
 from pytest_agentv.session.repeating.answers import Answers, Asked, Lane
 

@@ -16,8 +16,8 @@ from thorough import varied
 from pytest_agentv.engine.repeating.combining import combine_answers
 from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
 from pytest_agentv.reporting.ci.annotations import annotation_lines
 from pytest_agentv.reporting.ci.code_quality import code_quality

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from thorough import tries
 
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.escaping import cut, escaped_size, visible
 from pytest_agentv.reporting.failing.render import error_text, failure_text, one_line

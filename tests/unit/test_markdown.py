@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
 from pytest_agentv.reporting.ci.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
 

@@ -14,7 +14,8 @@ from pytest_agentv.engine.repeating.plan import RepeatPlan, stops_early
 from pytest_agentv.engine.repeating.splitting import answers_of
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.figures import is_part
 from pytest_agentv.reporting.totals import total_figures

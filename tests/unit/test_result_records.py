@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from thorough import tries
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 
 REQUESTS = ("agent_provider_request", "lm_provider_request", "evaluator_provider_request")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.results import ErrorDetail, EvalResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.reporting.summary import summary_lines
 from pytest_agentv.reporting.totals import waiting_hint

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pytest_agentv.loading.files.yaml_values import build_yaml
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
-from pytest_agentv.models.results import ErrorDetail, EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.reporting.serialization import json_safe

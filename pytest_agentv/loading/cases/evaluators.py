@@ -140,7 +140,7 @@ def _read_kind(scope: Scope) -> _Written | None:
         found = table.find(word) if isinstance(word, str) else None
         if found is None:
             hint = _instead_of(word, table)
-            scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {_known(table)}", word, hint)
+            scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {table.listed()}", word, hint)
             return None
         keys = {key: item for key, item in value.items() if key != _TYPE}
         return _written(table[found[0]], keys, scope.place, is_negated=found[1])
@@ -151,10 +151,10 @@ def _read_kind(scope: Scope) -> _Written | None:
     if key is not None and _TYPE not in value:
         scope.place.at(key).error("is no kind of evaluator", hint)
     elif len(value) == 1 and value.keys().isdisjoint(_all_keys(table)):
-        scope.place.at(*value).error(f"is no kind of evaluator: expected one of {_known(table)}")
+        scope.place.at(*value).error(f"is no kind of evaluator: expected one of {table.listed()}")
     else:
         slip = misspelling(_TYPE, value, _all_keys(table))
-        scope.place.at(_TYPE).error(f"is missing: expected one of {_known(table)}", slip)
+        scope.place.at(_TYPE).error(f"is missing: expected one of {table.listed()}", slip)
     return None
 
 
@@ -245,7 +245,3 @@ def _hint_at_two(key: str, written: _Written) -> None:
         if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
             hint = "each check is an entry of the list: put `- ` before it"
             written.place.problems[index] = problem.replace(hint=hint)
-
-
-def _known(table: KindTable) -> str:
-    return ", ".join(sorted(table))

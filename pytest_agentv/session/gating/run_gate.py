@@ -22,18 +22,17 @@ from pytest_agentv.reporting.verdicts.gates import (
     baseline_gate,
     gate_lines,
     gates_contract,
-    rate_gate,
 )
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.reporting.verdicts.tag_gates import TagGate, check_tags, parse_tag_gates, rate_check, unmatched_tags
 from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
 from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
 from pytest_agentv.session.gating.option_check import check_gates
-from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by, tags_of, uncollected_tags
+from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by
+from pytest_agentv.session.gating.tag_rates import TagRates
 from pytest_agentv.session.gating.verdict_files import amend_results, mark_added, write_verdict
 from pytest_agentv.session.recording.identity import RunIdentity
 
@@ -46,8 +45,7 @@ class RunGate:
         self.outcomes: tuple[GateOutcome, ...] = ()
         self._config = config
         self._options = options
-        self._gates = parse_tag_gates(options.gates)
-        self._set_aside: tuple[TagGate, ...] = ()
+        self._rates = TagRates(config, options)
         self._path = options.baseline or config.rootpath / DEFAULT_BASELINE
         self._baseline: Baseline | None = None
         self._is_checked = False
@@ -77,8 +75,8 @@ class RunGate:
             raise pytest.UsageError(f"{error}{hint}") from None
         if options.update_baseline is not None and node_ids and (part := self._all.fault(node_ids)):
             raise pytest.UsageError(f"{FLAG} needs all cases: {part}")
-        if self._gates and not is_broken and narrowed_by(self._config, options) is None:
-            self._check_tags(node_ids)
+        if self._rates.given and not is_broken and narrowed_by(self._config, options) is None:
+            self._rates.check(node_ids)
 
     def suspects(self, results: Sequence[EvalResult]) -> Mapping[int, Sequence[EvalResult]]:
         """Return the cases that look broken, by the number of fresh answers that they get."""
@@ -111,7 +109,7 @@ class RunGate:
         self._no_verdict = trouble or self._all.part(cases)
         self.statistics = self._statistics(cases)
         if self._options.update_baseline is not None:
-            rates = self._rates(cases) if self._no_verdict is None else ()
+            rates = self._rates.outcomes(cases) if self._no_verdict is None else ()
             self.outcomes = (self._update(cases), *rates)  # these gates may have to judge the failing cases
         elif self._no_verdict is None:
             self.outcomes = tuple(self._outcomes(cases))
@@ -172,18 +170,6 @@ class RunGate:
     def _name(self) -> str:
         return name_below(self._path, self._config.rootpath)
 
-    def _check_tags(self, node_ids: Collection[str]) -> None:
-        """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag without any case."""
-        tags = tags_of(node_ids, self._config.rootpath)
-        if unmatched_tags(self._gates, tags) is None:
-            return
-        others = uncollected_tags(self._config, node_ids) - tags
-        fault = unmatched_tags(self._gates, tags | others)
-        if fault is not None:
-            raise pytest.UsageError(f"agentv_gates: {fault}")
-        self._set_aside = tuple(gate for gate in self._gates if gate.tag in others)
-        self._gates = tuple(gate for gate in self._gates if gate.tag not in others)
-
     def _late_fault(self) -> str | None:
         """Run `check` if nobody called it: a run whose evals are all in Python has no eval files."""
         try:
@@ -218,17 +204,7 @@ class RunGate:
         gate, statistics = self._options.gate, self.statistics
         if statistics is not None and statistics.comparison is not None:
             yield baseline_gate(statistics, gate)
-        yield from self._rates(cases)
-
-    def _rates(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        gate = self._options.gate
-        if self._options.min_rate is not None:
-            yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
-        for check in check_tags(self._gates, cases):
-            yield rate_gate(check, gate)
-        for each in self._set_aside:
-            reason = "none of its cases was collected: no verdict"
-            yield GateOutcome(f"gate::{each.tag}", is_red=False, is_told=True, reason=reason)
+        yield from self._rates.outcomes(cases)
 
     def _unjudged(self, results: Sequence[EvalResult]) -> Iterator[GateOutcome]:
         """Fail the run for cases that only a verdict could judge, because there is no verdict."""

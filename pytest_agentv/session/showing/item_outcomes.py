@@ -75,6 +75,12 @@ class ItemOutcomes:
         elif is_heeded is not None:
             self.ignored[node_id] = None
 
+    def ignored_remarks(self) -> Iterator[str]:
+        """Yield a text on tests that passed because they did not look at a verdict."""
+        if self.ignored:
+            how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
+            yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
+
     def unrecorded(self, recorded: Collection[str]) -> str | None:
         """Return a text if results of cases that ran are not in the file; None: all are there."""
         missing = [node_id for node_id in self._evaluated if node_id not in recorded]

@@ -3,7 +3,10 @@
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
@@ -32,22 +35,29 @@ class ResultsHome:
         """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
 
-    def begin(self) -> str | None:
-        """Delete the verdict on an earlier run. Return why no results can be written."""
+    def check(self, ids: Iterable[str], root: Path) -> None:
+        """Check that the run may resume its file, and delete the unjudged answers of an earlier run with this file.
+
+        Raises `pytest.UsageError`.
+        """
+        resumed = self._identity.resumed
+        files = {node_id.partition("::")[0] for node_id in ids}
+        if resumed is not None and (fault := resumed.foreign_fault(files, root)):
+            raise pytest.UsageError(fault)
+        if not self._identity.goes_on:
+            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
+
+    def begin(self) -> None:
+        """Delete the verdict on an earlier run. Raises `pytest.UsageError` if no results can be written."""
         try:
             self._sink.probe()
         except AgentvError as error:
-            return str(error) if self._options.out or self._options.resume else f"{error} (--agentv-out names a file)"
+            hint = "" if self._options.out or self._options.resume else " (--agentv-out names a file)"
+            raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
         finally:
             self._sink.close()  # another process may write the results
         self.drop_verdict()  # a failure is reported at the end of the run
         remove_leftovers(self._identity.results_path.parent)
-        return None
-
-    def forget_answers(self) -> None:
-        """Delete the unjudged answers of an earlier run with this file."""
-        if not self._identity.goes_on:
-            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:

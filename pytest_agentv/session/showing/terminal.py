@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, ignored_text
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 from pytest_agentv.session.showing.kept_reports import KeptReports
 from pytest_agentv.session.showing.results_home import ResultsHome
 from pytest_agentv.session.workers.interrupts import EndingInterrupt
@@ -39,7 +40,7 @@ class RunReporter:
     def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
         self._terminal: TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
         self._root = config.rootpath
-        self._is_checked = False
+        self._is_checked = self._is_broken_off = False
         self._identity = identity
         self._options = options
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
@@ -56,7 +57,6 @@ class RunReporter:
         self._section = self._open_section(config) if options.judges_run else None
         self._report: Path | None = None  # the HTML report, once it is written
         self._annotations: Sequence[str] = ()
-        self._is_broken_off = False
         self._unasked = 0  # cases that were skipped because nobody asked for them
 
     @classmethod
@@ -131,15 +131,10 @@ class RunReporter:
         if self._is_checked:
             return
         self._is_checked = True
-        resumed = self._identity.resumed
-        files = {node_id.partition("::")[0] for node_id in ids}
-        if resumed is not None and (fault := resumed.foreign_fault(files, self._root)):
-            raise pytest.UsageError(fault)
-        self._home.forget_answers()
+        self._home.check(ids, self._root)
         if any(map(may_be_eval, ids)):
             self.check_verdict(ids)
-            if fault := self._home.begin():
-                raise pytest.UsageError(f"no results can be recorded: {fault}")
+            self._home.begin()
 
     def check_verdict(self, ids: Sequence[str]) -> None:
         """Check that the run can be judged, and delete the verdict on an earlier run. Raises `pytest.UsageError`."""
@@ -166,9 +161,7 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
         self._home.find_loss(self._run, self._outcomes)
-        if ignored := self._outcomes.ignored:
-            how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
-            self._remarks.append(f"{ignored_text(len(ignored))}: {', '.join(ignored)} ({how})")
+        self._remarks += self._outcomes.ignored_remarks()
         if faults := list(self._outcomes.hidden_errors(self._run.results)):
             self._remarks += faults
             if session.exitstatus == pytest.ExitCode.OK:
@@ -222,13 +215,10 @@ class RunReporter:
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
         from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
 
-        identity = self._identity
-        return VerdictSection(
-            config,
-            self._options,
-            identity,
-            lambda: read_run(identity, self._outcomes.reported, known=self.known).results,
-        )
+        def results() -> Sequence[EvalResult]:
+            return read_run(self._identity, self._outcomes.reported, known=self.known).results
+
+        return VerdictSection(config, self._options, self._identity, results)
 
     def _section_lines(self) -> "Iterable[SummaryLine]":
         return self._section.lines() if self._section is not None else ()
