@@ -28,11 +28,16 @@ targets:
 """
 
 OTHER_PLUGINS = tuple(
-    f"-pno:{name}" for name in ("hypothesispytest", "anyio", "pastebin", "faulthandler", "legacypath")
+    f"-pno:{name}"
+    for name in (
+        *("hypothesispytest", "anyio", "pytest-teamcity", "xdist.looponfail"),
+        *("pastebin", "faulthandler", "legacypath", "doctest", "recwarn"),
+    )
 )
 """Plugins of this checkout's environment, and those of pytest that no run here needs.
 
-hypothesis imports itself at the end of each run, which takes a second.
+hypothesis imports itself at the end of each run, which takes a second. Each of the others takes a half per cent of a
+short run.
 """
 
 
@@ -101,7 +106,7 @@ class Project:
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
-            finished = run(*OTHER_PLUGINS, *_without_reruns(args), *chosen, f"--agentv-out={out}", *args)
+            finished = run(*OTHER_PLUGINS, *_unasked_plugins(args), *chosen, f"--agentv-out={out}", *args)
         results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
 
@@ -111,9 +116,10 @@ class Project:
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
 
 
-def _without_reruns(args: Iterable[str]) -> tuple[str, ...]:
-    """Leave out the plugin for reruns where nobody asks for it: it opens a socket and a thread in each run."""
-    return () if any(arg.startswith("--reruns") for arg in args) else ("-p", "no:rerunfailures")
+def _unasked_plugins(args: Iterable[str]) -> list[str]:
+    """Leave out the plugins that no flag asks for. That for reruns opens a socket and a thread in each run."""
+    flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup"}
+    return [f"-pno:{name}" for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
 
 
 IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
@@ -130,15 +136,30 @@ def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return chosen
 
 
+class _NoRecorder:
+    """Stands for pytester's recorder of hook calls, which no test here reads: it takes 6 % of a short run."""
+
+    ret: int | None = None
+
+    def getcalls(self, names: object) -> list[object]:
+        return []
+
+
 @pytest.fixture
-def project_in_all_modes(pytester: pytest.Pytester, mode: tuple[str, ...]) -> Project:
+def unrecorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setattr(pytester, "make_hook_recorder", lambda manager: _NoRecorder())
+    return pytester
+
+
+@pytest.fixture
+def project_in_all_modes(unrecorded: pytest.Pytester, mode: tuple[str, ...]) -> Project:
     """Run each test twice: in one process, and with two workers."""
-    return Project(pytester.path, mode, pytester)
+    return Project(unrecorded.path, mode, unrecorded)
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester.path, (), pytester)
+def project(unrecorded: pytest.Pytester) -> Project:
+    return Project(unrecorded.path, (), unrecorded)
 
 
 @pytest.fixture(scope="module")

@@ -43,10 +43,11 @@ def test_cases_with_the_same_file_hold_its_text_once(project: Project) -> None:
     project.write("other/shared.txt", "another text\n")
     project.write(
         "conftest.py",
-        "import pathlib\ntexts = []\n"
+        "import pathlib\ncases = []\n"
         "def pytest_agentv_case(case):\n"
-        "    texts.append(case.messages[0].parts[0].text)\n"
+        "    cases.append(case)  # keeps it alive, as a case in flight is\n"
         "def pytest_sessionfinish():\n"
+        "    texts = [case.messages[0].parts[0].text for case in cases]\n"
         "    assert len(texts) == 4\n"
         "    assert len({id(text) for text in texts if text == 'the shared text\\n'}) == 1\n"
         "    pathlib.Path('ids.txt').write_text(str(len({id(text) for text in texts})))\n",
