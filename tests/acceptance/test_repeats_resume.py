@@ -337,7 +337,7 @@ def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
     assert leftovers(project) == []
 
 
-def test_the_cost_of_reruns_is_kept_when_the_last_of_them_goes_on(project):
+def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their_cost(project):
     write_suite(project, {"tent": "ppnpp"}, repeat=5)
     project.write("repeating_agent.py", FLAKY.replace(".touch()", ".touch() if request.reruns else None"))
     first = project.run("--agentv-out=own.jsonl", "--agentv-stop=never", "--reruns=1")
@@ -347,3 +347,4 @@ def test_the_cost_of_reruns_is_kept_when_the_last_of_them_goes_on(project):
     run = project.run(*flags)
     assert (asked(project.path), run.outcomes) == (["tent 2"], {"passed": 1})
     assert "Cost:             $2.7500" in run.lines
+    assert run_of(project, "tent")["repeat"]["reruns"] == 1

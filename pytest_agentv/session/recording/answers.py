@@ -1,6 +1,7 @@
 """Keeps each answer of a repeated case as soon as it is judged. An unfinished case has no result yet."""
 
 import logging
+from collections import Counter
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,12 +34,20 @@ class Kept:
     """Answers that failed, could not be judged, or were replaced by a rerun. They do not count, but their costs do."""
     unwritten: frozenset[int] = frozenset()
     """The numbers of answers that only the result of their case held. Without a verdict, its next one lacks them."""
+    replaced: Counter[int] = field(default_factory=Counter)
+    """How often reruns replaced an answer that was judged, by its number."""
+
+    @property
+    def reruns(self) -> int:
+        """How often the case was asked anew before."""
+        return max(self.replaced.values(), default=0)
 
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
         """Add an answer. It replaces an earlier one with the same number, as after a rerun."""
         before = self.answers.pop(number, None)
         if before is not None and _moment(before) != _moment(result):
             self.lost.append(before)
+            self.replaced[number] += before.status != "error"
         if result.status != "error" or with_errors:
             self.answers[number] = result
         else:
@@ -48,7 +57,7 @@ class Kept:
         """Return the answers with these numbers, and forget them: another case may ask for the same."""
         answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
         lost, self.lost = self.lost, []
-        return Kept(answers, lost)
+        return Kept(answers, lost, replaced=self.replaced)
 
 
 _Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
