@@ -57,7 +57,8 @@ class RepeatFigures(Record):
     carried: int | None = None
     """How many of the answers come from an earlier run that this one resumed; None: none."""
     lost: int | None = None
-    """How many answers of earlier runs could not be had or judged; the metrics count these as well. None: none."""
+    """How many answers of earlier runs could not be had or judged, or were replaced by a rerun; the metrics count these
+    as well. None: none."""
     priced: int | None = None
     """How many of the answers that were asked report their US dollars; None: all of them, or none of the case's."""
     metered: int | None = None

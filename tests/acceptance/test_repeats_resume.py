@@ -335,3 +335,16 @@ def test_cases_can_be_asked_again_after_their_items_have_ended(project, flags):
     assert not any(line.startswith("Reruns") for line in run.lines)
     assert run.outcomes == {"passed": 1, "failed": 2}
     assert leftovers(project) == []
+
+
+def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their_cost(project):
+    write_suite(project, {"tent": "ppnpp"}, repeat=5)
+    project.write("repeating_agent.py", FLAKY.replace(".touch()", ".touch() if request.reruns else None"))
+    first = project.run("--agentv-out=own.jsonl", "--agentv-stop=never", "--reruns=1")
+    assert "Cost:             $2.5000" in first.lines
+    assert len(asked(project.path)) == 10
+    flags = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-retry-errors", "--agentv-stop=never")
+    run = project.run(*flags)
+    assert (asked(project.path), run.outcomes) == (["tent 2"], {"passed": 1})
+    assert "Cost:             $2.7500" in run.lines
+    assert run_of(project, "tent")["repeat"]["reruns"] == 1

@@ -170,6 +170,8 @@ def test_a_comment_counts_the_cost_of_reruns_as_the_summary_does(agentv: Any, tm
     ]
     told = agentv("report", stored(tmp_path / "run.jsonl", *lines)).out
     assert "| $7.0000 | 2 |" in told
+    again = stored(tmp_path / "again.jsonl", lines[0], lines[0].replace(tags=("new",)), *lines[1:])
+    assert "| $7.0000 | 2 |" in agentv("report", again).out  # a line that says a result anew was paid for once
     others = [each.replace(run_id=str(n)) for n, each in enumerate(lines)]
     assert "| $4.0000 |" in agentv("report", stored(tmp_path / "other.jsonl", *others)).out
 
@@ -179,7 +181,7 @@ def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:
     printed = agentv("report", run, base)
     assert printed.exit_code == 0
     assert printed.out.startswith(MARKER)
-    assert "1 earlier results of the same cases were left out" in printed.err
+    assert "run.jsonl: 1 earlier result of the same cases was left out" in printed.err
     written = agentv("report", run, "--format=gitlab-codequality", "-o", str(tmp_path / "q.json"))
     assert written.exit_code == 0
     entries = json.loads((tmp_path / "q.json").read_text())

@@ -104,6 +104,19 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("2万5千", 20_000, "non-numeric value"),
         ("5k\u201310k", 5000, "non-numeric value"),
         ("2 million - 3 million", 2_000_000, "non-numeric value"),
+        ("2 million to 3 million", 2_000_000, "non-numeric value"),
+        ("2 to 3 million", 2, "non-numeric value"),
+        ("2 - 3 million", 2, "non-numeric value"),
+        ("2-3 million", 2, "non-numeric value"),
+        ("2 or 3 million", 2, "non-numeric value"),
+        ("1,5 to 3 million", 1, "non-numeric value"),
+        ("2 to $3 million", 2, "non-numeric value"),
+        ("2\u20133M", 2, "non-numeric value"),
+        ("between 2 and 3 million", 2, "non-numeric value"),
+        ("2~3万", 2, "non-numeric value"),
+        ("10 TO 20 USD", 10, "non-numeric value"),
+        ("10 - 20", 10, "non-numeric value"),
+        ("3 and 1/2", 3, "non-numeric value"),
         ("1e3 million", 1000, "non-numeric value"),
     ],
 )
@@ -122,6 +135,8 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
         # A unit does not change a number.
         *(("5%", 5), ("300 K", 300), ("5m", 5), ("5 m", 5), ("2kg", 2), ("2 Mb", 2), ("5 milligrams", 5), ("4 B", 4)),
         *(("2 milliseconds", 2), ("2 thousandths", 2), ("9" * 5000, float("inf"))),
+        # What follows is no second end of a range.
+        *(("2 to go", 2), ("5-year plan", 5), ("3 - all told", 3), ("2 tons", 2), ("4 orders", 4), ("2, 3", 2)),
     ],
 )
 def test_words_for_large_numbers_count_and_units_do_not(given, expected):

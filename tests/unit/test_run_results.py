@@ -11,6 +11,7 @@ from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.session.recording.last_run import ResumedFile
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
 
 USAGE = {"input": 10, "output": 2}
@@ -161,3 +162,58 @@ def test_a_line_of_another_run_is_not_counted(identity: RunIdentity) -> None:
     other = RunIdentity("other", identity.results_path)
     assert read_run(other).results == ()
     assert len(read_run(identity, known=known).results) == 3
+
+
+def append(identity: RunIdentity, known: KnownLines | None, *lines: dict[str, Any]) -> None:
+    """Append lines as this process does, or without `known` as another one does."""
+    sink = ResultSink(identity.results_path, "jsonl", Masker(), known.note if known else None)
+    sink.write(*map(EvalResult.from_plain, lines))
+    sink.close()
+
+
+COSTLY: dict[str, Any] = {"trace_summary": summary(cost_usd=0.5), "execution_metrics": {"token_usage": USAGE}}
+NODE_IDS = {f"a.eval.yaml::{name}": f"a.eval.yaml::{name}" for name in "abc"}
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(None, "b a lost late c"), (NODE_IDS, "b a late c")])
+def test_a_resumed_run_counts_its_known_lines_and_those_that_another_process_wrote(
+    identity: RunIdentity, reported: dict[str, str] | None, counted: str
+) -> None:
+    append(identity, None, line("b", status="fail", score=0), line("a", **COSTLY), line("lost", score=0.5))
+    resumed = identity.replace(resumed=ResumedFile(identity.results_path, "run", last_line=3))
+    known = KnownLines()
+    append(identity, known, line("b", 1, **COSTLY))
+    append(identity, None, line("late", 2))
+    append(identity, known, line("c", 2, score=0.5))
+    run = read_run(resumed, reported, known=known)
+    assert run == read_run(resumed, reported)
+    assert [result.eval_id for result in run.results] == counted.split()
+    assert [(result.eval_id, result.status) for result in run.earlier] == [("b", "fail")]
+    assert sum(cost_of(result) or 0 for result in run.all) == 1
+
+
+@pytest.mark.parametrize("statuses", ["fail pass", "pass fail", "pass pass", "error pass pass"])
+def test_known_lines_of_reruns_replace_each_other(identity: RunIdentity, statuses: str) -> None:
+    known = KnownLines()
+    for second, status in enumerate(statuses.split()):
+        append(identity, known, line("a", second, status=status, error="busy" if status == "error" else None, **COSTLY))
+    run = read_run(identity, known=known)
+    assert run == read_run(identity)
+    assert [result.status for result in run.earlier + run.results] == statuses.split()
+    assert sum(cost_of(result) or 0 for result in run.all) == 0.5 * len(statuses.split())
+
+
+def test_what_somebody_changes_during_the_run_counts_beside_known_lines(identity: RunIdentity) -> None:
+    known = KnownLines()
+    append(identity, known, line("a", 1), line("b", 2), line("c", 3), line("d", 4))
+    a, b, c, d = identity.results_path.read_text().splitlines(keepends=True)
+    fault, other = b.replace('"pass"', '"fail"'), c.replace('"run_id":"run"', '"run_id":"other"')
+    identity.results_path.write_text(f"{d}{fault}{a}{other}{d[:40]}\n")
+    append(identity, known, line("e", 5))
+    run = read_run(identity, known=known)
+    assert run == read_run(identity)
+    assert {result.eval_id: result.status for result in run.results} == {
+        **dict.fromkeys("dae", "pass"),
+        "b": "fail",
+    }
+    assert [problem.line for problem in run.problems] == [5]

@@ -5,12 +5,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.messages import ToolCall
@@ -95,12 +97,14 @@ def server(running: Server) -> Server:
     return running
 
 
-def ask(server: Server, *prompts: str | Prompt, **keys: Any) -> list[ProviderResponse]:
+def ask(server: Server, *prompts: str | Prompt, cache: Path | None = None, **keys: Any) -> list[ProviderResponse]:
     values = {"url": server.url, "max_retries": 0, **keys}
     target = Target("shop", "http", Http(**values), path="/p/targets.yaml", line=3)
 
     async def run() -> list[ProviderResponse]:
-        provider = create_provider(target, {})
+        provider: Any = create_provider(target, {})
+        if cache is not None:
+            provider = CachedProvider(provider, target, cache, Masker())
         try:
             requests = [
                 ProviderRequest(prompt if isinstance(prompt, Prompt) else Prompt(prompt), f"c{number}")
@@ -347,6 +351,21 @@ class TestReplies:
         (found,) = ask(server, **keys)
 
         assert candidate_answer(found.output_messages) == body
+
+    @pytest.mark.parametrize("stream", [None, "sse"])
+    def test_an_answer_beside_an_error_is_not_cached(self, server: Server, stream: str | None, tmp_path: Path) -> None:
+        busy, free = (json.dumps({"text": "4", "error": error}) for error in ("quota", None))
+
+        def say(reply: str) -> ProviderResponse:
+            server.answer = replying((f"data: {reply}\n\n" if stream else reply).encode())
+            return ask(server, cache=tmp_path, stream=stream)[0]
+
+        for _ in range(2):
+            with pytest.raises(ProviderError, match="quota"):
+                say(busy)
+        said = [say(free), say(busy)]
+        assert [(candidate_answer(each.output_messages), each.cached) for each in said] == [("4", False), ("4", True)]
+        assert len(server.asked) == 3
 
     @pytest.mark.parametrize("error", ["quota", {"message": "quota"}])
     def test_an_answer_beside_an_error_is_not_judged(self, server: Server, error: Any) -> None:

@@ -34,7 +34,9 @@ _SCALE: Final = re.compile(
     r"(?![^\W\d_])|\s*(?P<sign>[百千천万萬만亿億억兆])"
 )
 """A word such as "million". A letter is one only beside the digits: "300 K" are kelvins, and "5m" are metres."""
-_MORE: Final = re.compile(r"\s*[-\u2013\u2014]?\s*\d")
+_MORE: Final = re.compile(r"\s*\d")
+_OTHER_END: Final = re.compile(r"\s*(?:[-\u2013\u2014~\uff5e\u301c\u81f3\u5230]|(?i:to|or|and)\b)\s*[^\w\s]?\d")
+"""The rest of "2 to 3 million", where the scale counts for both ends, of "5k-10k", and of "3 and 1/2"."""
 
 
 def parse_number(value: Json) -> float | None:
@@ -54,8 +56,10 @@ def _parse(text: str) -> float | None:
     digits, zeros, end = found[0].replace(",", ""), 0, found.end()
     while scale := _SCALE.match(text, end):
         zeros, end = zeros + _ZEROS[str(scale[scale.lastgroup or 0]).lower()], scale.end()
+    if _OTHER_END.match(text, end):
+        return None
     if zeros and (not digits[-1].isdigit() or "e" in digits.lower() or _MORE.match(text, end)):
-        return None  # nobody writes "1e3 million"; "2 million 300 thousand" and "5k-10k" have two numbers
+        return None  # nobody writes "1e3 million", and "2 million 300 thousand" has two numbers
     if digits.lstrip("+-").isdigit() and len(digits) < _MOST_DIGITS:
         return _sized(int(digits) * 10**zeros)
     return float(f"{digits}e{zeros}" if zeros else digits)

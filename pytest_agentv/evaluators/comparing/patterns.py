@@ -23,9 +23,15 @@ _NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
 _INLINE_FLAGS: Final = re.compile(r"\(\?[aiLmsux]+[):-]")
 _OF_SCHEMA: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[$.]", re.DOTALL)
 """The parts of a pattern that mean something else in JavaScript."""
-_SPACES: Final = r"\s\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_OUTSIDE: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}
-_IN_CLASS: Final = {r"\s": _SPACES}
+_BLANKS: Final = r"\s\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+r"""The white space and the line terminators of ECMAScript. The pattern's own `\s` is ASCII."""
+_NO_BLANKS: Final = (
+    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
+    r"\u3001-\ufefe\uff00-\U0010ffff"
+)
+"""All other characters. A class cannot hold the complement of another."""
+_IN_CLASS: Final = {r"\s": _BLANKS, r"\S": _NO_BLANKS}
+_OUTSIDE: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]"} | {word: f"[{chars}]" for word, chars in _IN_CLASS.items()}
 
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
 

@@ -7,6 +7,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.checked import iter_recorded
 
 
@@ -42,13 +43,23 @@ def read_stored(path: Path) -> StoredRun:
         raise FileError(path, "; ".join(["holds no results of a run", *remarks[:1]]))
     is_whole = not remarks
     if replaced:
-        remarks.append(f"{locate(path, None)}: {len(replaced)} earlier results of the same cases were left out")
-    earlier = [each for each in replaced if _is_rerun(each, latest[each.node_id, each.eval_id, each.target])]
-    return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier), is_whole)
+        were = "was" if len(replaced) == 1 else "were"
+        remarks.append(
+            f"{locate(path, None)}: {counted(len(replaced), 'earlier result')} of the same cases {were} left out"
+        )
+    reruns = (each for each in replaced if _is_rerun(each, latest[each.node_id, each.eval_id, each.target]))
+    # A line that says an attempt anew, as after a change of tags, has its time and was paid for once.
+    earlier = {(each.node_id, each.eval_id, each.target, *_moment(each)): each for each in reruns}
+    return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier.values()), is_whole)
 
 
 def _is_rerun(result: EvalResult, last: EvalResult) -> bool:
     """Whether a result was paid for in the same run as the last one, whose figures do not include it."""
     if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.goes_on):
         return False
-    return (result.timestamp, result.duration_ms) != (last.timestamp, last.duration_ms)
+    return _moment(result) != _moment(last)
+
+
+def _moment(result: EvalResult) -> tuple[str, float | None]:
+    """Return what tells an attempt from others of its case."""
+    return result.timestamp, result.duration_ms

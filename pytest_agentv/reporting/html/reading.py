@@ -95,9 +95,10 @@ def run_of(
         latest[key] = case, value
     cases = unique_names([case for case, _ in latest.values()])
     results = tuple(Result(case, value) for case, (_, value) in zip(cases, latest.values(), strict=True))
-    own = [value for value, key in replaced if _is_rerun(value, latest[key][1])]
+    # A line that says an attempt anew, as after a change of tags, has its time and was paid for once.
+    own = {(key, *_moment(value)): value for value, key in replaced if _is_rerun(value, latest[key][1])}
     dropped = len(replaced) + len(earlier)
-    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own))
+    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own.values()))
 
 
 def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
@@ -106,4 +107,9 @@ def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
     repeat = mapping_of(last, "repeat")
     if not run_id or run_id != text_of(last, "run_id") or repeat.get("carried") or repeat.get("lost"):
         return False
-    return any(value.get(key) != last.get(key) for key in ("timestamp", "duration_ms"))
+    return _moment(value) != _moment(last)
+
+
+def _moment(value: JsonObject) -> tuple[str, ...]:
+    """Return what tells an attempt from others of its case."""
+    return str(value.get("timestamp")), str(value.get("duration_ms"))

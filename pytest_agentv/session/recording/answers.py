@@ -1,6 +1,7 @@
 """Keeps each answer of a repeated case as soon as it is judged. An unfinished case has no result yet."""
 
 import logging
+from collections import Counter
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,25 +30,34 @@ class Kept:
 
     answers: dict[int, EvalResult] = field(default_factory=dict)
     """The answers that need not be asked again, by their numbers."""
-    errors: list[EvalResult] = field(default_factory=list)
-    """Answers that failed or could not be judged. They are asked again, and their costs count."""
+    lost: list[EvalResult] = field(default_factory=list)
+    """Answers that failed, could not be judged, or were replaced by a rerun. They do not count, but their costs do."""
     unwritten: frozenset[int] = frozenset()
     """The numbers of answers that only the result of their case held. Without a verdict, its next one lacks them."""
+    replaced: Counter[int] = field(default_factory=Counter)
+    """How often reruns replaced an answer that was judged, by its number."""
+
+    @property
+    def reruns(self) -> int:
+        """How often the case was asked anew before."""
+        return max(self.replaced.values(), default=0)
 
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
-        """Add an answer. It replaces an earlier one with the same number."""
+        """Add an answer. It replaces an earlier one with the same number, as after a rerun."""
         before = self.answers.pop(number, None)
-        self.errors += [before] if before is not None and before.status == "error" else []
+        if before is not None and _moment(before) != _moment(result):
+            self.lost.append(before)
+            self.replaced[number] += before.status != "error"
         if result.status != "error" or with_errors:
             self.answers[number] = result
         else:
-            self.errors.append(result)
+            self.lost.append(result)
 
     def take(self, numbers: Container[int]) -> "Kept":
         """Return the answers with these numbers, and forget them: another case may ask for the same."""
         answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
-        errors, self.errors = self.errors, []
-        return Kept(answers, errors)
+        lost, self.lost = self.lost, []
+        return Kept(answers, lost, replaced=self.replaced)
 
 
 _Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
@@ -119,6 +129,11 @@ def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], Ev
     for each in (path, lock_of(path)):
         with suppress(OSError):
             each.unlink()
+
+
+def _moment(answer: EvalResult) -> tuple[str, float | None]:
+    """Return what tells an answer from a later one with its number. A copy in another file has the same."""
+    return answer.timestamp, answer.duration_ms
 
 
 def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:

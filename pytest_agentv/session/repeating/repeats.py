@@ -91,9 +91,9 @@ class RepeatedCase:
             results,
             request.plan,
             together=together,
-            reruns=request.reruns,
+            reruns=request.reruns or self._carried.reruns,
             carried=len(self._carried.answers),
-            lost=self._carried.errors,
+            lost=self._carried.lost,
             with_answers=request.job.options.include_answers,
         )
 
@@ -198,4 +198,4 @@ class Repeats:
         kept = self._journal.take(job, self._finished, request.numbers)
         found = ((number, rejudged(answer, job.case, threshold)) for number, answer in kept.answers.items())
         answers = {number: answer.replace(**names) for number, answer in found if answer is not None}
-        return Kept(answers, kept.errors, kept.unwritten.intersection(answers))
+        return Kept(answers, kept.lost, kept.unwritten.intersection(answers), kept.replaced)

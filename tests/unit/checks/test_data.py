@@ -13,6 +13,7 @@ from thorough import varied
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several
+from pytest_agentv.evaluators.comparing.patterns import search_now
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.prompts.prompt import Prompt
 
@@ -200,6 +201,24 @@ def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, 
     ]
     scores = [bench.judged({"is-json": schema}, json.dumps(data)).score for schema, data in checks]
     assert scores == [float(is_found)] * len(checks)
+
+
+BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u2005\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""The white space and the line terminators of ECMAScript, with three of the eleven from U+2000 to U+200A."""
+NO_BLANKS = "a_\0\x08\x0e\x1c\x1d\x1e\x1f!\x85\u180e\u1fff\u200b\u2027\u202a\u2060\ufefe\uff00\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        *((pattern, BLANKS) for pattern in (r"\s", r"[\s]", r"[^\S]", r"[^\w\S]", r"[^\S_]", r"[\s\n]")),
+        *((pattern, NO_BLANKS) for pattern in (r"\S", r"[\S]", r"[^\s]", r"[\w\S]", r"[\S_]")),
+        *((r"[\s\S]", BLANKS + NO_BLANKS), (r"[^\s\S]", "")),
+    ],
+)
+def test_blanks_of_a_pattern_are_those_of_javascript(pattern, expected):
+    chars = BLANKS + NO_BLANKS
+    assert "".join(char for char in chars if search_now(f"^{pattern}$", char, is_of_schema=True)) == expected
 
 
 @pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])

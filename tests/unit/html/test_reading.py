@@ -25,6 +25,14 @@ def test_the_last_line_of_a_case_counts_and_the_others_are_counted(tmp_path: Pat
     assert [result.value["timestamp"] for result in run.results] == [second["timestamp"]]
 
 
+def test_a_line_that_says_an_attempt_anew_is_no_further_attempt() -> None:
+    first = {"run_id": "r", "timestamp": "1", "score": 0}
+    last = {"run_id": "r", "timestamp": "2"}
+    run = run_from(first, {**first, "tags": ["new"]}, last, last)
+    assert [(each["timestamp"], each.get("tags")) for each in run.earlier] == [("1", ["new"])]
+    assert run.dropped == 3
+
+
 def test_cases_of_two_targets_are_two() -> None:
     run = run_from({"target": "one"}, {"target": "two"})
     assert [result.key for result in run.results] == ["a@one", "a@two"]
