@@ -135,3 +135,8 @@ def case_name(result: EvalResult) -> str:
     name = result.node_id or result.eval_id
     is_python = (result.eval_file or "").endswith(".py")
     return f"{name} ({result.eval_id})" if is_python and not name.endswith(f"::{result.eval_id}") else name
+
+
+def moment_of(result: EvalResult) -> tuple[str, float | None]:
+    """Return what tells an attempt from others of its case. A line that writes an attempt anew has the same."""
+    return result.timestamp, result.duration_ms

@@ -9,6 +9,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.checked import iter_recorded
+from pytest_agentv.reporting.figures import moment_of
 
 
 @record
@@ -49,7 +50,7 @@ def read_stored(path: Path) -> StoredRun:
         )
     reruns = (each for each in replaced if _is_rerun(each, latest[each.node_id, each.eval_id, each.target]))
     # A line that says an attempt anew, as after a change of tags, has its time and was paid for once.
-    earlier = {(each.node_id, each.eval_id, each.target, *_moment(each)): each for each in reruns}
+    earlier = {(each.node_id, each.eval_id, each.target, *moment_of(each)): each for each in reruns}
     return StoredRun(tuple(latest.values()), tuple(remarks), tuple(earlier.values()), is_whole)
 
 
@@ -57,9 +58,4 @@ def _is_rerun(result: EvalResult, last: EvalResult) -> bool:
     """Whether a result was paid for in the same run as the last one, whose figures do not include it."""
     if result.run_id is None or result.run_id != last.run_id or (last.repeat is not None and last.repeat.goes_on):
         return False
-    return _moment(result) != _moment(last)
-
-
-def _moment(result: EvalResult) -> tuple[str, float | None]:
-    """Return what tells an attempt from others of its case."""
-    return result.timestamp, result.duration_ms
+    return moment_of(result) != moment_of(last)

@@ -15,6 +15,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.answers import NUMBER, iter_answers
+from pytest_agentv.reporting.figures import moment_of
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.reporting.writers import answers_path
 from pytest_agentv.runtime.files import LockedAppender, lock_of
@@ -45,7 +46,7 @@ class Kept:
     def add(self, number: int, result: EvalResult, *, with_errors: bool) -> None:
         """Add an answer. It replaces an earlier one with the same number, as after a rerun."""
         before = self.answers.pop(number, None)
-        if before is not None and _moment(before) != _moment(result):
+        if before is not None and moment_of(before) != moment_of(result):
             self.lost.append(before)
             self.replaced[number] += before.status != "error"
         if result.status != "error" or with_errors:
@@ -129,11 +130,6 @@ def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], Ev
     for each in (path, lock_of(path)):
         with suppress(OSError):
             each.unlink()
-
-
-def _moment(answer: EvalResult) -> tuple[str, float | None]:
-    """Return what tells an answer from a later one with its number. A copy in another file has the same."""
-    return answer.timestamp, answer.duration_ms
 
 
 def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:

@@ -11,7 +11,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, moment_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
 
 _Case: TypeAlias = tuple[str | None, str]
@@ -162,7 +162,7 @@ def _without_details(result: EvaluatorResult) -> EvaluatorResult:
 
 
 def _attempt(result: EvalResult) -> _Attempt:
-    return result.node_id, result.eval_id, result.timestamp, result.duration_ms
+    return result.node_id, result.eval_id, *moment_of(result)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:
