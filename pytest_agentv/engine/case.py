@@ -200,7 +200,8 @@ def _warnings(job: CaseJob, evaluations: Sequence[EvaluatorResult], path: str = 
         for warning in each.warnings or ():
             message = f"evaluator {name!r}: {warning}"
             yield Problem(Path(job.case.path), job.case.line, job.identity.eval_id, masked(message), level="warning")
-        yield from _warnings(job, each.evaluator_results or (), f"{name}.")
+        if each.evaluator_results:
+            yield from _warnings(job, each.evaluator_results, f"{name}.")
 
 
 def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:

@@ -118,7 +118,10 @@ def _conversation(answered: Answered) -> tuple[Message, ...] | None:
 
 def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
     """Sum up the judge retries of all evaluators, including members of composites."""
-    return sum((each.judge_retries or 0) + _judge_retries(each.evaluator_results or ()) for each in evaluations)
+    retries = 0
+    for each in evaluations:
+        retries += (each.judge_retries or 0) + (_judge_retries(each.evaluator_results) if each.evaluator_results else 0)
+    return retries
 
 
 def _identity_fields(identity: CaseIdentity) -> JsonObject:

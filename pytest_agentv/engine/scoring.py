@@ -54,7 +54,10 @@ class Judgement(Record):
     @property
     def broken(self) -> EvaluatorResult | None:
         """The first evaluator that could not judge."""
-        return next((evaluation for evaluation in self.evaluations if evaluation.error), None)
+        for evaluation in self.evaluations:
+            if evaluation.error:
+                return evaluation
+        return None
 
     @property
     def unmet_required(self) -> tuple[str, ...] | None:

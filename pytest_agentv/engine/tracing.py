@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pytest_agentv.models.base import Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
@@ -9,6 +10,8 @@ from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
+
+_UNKNOWN: Final = ExecutionMetrics()
 
 
 @record
@@ -46,7 +49,8 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
     reported = (metrics.token_usage, metrics.cost_usd, metrics.duration_ms)
     if events is None and reported == (None, None, None):
         return None
-    calls = Counter(name for name in _called_tools(events or ()) if name is not None)
+    names = [name for name in _called_tools(events or ()) if name is not None]
+    calls = Counter(names) if names else {}
     return TraceSummary(
         event_count=len(events or ()),
         tool_names=tuple(sorted(calls)),
@@ -98,7 +102,7 @@ def execution_metrics(
         exploration_ratio=sum(tool in exploration_tools for tool in tools) / len(tools) if tools else None,
         tokens_per_tool=usage.output / len(tools) if usage and tools else None,
     )
-    return known if known != ExecutionMetrics() else None
+    return known if known != _UNKNOWN else None
 
 
 def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:

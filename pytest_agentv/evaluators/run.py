@@ -170,12 +170,12 @@ def json_fault(value: object) -> str | None:
             return f"are nested more than {DEEPEST} levels deep"
         if type(item) in ATOMS:
             continue
-        if isinstance(item, Mapping):
+        if isinstance(item, list | tuple):  # an abstract class, such as that of mappings, is slow to check
+            waiting += [(inner, depth + 1) for inner in item]
+        elif isinstance(item, Mapping):
             if not all(isinstance(key, str) for key in item):
                 return "have a key that is no text"
             waiting += [(inner, depth + 1) for inner in item.values() if type(inner) not in ATOMS]
-        elif isinstance(item, list | tuple):
-            waiting += [(inner, depth + 1) for inner in item]
         elif not isinstance(item, str | int | float | PurePath | None):
             return f"hold a value of type {type(item).__name__}, which is no JSON"
     return None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Final, Literal
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
@@ -121,8 +120,10 @@ def unmet_required(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
 
     Rubrics are required unless they say otherwise, and a weight of 0 silences these.
     """
-    found = (result.unmet_required or () if result.weight != 0 else explicitly_unmet([result]) for result in results)
-    return tuple(chain.from_iterable(found))
+    unmet: list[str] = []
+    for result in results:
+        unmet += result.unmet_required or () if result.weight != 0 else explicitly_unmet([result])
+    return tuple(unmet)
 
 
 def explicitly_unmet(results: Sequence[EvaluatorResult]) -> tuple[str, ...]:
@@ -141,7 +142,8 @@ def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[JudgeMetric
     for result in results:
         if result.judge_metrics is not None:
             yield result.judge_metrics
-        yield from judge_metrics_of(result.evaluator_results or ())
+        if result.evaluator_results:
+            yield from judge_metrics_of(result.evaluator_results)
 
 
 @record

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
@@ -28,10 +27,12 @@ _NEEDS_NO_DECIMALS: Final = 1e15
 
 def compact_json(value: Json) -> str:
     """Return JSON on one line without spaces, as in results files. Raises `RecursionError` for what holds itself."""
-    with suppress(TypeError, ValueError):  # a mapping that is not a dict, or a value that contains itself
+    try:
         text = _COMPACT.encode([value])
         if not any(map(text.__contains__, _FOREIGN_NUMBERS)):
             return text[1:-1]  # the list puts a bracket after a bare number
+    except (TypeError, ValueError):  # a mapping that is not a dict, or a value that contains itself
+        pass
     return _COMPACT.encode(_javascript_numbers(value))
 
 

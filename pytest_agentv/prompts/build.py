@@ -39,7 +39,8 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
 
 def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
     """Whether the messages form a conversation, which needs markers for its speakers."""
-    return any(message.role in ("assistant", "tool") for message in messages) or sum(map(is_visible, messages)) > 1
+    has_others = any(message.role in ("assistant", "tool") for message in messages)
+    return has_others or (len(messages) > 1 and sum(map(is_visible, messages)) > 1)
 
 
 def guidelines_section(guidelines: str) -> str:

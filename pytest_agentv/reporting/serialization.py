@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from pytest_agentv.models.base import ATOMS, Json, JsonObject
@@ -116,11 +115,12 @@ def _masked_tool(name: str, masker: Masker) -> str:
 
 def safe_json(value: JsonObject) -> str:
     """Return `json_safe(value)` as compact JSON. Most data is safe already, so nothing has to look at its parts."""
-    with suppress(TypeError, ValueError):  # an object of another class, or a lone surrogate
+    try:
         text = compact_json(value)
         text.encode()
-        return text
-    return compact_json(json_safe(value))
+    except (TypeError, ValueError):  # an object of another class, or a lone surrogate
+        return compact_json(json_safe(value))
+    return text
 
 
 def json_safe(value: Any) -> Json:

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pytest_agentv.runtime.user_loop import run_until_stopped
@@ -66,7 +67,7 @@ class LoopThread:
         if self._is_stopped:
             coroutine.close()
             return _cancelled_future()
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             future: concurrent.futures.Future[T] = concurrent.futures.Future()
             self._start_here(coroutine, lambda done: hand_on(done, future))
             return future
@@ -142,8 +143,11 @@ class LoopThread:
         """
         task = asyncio.get_running_loop().create_task(coroutine, context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(on_done)
+        task.add_done_callback(partial(self._end_here, on_done))  # one callback is one turn of the loop
+
+    def _end_here(self, on_done: "Callable[[AnyFuture[T]], None]", task: asyncio.Task[T]) -> None:
+        self._tasks.discard(task)
+        on_done(task)
 
     @property
     def _is_elsewhere(self) -> bool:

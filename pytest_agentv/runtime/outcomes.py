@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from pytest_agentv.models.records import record
 
@@ -23,7 +23,7 @@ class Outcome(Generic[T]):
         """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error
-        return cast(T, self.value)
+        return self.value  # type: ignore[return-value] # it is of type T if there is no error
 
 
 def attempt(function: Callable[[], T]) -> Outcome[T]:

@@ -71,12 +71,13 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     Fixtures of installed plugins do not count. Fixtures of conftest files count, unless they have session scope and are
     set up already.
     """
-    with suppress(AttributeError):
+    try:
         definitions = item._fixtureinfo.name2fixturedefs
         names = [name for name in item.fixturenames if name != "request"]
         # A name without a definition is misspelt. Its item cannot be set up.
-        return all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
-    return False
+        return not names or all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
+    except AttributeError:
+        return False
 
 
 def has_fixtures_of_conftest(item: pytest.Function) -> bool:
@@ -93,7 +94,7 @@ def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str
 
     None: pytest does not expect the error, or the item's turn has not come.
     """
-    with suppress(ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+    try:
         from _pytest.skipping import xfailed_key  # noqa: PLC0415 - loaded already, unless it is blocked
 
         mark: Any = item.stash.get(xfailed_key, None)
@@ -101,6 +102,8 @@ def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str
             return None
         if mark.raises is None or issubclass(error, mark.raises):
             return str(mark.reason), bool(mark.strict)
+    except (ImportError, AttributeError, TypeError):  # `raises` may be an object that looks at the error itself
+        pass
     return None
 
 

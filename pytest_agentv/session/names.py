@@ -10,11 +10,13 @@ from pytest_agentv.loading.files.discovery import SUFFIXES
 # pytest 9.2 splits node ids at `::` and `[`. VS Code passes them on as lines and drops every other line break.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
+_COLONS = re.compile(r":{2,}")
+
 
 def clean_name(eval_id: str) -> str:
     """Return a name that selects the case in pytest, xdist and IDEs; empty for an id without any safe character."""
     name = _UNSAFE.sub(" ", eval_id).replace("[", "(").replace("]", ")")
-    return re.sub(r":{2,}", ":", name).strip()
+    return _COLONS.sub(":", name).strip()
 
 
 def unique_names(eval_ids: Iterable[str | None]) -> Iterator[str]:

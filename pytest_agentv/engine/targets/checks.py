@@ -38,8 +38,10 @@ class HealthChecks:
             together = self._together if is_probed else None
             probe = provider.check if together is None else lambda: together(self._name(target), provider.check)
             self._probes[key] = asyncio.ensure_future(capture(probe))
-        # A cancelled case must not cancel the probe that others wait for.
-        (await asyncio.shield(self._probes[key])).get()
+        probed = self._probes[key]
+        if not probed.done():
+            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
+        probed.result().get()
 
     def _name(self, target: Target) -> str:
         """Return the name of a target, the same in all processes."""

@@ -8,7 +8,6 @@ from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.judging import needs_judge, needs_targets
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
@@ -118,11 +117,6 @@ class Fingerprints:
         if isinstance(value, Secret):
             return {"secret": hashlib.sha256(value.reveal().encode("utf-8", "surrogatepass")).hexdigest()}
         return self._plain(value.to_plain()) if isinstance(value, Plain) else value
-
-
-def asks_a_target(evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Whether a model or another target takes part in judging."""
-    return needs_judge(evaluators) or needs_targets(evaluators)
 
 
 def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
@@ -11,6 +12,7 @@ from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest, candidate_answer
@@ -91,6 +93,40 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
     return (default_judge(),)
 
 
+@record
+class Needs:
+    """The targets that evaluators need besides the one that is judged."""
+
+    judge: bool
+    """Whether an evaluator, or a member of one, needs a model."""
+    targets: bool
+    """Whether one is a script that may call targets."""
+    embeddings: tuple[str, ...]
+    """The targets whose embeddings they compare."""
+
+    @property
+    def any_answers(self) -> bool:
+        """Whether a model or another target takes part in judging."""
+        return self.judge or self.targets
+
+
+class _NeedsOf:
+    """Returns what evaluators need. Remembers the last answer: consecutive cases often share those of their file."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judge=False, targets=False, embeddings=()))
+
+    def __call__(self, evaluators: tuple[AnyEvaluator, ...]) -> Needs:
+        last, needs = self._last  # two threads ask
+        if last is not evaluators:
+            needs = Needs(needs_judge(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
+            self._last = (evaluators, needs)
+        return needs
+
+
+needs_of: Final = _NeedsOf()
+
+
 def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
     """Whether an evaluator, or a member of one, needs a model."""
     return any(evaluator.asks_judge for evaluator in evaluators)
@@ -107,7 +143,7 @@ def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
     return any(evaluator.calls_targets for evaluator in evaluators)
 
 
-def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> Sequence[str]:
+def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
     """Return the names of the targets whose embeddings evaluators compare."""
     members = (member for evaluator in evaluators for member in evaluator.walk())
     return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))

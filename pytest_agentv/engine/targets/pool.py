@@ -10,13 +10,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.targets.checks import HealthChecks, Together, sharing
 from pytest_agentv.engine.targets.folders import FolderTargets, Places, UnjudgedFolders
-from pytest_agentv.engine.targets.judging import (
-    ProviderJudge,
-    embedding_targets,
-    judging_fault,
-    needs_judge,
-    needs_targets,
-)
+from pytest_agentv.engine.targets.judging import ProviderJudge, judging_fault, needs_of
 from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_warn, pace_of
 from pytest_agentv.engine.targets.waiting import WaitingAnswers
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
@@ -94,7 +88,7 @@ class TargetPool:
         self._told_of_answers: set[tuple[Path, str]] = set()
 
     async def prepare(
-        self, eval_dir: Path, name: str, evaluators: Sequence[AnyEvaluator], own: Overrides = NO_OVERRIDES
+        self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
     ) -> ReadyTarget:
         """Prepare a target and its judge for the cases of a folder, before anything is paid for.
 
@@ -102,14 +96,15 @@ class TargetPool:
         """
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
+        needs = needs_of(evaluators)
         if self._options.dry_run:
-            for each in embedding_targets(evaluators):
+            for each in needs.embeddings:
                 self.file(eval_dir).find(each)
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
-        judge = self._judge(eval_dir, target, own) if needs_judge(evaluators) else None
-        callable_targets = self._callable(eval_dir, target, provider, own) if needs_targets(evaluators) else None
-        embedders = {each: self._embedder(eval_dir, each) for each in embedding_targets(evaluators)}
+        judge = self._judge(eval_dir, target, own) if needs.judge else None
+        callable_targets = self._callable(eval_dir, target, provider, own) if needs.targets else None
+        embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         if file is not None:
             await self._check(target, provider)
         is_agent = getattr(target.settings, "is_agent", False)

@@ -31,7 +31,7 @@ from pytest_agentv.loading.places import Place, first_key, has_text, mapping_at,
 from pytest_agentv.loading.problems import BlankInput, Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.models.base import Json, JsonObject, Record, unshared
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
-from pytest_agentv.models.messages import FilePart, InputMessage
+from pytest_agentv.models.messages import FilePart
 from pytest_agentv.models.records import record
 
 
@@ -156,7 +156,8 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         place.at(first_key(value, INPUT_KEYS) or INPUT_KEYS[0]).warn_of_blank()
     expected = load_expected(written)
     expected_messages = tuple(load_expected_message(each, references.at(each.place)) for each in expected)
-    guidelines, files = _paths(messages, guidelines=True), _paths(messages, guidelines=False)
+    parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
+    guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     limits = _limits(written)
     eval_id, outcome, evaluators = _judged(written)
     return EvalCase(
@@ -171,7 +172,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         expected_messages=expected_messages,
         reference_answer=reference_answer(expected_messages),
         guideline_paths=guidelines,
-        file_paths=guidelines + files,
+        file_paths=guidelines + tuple([part.resolved_path for part in parts if not part.is_guideline]),
         guideline_patterns=references.guideline_patterns,
         evaluators=evaluators,
         conversation_id=text_at(value, "conversation_id", place),
@@ -204,17 +205,18 @@ def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, 
 
 
 def _target(written: WrittenCase) -> str | None:
-    of_execution = text_at(written.execution, "target", written.place.at("execution"))
+    execution = written.execution
+    of_execution = text_at(execution, "target", written.place.at("execution")) if execution else None
     return of_execution or text_at(written.value, "target", written.place)
 
 
 def _limits(written: WrittenCase) -> dict[str, Any]:
     """Return the fields that decide what passes, each with its source: the case, else its file."""
     value, place, suite = written.value, written.place, written.suite
-    of_case = threshold_at(value, place)
-    of_execution = threshold_at(written.execution, place.at("execution"))
+    threshold = threshold_at(value, place)
+    of_execution = threshold_at(written.execution, place.at("execution")) if written.execution else None
     return {
-        **_limit("threshold", of_execution if of_case is None else of_case, suite.threshold),
+        **_limit("threshold", of_execution if threshold is None else threshold, suite.threshold),
         **_limit("repeat", repeat_at(value, place), suite.repeat),
         **_limit("min_pass_rate", min_pass_rate_at(value, place), suite.min_pass_rate),
     }
@@ -224,8 +226,3 @@ def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str,
     if of_case is not None:
         return {name: of_case, f"{name}_source": "case"}
     return {} if of_file is None else {name: of_file, f"{name}_source": "file"}
-
-
-def _paths(messages: tuple[InputMessage, ...], *, guidelines: bool) -> tuple[str, ...]:
-    parts = (part for message in messages for part in message.parts if isinstance(part, FilePart))
-    return tuple(part.resolved_path for part in parts if part.is_guideline is guidelines)

@@ -27,7 +27,7 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
         from pytest_agentv.loading.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - imports pydantic
 
         rubrics = load_case_rubrics(written.scope(value, place))
-    own = _load_nearest(written, (written.execution, place.at("execution")), (value, place))
+    own = _load_nearest(written, written.execution, value, place)
     if (
         own is not None
         and written.suite.header.get("assertions")
@@ -44,24 +44,28 @@ def wants_outcome(evaluator: AnyEvaluator) -> bool:
 
 
 def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
-    lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
-    place = written.header_place([])
-    filled = written.fill(lists, place)
-    key = written.suite.path, tuple(written.variables or ())
-    known = written.context.file_evaluators if filled is lists else {}  # evaluators with variables differ by case
-    if key not in known:
-        specs = _load_nearest(written, (filled.get("execution") or {}, place.at("execution")), (filled, place))
-        known[key] = specs or (), tuple(place.problems)
-    written.place.problems.extend(known[key][1])
-    return known[key][0]
+    known, key = written.context.file_evaluators, (written.suite.path, tuple(written.variables or ()))
+    found = known.get(key)
+    if found is None:
+        lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
+        place = written.header_place([])
+        filled = written.fill(lists, place)
+        specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
+        found = specs or (), tuple(place.problems)
+        if filled is lists:  # evaluators with variables differ by case
+            known[key] = found
+    written.place.problems.extend(found[1])
+    return found[0]
 
 
-def _load_nearest(written: WrittenCase, *mappings: tuple[JsonObject, Place]) -> tuple[AnyEvaluator, ...] | None:
+def _load_nearest(
+    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
+) -> tuple[AnyEvaluator, ...] | None:
     """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
-    for mapping, place in mappings:
+    for mapping, keys in ((execution, ("execution",)), (beside, ())):
         key = first_key(mapping, EVALUATOR_LIST_KEYS)
         if key is not None:
             from pytest_agentv.loading.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
 
-            return load_evaluators(written.scope(mapping[key], place.at(key)), written.share)
+            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
     return None

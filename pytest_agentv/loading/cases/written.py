@@ -122,7 +122,8 @@ def check_keys(written: WrittenCase) -> None:
     """Warn of unknown keys. Check the keys that only collection reads."""
     value, place = written.value, written.place
     warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
-    warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
+    if written.execution:
+        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
     warn_of_evaluator_word(value, place)
     warn_of_unread_lists(value, place)
     warn_of_unread_twins(value, place)

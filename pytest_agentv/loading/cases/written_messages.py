@@ -115,11 +115,14 @@ def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
     if first_key(written.value, INPUT_KEYS) is None:
         written.missing(INPUT_KEYS, "a list of messages")
     messages = _messages(written, INPUT_KEYS, "user")
-    value, place = written.value.get("input_files"), written.place.at("input_files")
-    if value is None:
-        place = written.header_place().at("input_files")
-        value = written.fill(written.suite.header.get("input_files"), place)
-    return messages if value is None else attach_files(messages, value, place)
+    own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
+    if own is not None:
+        return attach_files(messages, own, written.place.at("input_files"))
+    if of_file is None:
+        return messages
+    place = written.header_place().at("input_files")
+    filled = written.fill(of_file, place)
+    return messages if filled is None else attach_files(messages, filled, place)
 
 
 def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:

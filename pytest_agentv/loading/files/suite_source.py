@@ -49,8 +49,9 @@ class SuiteSource:
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
-        own = entry.value if isinstance(entry.value, dict) else {}
-        return tuple(dict.fromkeys((*names_of(self.header.get("tags")), *names_of(own.get("tags")))))
+        own = entry.value.get("tags") if isinstance(entry.value, dict) else None
+        of_file = self.header.get("tags")
+        return () if own is None and of_file is None else tuple(dict.fromkeys((*names_of(of_file), *names_of(own))))
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
         source, keys, row = self.source, (*list_keys(self.cases_key), entry.index), None

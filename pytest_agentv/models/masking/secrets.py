@@ -1,7 +1,6 @@
 """Secrets, and the masker that keeps them out of everything that is written."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Final
 
@@ -92,14 +91,17 @@ class Masker:
 _CURRENT: Final[ContextVar[Masker | None]] = ContextVar("agentv_masker", default=None)
 
 
-@contextmanager
-def masking(masker: Masker) -> Iterator[None]:
-    """Make `masked` use this masker in the current task and in tasks that it starts."""
-    token = _CURRENT.set(masker)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+class masking:  # noqa: N801 - used like a function, as `contextlib.suppress` is
+    """Makes `masked` use a masker in the current task and in tasks that it starts."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._masker)
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._token)
 
 
 def masked(text: str) -> str:

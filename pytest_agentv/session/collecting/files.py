@@ -70,8 +70,9 @@ class EvalFile(pytest.Module, _FileWithFaults):
         suite = self._read_suite()
         shared: dict[tuple[str, ...], Any] = {}
         own = self._own_fixtures(suite)
+        warned = self.config.stash.setdefault(_UNKNOWN_MARKS, set())
         for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
-            wanted = case_marks(suite, entry, self.config.stash.setdefault(_UNKNOWN_MARKS, set()))
+            wanted = case_marks(suite, entry, warned)
             fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
             item: EvalItem = EvalItem.from_parent(
                 self,

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
@@ -88,9 +88,8 @@ class Recorder:
 
     def _next_entries(self) -> list[_Entry | None]:
         entries = [self._queue.get()]
-        with suppress(Empty):
-            while True:
-                entries.append(self._queue.get_nowait())
+        while not self._queue.empty():  # no other thread takes entries
+            entries.append(self._queue.get())
         return entries
 
     def _write(self, entries: Sequence[_Entry]) -> None:

@@ -1,9 +1,8 @@
 """Cases that were handed to the engine."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pytest_agentv.loading.problems import Problem
@@ -15,7 +14,10 @@ from pytest_agentv.session.showing.logs import CaseLog
 
 
 class Ending:
-    """Ends a running case. pytest's thread asks for it, and the event loop cancels the case's task."""
+    """Ends a running case. pytest's thread asks for it, and the event loop cancels the case's task.
+
+    The running task may be cancelled within its `with` block. It is cancelled at once if that was requested before.
+    """
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -34,16 +36,13 @@ class Ending:
         self.reason, self.is_asked = reason, True
         loop.call(self._cancel)
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Allow the running task to be cancelled within this block. Cancel it at once if that was requested before."""
+    def __enter__(self) -> None:
+        if self.is_asked:
+            raise asyncio.CancelledError
         self._task = asyncio.current_task()
-        try:
-            if self.is_asked:
-                raise asyncio.CancelledError
-            yield
-        finally:
-            self._task = None
+
+    def __exit__(self, *_: object) -> None:
+        self._task = None
 
     def _cancel(self) -> None:
         if self._task is not None:

@@ -65,7 +65,7 @@ class CaseRuns:
         """
         current_log.set(log)
         try:
-            with ending.watched():
+            with ending:
                 if answers is None:
                     member = members[0] if members else None
                     result = await self._ask(job, prepared, log, member)
@@ -113,7 +113,7 @@ class CaseRuns:
         """Get fresh answers of a case that has a result, and write the new result."""
         current_log.set(log)
         try:
-            with ending.watched():
+            with ending:
                 result = await answers()
                 await self._recorder.record(result)
                 self._let_go(result)

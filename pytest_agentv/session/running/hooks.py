@@ -238,11 +238,11 @@ def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -
     """
     result = item.result
     took = ((result.duration_ms if result else None) or 0) / 1000
-    if report.when == "setup" and report.passed:
-        report.duration = max(0.0, report.duration - took)
-    elif report.when == "call":
+    if report.when == "call":
         report.duration += took
-    if report.when == "setup":
+    elif report.when == "setup":
+        if report.passed:
+            report.duration = max(0.0, report.duration - took)
         properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
         if result is not None:
             properties += result_properties(result)

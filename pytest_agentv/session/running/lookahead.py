@@ -1,7 +1,6 @@
 """Decides which items may begin before their turn."""
 
 from collections.abc import Container, Iterator
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -71,9 +70,11 @@ class Lookahead:
     def _find(self, item: pytest.Item) -> int:
         """Return the position of an item. It is usually near the last one, because pytest runs items in order."""
         for start in (self._position, 0):
-            with suppress(ValueError):
+            try:
                 self._position = self._items.index(item, start)
-                return self._position
+            except ValueError:
+                continue
+            return self._position
         return len(self._items)
 
     def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:

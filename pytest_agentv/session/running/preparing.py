@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,6 @@ class CasePreparer:
         adjust: Callable[[EvalCase], EvalCase] = lambda case: case,
     ) -> PreparedCase:
         """Load a case, let `adjust` change it, and make it a job."""
-        identity = self._identify(suite, entry, node_id)
         found: list[Problem] = []
         try:
             context = self._context(folder_of(suite.path))
@@ -112,11 +112,13 @@ class CasePreparer:
             warnings = self._warnings(suite, loaded, case)
         except (CaseError, HookError) as error:
             kind = error.kind if isinstance(error, HookError) else "config"
-            broken = error_result(identity, "setup", kind, str(error), dry_run=self._options.dry_run)
-            return PreparedCase(broken.replace(duration_ms=0.0), tuple(found))
-        identity = identity.replace(
+            return PreparedCase(self._error(suite, entry, node_id, kind, str(error)), tuple(found))
+        identity = self._identify(
+            suite,
+            entry,
+            node_id,
             dataset=case.dataset,
-            target=choose_target(self._options, case.target),
+            target=case.target,
             conversation_id=case.conversation_id,
             required=case.required or None,
             group=case.group,
@@ -137,9 +139,12 @@ class CasePreparer:
 
     def broken(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> PreparedCase:
         """Return a case that cannot run for an external reason. A resumed run tries it again."""
-        identity = self._identify(suite, entry, node_id)
+        return PreparedCase(self._error(suite, entry, node_id, kind, reason), folder=suite.path.parent)
+
+    def _error(self, suite: SuiteSource, entry: CaseEntry, node_id: str, kind: ErrorKind, reason: str) -> EvalResult:
+        identity = self._identify(suite, entry, node_id, dataset=suite.dataset, target=suite.target_of(entry))
         result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
-        return PreparedCase(result.replace(duration_ms=0.0), folder=suite.path.parent)
+        return result.replace(duration_ms=0.0)
 
     def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
         """Return how many answers a case asks for, as far as is known before it is loaded."""
@@ -155,11 +160,13 @@ class CasePreparer:
             self._eval_files[path] = name_below(path, self._root)
         return self._eval_files[path]
 
-    def _identify(self, suite: SuiteSource, entry: CaseEntry, node_id: str) -> CaseIdentity:
+    def _identify(
+        self, suite: SuiteSource, entry: CaseEntry, node_id: str, *, target: str | None, **of_case: Any
+    ) -> CaseIdentity:
+        """Name a case. `target` is that of its file; the other names are those that only a loaded case has."""
         return CaseIdentity(
             eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
-            dataset=suite.dataset,
-            target=choose_target(self._options, suite.target_of(entry)),
+            target=choose_target(self._options, target),
             eval_file=self.eval_file(suite),
             line=entry.line,
             node_id=node_id,
@@ -168,6 +175,7 @@ class CasePreparer:
             row=None if entry.row is None else entry.row.shown_from(self._root),
             combination=None if entry.combination is None else entry.combination.name,
             shard=self.shard,
+            **of_case,
         )
 
     def _warnings(self, suite: SuiteSource, loaded: LoadedCase, case: EvalCase) -> tuple[Problem, ...]:

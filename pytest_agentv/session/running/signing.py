@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES
-from pytest_agentv.engine.targets.fingerprints import Fingerprints, asks_a_target
-from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of
+from pytest_agentv.engine.targets.fingerprints import Fingerprints
+from pytest_agentv.engine.targets.judging import evaluators_of, needs_of
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
@@ -33,17 +33,18 @@ class CaseSigner:
             return prepared
         key = (job.case.folder, job.identity.target)
         evaluators = evaluators_of(job.case)
-        judge = self._judge_hash(key, prepared) if asks_a_target(evaluators) else ""
-        judge = self._with_embeddings(judge, key[0], evaluators)
+        needs = needs_of(evaluators)
+        judge = self._judge_hash(key, prepared) if needs.any_answers else ""
+        judge = self._with_embeddings(judge, key[0], needs.embeddings)
         grading = None if judge is None else self._grading_hash(evaluators, judge)
         identity = job.identity.replace(
             target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
         )
         return prepared.replace(job=job.replace(identity=identity))
 
-    def _with_embeddings(self, judge: str | None, folder: Path, evaluators: Sequence[AnyEvaluator]) -> str | None:
+    def _with_embeddings(self, judge: str | None, folder: Path, names: Sequence[str]) -> str | None:
         """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""
-        for name in embedding_targets(evaluators):
+        for name in names:
             key = (folder, name)
             if key not in self._embeddings:
                 asked = self._fingerprints.target_hash(folder, name, NO_OVERRIDES)

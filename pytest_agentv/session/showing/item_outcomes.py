@@ -56,8 +56,9 @@ class ItemOutcomes:
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
         if report.passed:
-            if node_id not in self._failed:
-                self._note_heed(node_id, getattr(report, HEEDED, None))
+            is_heeded = getattr(report, HEEDED, None)
+            if is_heeded is not None and node_id not in self._failed:
+                self._note_heed(node_id, is_heeded=is_heeded)
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
             self.unexpected_passes.add(report.nodeid)
@@ -67,12 +68,12 @@ class ItemOutcomes:
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
 
-    def _note_heed(self, node_id: str, is_heeded: bool | None) -> None:
-        """Note that a test passed. None: no evaluation in it failed."""
+    def _note_heed(self, node_id: str, *, is_heeded: bool) -> None:
+        """Note that a test passed in which an evaluation failed."""
         if is_heeded:
             self._decided.add(node_id)
             self.expected_failures.add(node_id)
-        elif is_heeded is not None:
+        else:
             self.ignored[node_id] = None
 
     def ignored_remarks(self) -> Iterator[str]:

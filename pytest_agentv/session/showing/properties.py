@@ -61,7 +61,7 @@ def place_properties(eval_file: str, line: int) -> list[Property]:
 
     The default JUnit family has no attributes for it.
     """
-    return [_shared("agentv_file", visible(eval_file)), ("agentv_line", line)]
+    return [_shown("agentv_file", eval_file), ("agentv_line", line)]
 
 
 def result_properties(result: EvalResult) -> list[Property]:
@@ -72,7 +72,7 @@ def result_properties(result: EvalResult) -> list[Property]:
         figures.append(_shared("agentv_score", result.score))
     if result.threshold is not None:
         figures.append(_shared("agentv_threshold", result.threshold))
-    figures += _shared("agentv_target", visible(result.target)), _shared("agentv_attempts", result.attempts)
+    figures += _shown("agentv_target", result.target), _shared("agentv_attempts", result.attempts)
     if result.duration_ms is not None:
         figures.append(("agentv_duration_ms", result.duration_ms))
     if cost is not None:
@@ -87,8 +87,8 @@ def result_properties(result: EvalResult) -> list[Property]:
     if result.repeat is not None:
         figures += _repeat_properties(result.repeat)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
-    names = _unique_names(visible(evaluator.name) for evaluator in evaluators)
-    figures += (_shared(f"{_SCORE}{name}", each.score) for name, each in zip(names, evaluators, strict=True))
+    names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
+    figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
     return figures
 
 
@@ -122,6 +122,12 @@ def _shared(name: str, value: _Scalar) -> Property:
     return name, value
 
 
+@lru_cache(maxsize=1000)
+def _shown(name: str, text: str) -> Property:
+    """Return a property with a text that many cases share, such as the name of their target."""
+    return name, visible(text)
+
+
 def _is_own(given: object) -> bool:
     return is_own(given[0] if isinstance(given, tuple) and given else None)
 
@@ -131,14 +137,18 @@ def is_own(name: object) -> bool:
     return isinstance(name, str) and (name in _OWN or name.startswith(_SCORE))
 
 
-def _unique_names(names: Iterable[str]) -> Iterator[str]:
-    """Yield names of letters, digits, `_`, `.` and `-`. A repeated name gets `-2`, `-3` and so on."""
-    seen: set[str] = set()
-    for given in names:
+@lru_cache(maxsize=100)
+def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the properties of the scores of evaluators. A repeated name gets `-2`, `-3` and so on.
+
+    Their names are of letters, digits, `_`, `.` and `-`.
+    """
+    seen: dict[str, None] = {}
+    for given in map(visible, evaluators):
         base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"
         name, copy = base, 1
         while name in seen:
             copy += 1
             name = f"{base}-{copy}"
-        seen.add(name)
-        yield name
+        seen[name] = None
+    return tuple(f"{_SCORE}{name}" for name in seen)
