@@ -17,6 +17,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.session.recording.answers import Kept
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases, Journal
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
@@ -281,3 +282,14 @@ def test_an_older_result_that_holds_again_is_written_again() -> None:
 @pytest.mark.parametrize("name", ["case_hash", "target_hash", "grading_hash"])
 def test_a_result_of_unknown_origin_is_never_carried_over(name: str) -> None:
     assert journal(RESULT.replace(**{name: None})).take(job(**{name: None})) is None
+
+
+def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> None:
+    kept = Kept()
+    for timestamp in ("1", "2"):
+        kept.add(0, RESULT.replace(timestamp=timestamp), with_errors=False)
+
+    first, second = kept.take({0, 1}), kept.take({0, 1})
+
+    assert ([each.timestamp for each in first.lost], first.reruns) == (["1"], 1)
+    assert (second.answers, second.lost, second.reruns) == ({}, [], 0)

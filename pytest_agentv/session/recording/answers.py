@@ -58,7 +58,8 @@ class Kept:
         """Return the answers with these numbers, and forget them: another case may ask for the same."""
         answers = {number: self.answers.pop(number) for number in sorted(self.answers) if number in numbers}
         lost, self.lost = self.lost, []
-        return Kept(answers, lost, replaced=self.replaced)
+        replaced, self.replaced = self.replaced, Counter()
+        return Kept(answers, lost, replaced=replaced)
 
 
 _Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
