@@ -28,11 +28,12 @@ targets:
 """
 
 OTHER_PLUGINS = tuple(
-    f"-pno:{name}"
+    word
     for name in (
         *("hypothesispytest", "anyio", "pytest-teamcity", "xdist.looponfail"),
         *("pastebin", "faulthandler", "legacypath", "doctest", "recwarn"),
     )
+    for word in ("-p", f"no:{name}")  # `argparse` would compare `-pno:name` with the names of all options
 )
 """Plugins of this checkout's environment, and those of pytest that no run here needs.
 
@@ -119,7 +120,8 @@ class Project:
 def _unasked_plugins(args: Iterable[str]) -> list[str]:
     """Leave out the plugins that no flag asks for. That for reruns opens a socket and a thread in each run."""
     flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup"}
-    return [f"-pno:{name}" for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
+    left_out = [name for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
+    return [word for name in left_out for word in ("-p", f"no:{name}")]
 
 
 IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])
