@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
 from _pytest._code import code  # noqa: TID251 - what is remembered is what it parses
+from _pytest.assertion import rewrite  # noqa: TID251 - what is quicker is how it looks for modules
 from _pytest.config import argparsing  # noqa: TID251 - what is remembered is what it compares
 
 from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
@@ -34,7 +35,19 @@ def read_once() -> Iterator[None]:
         _search_for_fixtures_once(patch)
         _parse_sources_once(patch)
         _compare_options_once(patch)
+        patch.setattr(rewrite, "set", _Names, raising=False)
         yield
+
+
+class _Names(set[str]):
+    """The names of a plugin's modules.
+
+    pytest looks through all loaded modules for them, and a forked run gets a copy of each page of memory that it looks
+    at: that was a tenth of what it copied.
+    """
+
+    def intersection(self, *others: Iterable[Any]) -> set[str]:
+        return {name for name in self if all(name in other for other in others)}
 
 
 def _is_remembered() -> bool:
