@@ -26,7 +26,7 @@ def test_the_interval_of_a_run_covers_what_it_promises(p, answers, cases_differ)
     Wilson's interval of 47/50 ends at 0.9794. Its exact coverage is 92.2 %.
     """
     rng = random.Random(f"{p} {answers} {cases_differ}")
-    covered, rounds = 0, tries(600, 2000)
+    covered, rounds = 0, 2000
     for _ in range(rounds):
         # A case's own rate spreads around p, which stays the mean over all cases of this kind.
         rates = [rng.betavariate(4 * p, 4 * (1 - p)) if cases_differ else p for _ in range(50)]
