@@ -3,7 +3,7 @@
 import ast
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from itertools import chain
@@ -124,6 +124,12 @@ def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(argparsing.OptionGroup, "addoption", addoption)
 
 
+def _of_pluggy_once(version: Callable[[str], str]) -> Callable[[str], str]:
+    """Return `version`, which searches for pluggy once: each run prints its version, and others' when they are asked."""
+    known = version("pluggy")
+    return functools.wraps(version)(lambda name: known if name == "pluggy" else version(name))
+
+
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
     search = metadata.distributions
 
@@ -139,5 +145,6 @@ def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
         return chain.from_iterable(found)
 
     patch.setattr(metadata, "distributions", distributions)
+    patch.setattr(metadata, "version", _of_pluggy_once(metadata.version))
     for name in _PROPERTIES:
         patch.setattr(metadata.Distribution, name, property(functools.cache(getattr(metadata.Distribution, name).fget)))
