@@ -125,7 +125,7 @@ def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _of_pluggy_once(version: Callable[[str], str]) -> Callable[[str], str]:
-    """Return `version`, which searches for pluggy once: each run prints its version, and others' when they are asked."""
+    """Return `version`, which searches for pluggy once: each run prints that one."""
     known = version("pluggy")
     return functools.wraps(version)(lambda name: known if name == "pluggy" else version(name))
 
