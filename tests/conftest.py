@@ -18,7 +18,7 @@ with suppress(ModuleNotFoundError):
 
     # How long an example takes says more about the machine than about the code. A usual run tries the same examples
     # each time: it fails for a change, and a thorough run, which tries others, for a fault that was there before.
-    settings.register_profile("agentv", deadline=None, max_examples=tries(25, 200), derandomize=not THOROUGH)
+    settings.register_profile("agentv", deadline=None, max_examples=tries(15, 200), derandomize=not THOROUGH)
     settings.load_profile("agentv")
 
 # The runs that tests make are those of a developer, wherever the tests run: a test that means a CI server says so.

@@ -28,11 +28,12 @@ targets:
 """
 
 OTHER_PLUGINS = tuple(
-    f"-pno:{name}"
+    word
     for name in (
         *("hypothesispytest", "anyio", "pytest-teamcity", "xdist.looponfail"),
         *("pastebin", "faulthandler", "legacypath", "doctest", "recwarn"),
     )
+    for word in ("-p", f"no:{name}")  # `argparse` would compare `-pno:name` with the names of all options
 )
 """Plugins of this checkout's environment, and those of pytest that no run here needs.
 
@@ -87,6 +88,8 @@ class Project:
         self.mode = mode
         self._pytester = pytester
         self._runs = 0
+        self.remembers = False
+        """Whether a run remembers its failures for the next one, in a folder with ten files."""
 
     def write(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -106,20 +109,22 @@ class Project:
         chosen = self.mode if mode is None else mode
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
-            finished = run(*OTHER_PLUGINS, *_unasked_plugins(args), *chosen, f"--agentv-out={out}", *args)
+            finished = run(*OTHER_PLUGINS, *self._unasked_plugins(args), *chosen, f"--agentv-out={out}", *args)
         results = [json.loads(line) for line in out.read_text("utf-8").split("\n") if line] if out.exists() else []
         return Run(int(finished.ret), [*finished.outlines, *finished.errlines], results)
+
+    def _unasked_plugins(self, args: Iterable[str]) -> list[str]:
+        """Leave out the plugins that no flag asks for. That for reruns opens a socket and a thread in each run."""
+        flags: dict[str, str | tuple[str, ...]]
+        flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup"}
+        flags |= {} if self.remembers else {"cacheprovider": ("--lf", "--stepwise")}
+        left_out = [name for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
+        return [word for name in left_out for word in ("-p", f"no:{name}")]
 
     def _run_forked(self, *args: str) -> pytest.RunResult:
         command = [sys.executable, "-m", "pytest", f"--basetemp={self.path}/base-{self._runs}", *args]
         finished = warm.run(command, cwd=self.path, stdin=DEVNULL, capture_output=True, encoding="utf-8")
         return pytest.RunResult(finished.returncode, finished.stdout.splitlines(), finished.stderr.splitlines(), 0)
-
-
-def _unasked_plugins(args: Iterable[str]) -> list[str]:
-    """Leave out the plugins that no flag asks for. That for reruns opens a socket and a thread in each run."""
-    flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup"}
-    return [f"-pno:{name}" for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
 
 
 IN_ONE_PROCESS = pytest.mark.parametrize("mode", [()], ids=["plain"])

@@ -716,6 +716,7 @@ def test_a_wrong_line_of_the_gates_is_a_usage_error(project):
 
 
 def test_last_failed_forgets_a_gate_that_turned_green(small, monkeypatch):
+    small.remembers = True
     remembered = small.path / ".pytest_cache/v/cache/lastfailed"
     small.write("evals/a.eval.yaml", suite(2))
     assert small.run("--agentv-baseline").exit_code == 1
@@ -728,6 +729,7 @@ def test_last_failed_forgets_a_gate_that_turned_green(small, monkeypatch):
 
 def test_last_failed_does_not_say_that_cases_are_missing_when_it_may_have_left_out_none(project, monkeypatch):
     """After a red gate it selects all cases, and said that all five were a part of all."""
+    project.remembers = True
     monkeypatch.setenv("RATE", "0")
     write(project, suite(5))
     gate = ("--agentv-gate=run", "--agentv-min-rate=0.9")

@@ -119,6 +119,7 @@ def test_the_ids_hold_what_they_are_made_for():
     ],
 )
 def test_last_failed_runs_exactly_what_failed_and_failed_first_begins_with_it(project, name, failing, mode):
+    project.remembers = True
     first = statuses(project.run("-q", "--tb=no", mode=mode), name)
     failed = {line for line, status in first.items() if status != "pass"}
     start = min(first)
@@ -161,6 +162,7 @@ def test_deselected_cases_are_left_out(project):
 
 
 def test_stepwise_goes_on_from_the_failure_it_stopped_at(project, name):
+    project.remembers = True
     first = statuses(project.run("-q", "--tb=no", name), name)
     failed = [line for line, status in first.items() if status != "pass"][:3]
     project.run("--sw", "-q", "--tb=no", name)

@@ -378,6 +378,7 @@ def test_a_rerun_is_a_call_of_its_own(project):
 
 
 def test_only_what_failed_is_called_again_by_last_failed(project):
+    project.remembers = True
     prompts = numbered(8) | {"case-2": "say_once two nothing", "case-6": "fail_once six"}
     write_cases(project, prompts)
     assert project.run("--agentv-workers=4").outcomes == {"passed": 6, "failed": 1, "errors": 1}

@@ -100,6 +100,7 @@ def test_unusual_ids_become_names_that_can_be_selected(project):
 
 
 def test_unusual_ids_fail_again_with_last_failed(project):
+    project.remembers = True
     project.write("qa.eval.yaml", eval_file(*(case(eval_id, "nothing") for eval_id in UNUSUAL_IDS), case("good")))
     assert project.run().outcomes == {"failed": len(UNUSUAL_IDS), "passed": 1}
     again = project.run("--lf")
@@ -163,6 +164,7 @@ def test_an_id_that_is_no_text_is_the_error_of_its_own_item(project, written, sh
 
 
 def test_jsonl_cases_are_named_like_those_of_yaml(project):
+    project.remembers = True
     lines = [case("a::b"), case("m[gpt]", "nothing"), case("m[gpt]")]
     project.write("data.eval.jsonl", "\n\n".join(map(json.dumps, lines)))
     run = project.run()

@@ -66,6 +66,7 @@ def test_each_combination_is_an_item(project_in_all_modes):
 
 
 def test_combinations_are_selected_like_other_items(project):
+    project.remembers = True
     assert set(statuses(project.run("-k", "claude"))) == {"tent@claude-formal", "tent@claude-friendly"}
     assert set(statuses(project.run("a.eval.yaml::tent@gpt-formal"))) == {"tent@gpt-formal"}
     assert set(statuses(project.run("--agentv-target=gpt"))) == {"tent@gpt-formal", "tent@gpt-friendly"}

@@ -775,16 +775,28 @@ def test_the_short_summary_says_why_a_fixture_could_not_evaluate(project):
     assert [line.partition(" - ")[2][:8] for line in summary] == ["line 12:", "line 14:"]
 
 
+NEXT = "=== the next run ===\n"
+BOTH_WAYS = f"""
+import sys
+import pytest
+
+flags = sys.argv[1:]
+pytest.main([*flags, "--assert=plain"])
+print({NEXT!r}, end="", flush=True)
+for name in ("test_evals", "test_without"):
+    del sys.modules[name]
+pytest.main([*flags, "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning", "test_evals.py"])
+"""
+
+
 def test_a_test_whose_assertions_python_leaves_out_is_an_error_and_asks_nothing(project):
     """It was green, whatever the answer, and `assert agentv.run(…)` was not even asked."""
     write_tests(project, "def test_it(agentv):\n    assert agentv.run('Say hello', evaluators=BYE)\n")
     checked = "def test_checked(agentv):\n    agentv.run('Say hello', evaluators=BYE).assert_passed()\n"
     project.write("test_without.py", HEAD + checked)
-    command = [sys.executable, "-O", "-m", "pytest", *OTHER_PLUGINS, "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
-    runs = [
-        subprocess.run([*command, *flags], cwd=project.path, capture_output=True, text=True, check=False).stdout
-        for flags in (["--assert=plain"], ["test_evals.py"])
-    ]
+    flags = [*OTHER_PLUGINS, "-p", "no:cacheprovider", "--agentv-out=out.jsonl"]
+    command = [sys.executable, "-O", "-c", BOTH_WAYS, *flags]
+    runs = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False).stdout.split(NEXT)
     assert "1 failed, 1 warning, 1 error in" in runs[0]
     assert "test_evals.py:7: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain)" in runs[0]
     assert "1 failed, 1 warning in" in runs[1]

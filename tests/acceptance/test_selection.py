@@ -106,6 +106,7 @@ def test_a_case_that_does_not_exist_is_a_usage_error_and_nothing_runs(project):
 
 @WITH_WORKERS_ON_REQUEST
 def test_last_failed_runs_exactly_what_failed(project, mode):
+    project.remembers = True
     project.run(mode=mode)
     again = project.run("--lf", mode=mode)
     assert set(again.statuses.items()) == {("bad-1", "fail"), ("bad-2", "fail")}
@@ -115,23 +116,27 @@ def test_last_failed_runs_exactly_what_failed(project, mode):
 
 
 def test_last_failed_knows_errors_too(project, suite):
+    project.remembers = True
     project.write("two.eval.yaml", suite(missing="hello", fine="hello").replace("content: Say", "value: Say", 1))
     assert project.run("two.eval.yaml").statuses == {"missing": "error", "fine": "pass"}
     assert list(project.run("--lf", "two.eval.yaml").statuses) == ["missing"]
 
 
 def test_failed_first_runs_everything_failures_first(project):
+    project.remembers = True
     project.run()
     assert list(project.run("--ff").statuses) == ["bad-1", "bad-2", "good-1", "good-10", "good-2"]
 
 
 def test_new_first_runs_cases_of_new_files_first(project, suite):
+    project.remembers = True
     project.run()
     project.write("zz.eval.yaml", suite(new="hello"))
     assert next(iter(project.run("--nf").statuses)) == "new"
 
 
 def test_stepwise_stops_at_a_failure_and_goes_on_from_it(project):
+    project.remembers = True
     assert list(project.run("--sw").statuses) == ["good-1", "bad-1"]
     assert list(project.run("--sw").statuses) == ["bad-1"]
     assert list(project.run("--sw", "--sw-skip").statuses) == ["bad-1", "good-10", "bad-2"]
@@ -182,6 +187,7 @@ def test_setup_show_runs_the_cases(project):
 
 
 def test_without_the_cache_plugin_everything_runs(project):
+    project.remembers = True
     assert project.run("-p", "no:cacheprovider").outcomes == {"passed": 3, "failed": 2}
     assert not (project.path / ".pytest_cache").exists()
 
@@ -193,6 +199,7 @@ def test_the_import_mode_does_not_matter(project, import_mode):
 
 
 def test_a_run_from_a_folder_below_the_root_finds_the_same_cases(project, suite, monkeypatch):
+    project.remembers = True
     project.write("pytest.ini", "[pytest]\n")
     project.write("evals/three.eval.yaml", suite(three="hello", four="nothing"))
     project.write("evals/deep/conftest.py", "")

@@ -179,6 +179,8 @@ def test_an_empty_shard_is_a_good_run(small):
 
 
 def test_a_shard_is_a_part_of_what_other_options_choose(small):
+    small.remembers = True
+
     def chosen(*flags):
         parts = [small.run(f"--agentv-shard={number}/2", *flags).results for number in (1, 2)]
         return sorted(result["eval_id"] for part in parts for result in part)

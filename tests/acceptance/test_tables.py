@@ -78,6 +78,7 @@ def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all
 
 
 def test_rows_are_selected_as_other_items(project):
+    project.remembers = True
     collected = project.run("--collect-only", "-q").lines
     assert "evals/q.eval.yaml::q-1" in collected
     assert project.run("-k", "stoves").outcomes == {"passed": 1, "deselected": 3, "errors": 1}

@@ -156,10 +156,10 @@ def test_a_file_that_cannot_be_read_is_told(agentv, name, reason):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measured through /proc")
 def test_two_large_files_are_compared_in_little_memory(folder):
-    for name in ("a.jsonl", "b.jsonl"):
-        with (folder / name).open("w") as file:
-            for number in range(3_000):
-                file.write(f'{{"eval_id": "case-{number:06}", "score": 0.5, "candidate_answer": "{"x" * 15_000}"}}\n')
+    with (folder / "a.jsonl").open("w") as file:
+        for number in range(3_000):
+            file.write(f'{{"eval_id": "case-{number:06}", "score": 0.5, "candidate_answer": "{"x" * 15_000}"}}\n')
+    (folder / "b.jsonl").hardlink_to(folder / "a.jsonl")
     command = [sys.executable, "-c", MEASURE, "compare", "a.jsonl", "b.jsonl"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["summary"]["ties"] == 3_000

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from thorough import varied
 
 from pytest_agentv import __version__
@@ -104,8 +105,11 @@ def test_an_interrupt_ends_a_command_quietly(agentv, monkeypatch):
     assert (run.exit_code, run.out, run.err) == (130, "", "")
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
-    process = subprocess.Popen([*RUN, "schema", "eval"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
+    results = "".join(f'{{"eval_id": "{"long" * 20}-{number}", "score": 1}}\n' for number in range(200))
+    (tmp_path / "r.jsonl").write_text(results)
+    command = [*RUN, "compare", "r.jsonl", "r.jsonl"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     with process.stderr:
         assert process.stderr.read() == b""
@@ -146,7 +150,7 @@ def test_the_exit_code_is_that_of_the_command_where_streams_are_closed(tmp_path,
 
 def test_a_terminal_that_lacks_characters_gets_escapes():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    run = subprocess.run([*RUN, "validate", "ä.yaml"], capture_output=True, env=environment, check=False)
+    run = warm.run([*RUN, "validate", "ä.yaml"], capture_output=True, env=environment)
     assert run.returncode == 1
     assert run.stdout.startswith(b"\\xe4.yaml: error: there is no such file or folder\n")
 

@@ -57,7 +57,7 @@ ODD_BYTES = st.binary(max_size=8) | st.sampled_from(
     ]
 )  # fmt: skip
 
-MANY = settings(max_examples=tries(20, 250), suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=tries(12, 250), suppress_health_check=[HealthCheck.function_scoped_fixture])
 """The files are written anew for each example."""
 
 

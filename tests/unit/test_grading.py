@@ -53,7 +53,7 @@ def test_no_text_makes_the_search_fail(text: str) -> None:
     assert json_object(text) is None or found is not None
 
 
-@pytest.mark.parametrize("text", ['{"a":' * 100_000, '{"a":[' * 100_000, "{" * 1_000_000, '{"a": 1' + "0" * 5000 + "}"])
+@pytest.mark.parametrize("text", ['{"a":' * 40_000, '{"a":[' * 40_000, "{" * 400_000, '{"a": 1' + "0" * 5000 + "}"])
 def test_hostile_texts_are_neither_errors_nor_slow(text: str) -> None:
     assert first_json_object(text, has_score) is None
     assert json_object(text) is None

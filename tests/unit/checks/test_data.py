@@ -306,25 +306,25 @@ def test_patterns_beside_unevaluated_properties_judge_as_jsonschema_does(bench, 
 @pytest.mark.parametrize(
     ("check", "answer"),
     [
-        ({"contains": "x", "path": "a"}, "[" * 400_000),
+        ({"contains": "x", "path": "a"}, "[" * 60_000),
         varied({"field": "a"}, "[{" * 200_000),
         varied({"equals": {"a": 1}}, '{"a":' * 100_000),
     ],
 )
 def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, check, answer):
-    evaluator, longest = bench.one(check), 0.0
+    evaluator, pauses = bench.one(check), []
 
     async def judge_and_look():
-        nonlocal longest
         judging = asyncio.ensure_future(run_evaluator(evaluator, Context(CASE, Prompt("q"), answer)))
         while not judging.done():
-            started = time.perf_counter()
+            started = time.process_time()
             await asyncio.sleep(0.01)
-            longest = max(longest, time.perf_counter() - started)
+            pauses.append(time.process_time() - started)
         return judging.result()
 
     assert asyncio.run(judge_and_look()).score == 0.0
-    assert longest < 1.5
+    # In the loop, the longest pause would be nearly all of the time.
+    assert max(pauses) < 0.3 * sum(pauses), pauses
 
 
 def test_a_part_of_an_answer_that_is_one_json_value_is_there_or_missing():
