@@ -28,11 +28,7 @@ _SHARES: Final = re.compile(r'scope="(module|class|session)"|shared_')
 
 def begins_early(root: Path, nodeid: str) -> bool:
     """Whether the module of a test is to begin before others: it takes long, or can be given to one worker only."""
-    return _module_begins_early(root, _module_of(nodeid))
-
-
-@cache  # asked for each of thousands of tests
-def _module_begins_early(root: Path, module: str) -> bool:
+    module = _module_of(nodeid)
     return module in IMPORTING_LITELLM | WAITING or _shares(root / module)
 
 

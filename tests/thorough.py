@@ -24,8 +24,6 @@ def leave_out_variations(config: pytest.Config, items: list[pytest.Item]) -> Non
     """Deselect variations, except in thorough runs."""
     if THOROUGH:
         return
-    parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
-    for item in items:
-        parts[item.get_closest_marker(variation.name) is None].append(item)
-    config.hook.pytest_deselected(items=parts[False])
-    items[:] = parts[True]
+    left_out = [item for item in items if item.get_closest_marker(variation.name)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker(variation.name)]

@@ -16,10 +16,10 @@ import pytest
 import warm
 from thorough import tries
 
-CASES = 8
+CASES = 12
 WORKERS = 3
 KILLS = tries(20, 50)
-LONGEST_DELAY = 0.25
+LONGEST_DELAY = 0.35
 """Seconds from a run's first call to the kill; an undisturbed run takes about that long."""
 PAUSE = 0.005
 """Seconds between two looks at the processes; a judge lives longer."""

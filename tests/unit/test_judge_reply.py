@@ -253,12 +253,12 @@ def test_no_text_can_close_its_own_marker() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"' * 25_000,
-        '{"a":' * 10_000,
-        '{"a":{"b":1},' * 4_000,
-        varied('{"a":x' * 8_000),
-        '{"a":"b' * 6_000 + "\n",
-        "{ {}" * 15_000,
+        '{"' * 100_000,
+        '{"a":' * 40_000,
+        '{"a":{"b":1},' * 15_000,
+        varied('{"a":x' * 30_000),
+        '{"a":"b' * 25_000 + "\n",
+        "{ {}" * 60_000,
     ],
 )
 def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
@@ -269,7 +269,7 @@ def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
 
     # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.
     eighth = min(seconds(text[: len(text) // 8]) for _ in range(3))
-    assert any(seconds(text) < 24 * eighth + 0.005 for _ in range(3))
+    assert any(seconds(text) < 24 * eighth + 0.02 for _ in range(3))
 
 
 def test_many_thoughts_are_left_out_in_time_that_grows_with_the_text_only() -> None:

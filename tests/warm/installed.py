@@ -3,7 +3,7 @@
 import ast
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from itertools import chain
@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
 from _pytest._code import code  # noqa: TID251 - what is remembered is what it parses
-from _pytest.assertion import rewrite  # noqa: TID251 - what is quicker is how it looks for modules
 from _pytest.config import argparsing  # noqa: TID251 - what is remembered is what it compares
 
 from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
@@ -35,19 +34,7 @@ def read_once() -> Iterator[None]:
         _search_for_fixtures_once(patch)
         _parse_sources_once(patch)
         _compare_options_once(patch)
-        patch.setattr(rewrite, "set", _Names, raising=False)
         yield
-
-
-class _Names(set[str]):
-    """The names of a plugin's modules.
-
-    pytest looks through all loaded modules for them, and a forked run gets a copy of each page of memory that it looks
-    at: that was a tenth of what it copied.
-    """
-
-    def intersection(self, *others: Iterable[Any]) -> set[str]:
-        return {name for name in self if all(name in other for other in others)}
 
 
 def _is_remembered() -> bool:
@@ -124,12 +111,6 @@ def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(argparsing.OptionGroup, "addoption", addoption)
 
 
-def _of_pluggy_once(version: Callable[[str], str]) -> Callable[[str], str]:
-    """Return `version`, which searches for pluggy once: each run prints that one."""
-    known = version("pluggy")
-    return functools.wraps(version)(lambda name: known if name == "pluggy" else version(name))
-
-
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
     search = metadata.distributions
 
@@ -145,6 +126,5 @@ def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
         return chain.from_iterable(found)
 
     patch.setattr(metadata, "distributions", distributions)
-    patch.setattr(metadata, "version", _of_pluggy_once(metadata.version))
     for name in _PROPERTIES:
         patch.setattr(metadata.Distribution, name, property(functools.cache(getattr(metadata.Distribution, name).fget)))
