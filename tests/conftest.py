@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import warm
+from rewriting import rewrite_once
 from scheduling import ModuleScheduling, begins_early
 from thorough import THOROUGH, leave_out_variations, tries
 
@@ -51,8 +52,9 @@ def runs_start_quickly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes() -> None:
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Fork the workers, and the server of each, from one process that has loaded what all of them need."""
+    rewrite_once(config)
     warm.start_workers_warm(that_fork_others=True)
 
 
