@@ -291,7 +291,46 @@ def test_a_case_keeps_its_id(project):
     project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
     run = project.run()
     assert run.outcomes == {"errors": 2}
-    assert "pytest_agentv_case changed eval_id, which names the case in the results: expected it as it was" in run.text
+    assert "returned a case with eval_id='other': expected 'a', since it names the case in the results" in run.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("threshold='0.5'", "threshold='0.5': expected a number from 0 to 1, or None"),
+        ("threshold=-1", "threshold=-1: expected a number from 0 to 1, or None"),
+        ("threshold=float('nan')", "threshold=nan: expected a number from 0 to 1, or None"),
+        ("threshold=True", "threshold=True: expected a number from 0 to 1, or None"),
+        ("repeat=2, min_pass_rate=-1", "min_pass_rate=-1: expected a number from 0 to 1, or None"),
+        ("repeat=0", "repeat=0: expected a whole number from 1 to 100, or None"),
+        ("repeat=1000", "repeat=1000: expected a whole number from 1 to 100, or None"),
+        ("repeat=2.0", "repeat=2.0: expected a whole number from 1 to 100, or None"),
+        ("required='no'", "required='no': expected True or False"),
+        ("expected_outcome=None", "expected_outcome=None: expected a text"),
+        ("group=7", "group=7: expected a text, or None"),
+        ("evaluators='words'", "evaluators='words': expected a tuple of Evaluator, or None"),
+        ("evaluators=[{'type': 'contains'}]", "evaluators[0]={'type': 'contains'}: expected an Evaluator"),
+        (
+            "evaluators=[each.model_copy(update={'weight': float('nan')}) for each in case.evaluators]",
+            "the weight nan of evaluator 'words': expected a number of 0 or more",
+        ),
+    ],
+)
+def test_a_changed_case_follows_the_rules_of_a_written_one(project, change, message):
+    project.write("conftest.py", f"def pytest_agentv_case(case):\n    return case.replace({change})\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n")
+    project.write("agent.py", "def answer(prompt):\n    open('asked.txt', 'w')\n    return 'hello world'\n")
+    run = project.run()
+    assert run.outcomes == {"errors": 2}
+    assert f"pytest_agentv_case returned a case with {message}" in run.text
+    assert not (project.path / "asked.txt").exists()
+    assert run.internals == []
+
+
+def test_a_changed_case_may_use_the_ends_of_the_ranges(project):
+    change = "threshold=0, repeat=1, min_pass_rate=1, group='g', target=None, evaluators=list(case.evaluators)"
+    project.write("conftest.py", f"def pytest_agentv_case(case):\n    return case.replace({change})\n")
+    assert project.run().statuses == {"a": "pass", "b": "pass"}
 
 
 @pytest.mark.parametrize("exception", ["SystemExit(3)", "__import__('pytest').skip.Exception('no')"])
