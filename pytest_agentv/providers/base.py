@@ -222,7 +222,8 @@ def candidate_answer(messages: Sequence[Message] | None) -> str:
         content = message.content
         if message.role == "assistant" and content is not ABSENT and (content is not None or not message.tool_calls):
             found = content if isinstance(content, str) else text_of_parts(content)
-            return compact_json(content) if found is None else found
+            # Subclasses of str may compare and join differently. The cache returns a plain text.
+            return compact_json(content) if found is None else str.__str__(found)
     return ""
 
 

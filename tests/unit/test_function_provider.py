@@ -70,6 +70,26 @@ def test_functions_methods_and_providers_are_asked(value: object, expected: str)
     assert answer(value) == expected
 
 
+class Markup(str):
+    """As that of template engines, which escapes what is added to it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "escaped"
+
+    def __add__(self, other: str) -> str:
+        return Markup(f"{str.__str__(self)}(escaped)")
+
+
+@pytest.mark.parametrize("value", [Markup("yes"), respond(Markup("yes"))], ids=["text", "response"])
+def test_an_answer_is_a_plain_text_as_the_cache_returns_it(value: object) -> None:
+    found = answer(lambda prompt: value)
+
+    assert type(found) is str
+    assert found == "yes"
+
+
 def test_the_mode_of_a_provider_is_kept_and_a_model_is_assumed_where_it_says_nothing() -> None:
     assert adapt_provider(Provider(), "mine").mode == "agent"
     assert adapt_provider(len, "mine").mode == "lm"
