@@ -151,6 +151,15 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     return "agentv: no evaluation was collected, so there is no verdict" if wants_verdict and not has_evals else None
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
+    if "agentv" in getattr(item, "fixturenames", ()):
+        with unchanged_imports():
+            from pytest_agentv.session.python.fixture_values import take_part
+
+            take_part(item.config)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Judge the whole run after its last item, if its options ask for that."""

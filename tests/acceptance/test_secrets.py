@@ -367,6 +367,40 @@ def test_tracebacks_of_tests_and_fixtures_show_no_secret(project_in_all_modes, m
 
 
 @WITH_WORKERS_ON_REQUEST
+@pytest.mark.parametrize("fixture", ["agentv_provider", "agentv_judge", "mine"])
+@pytest.mark.parametrize("scope", ["session", "function"])
+def test_fixtures_that_fail_before_agentv_is_made_show_no_secret(project, monkeypatch, mode, fixture, scope):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    project.write(
+        "conftest.py",
+        f"""
+        import logging, os, pytest, warnings
+
+        @pytest.fixture(scope="{scope}")
+        def {fixture}():
+            value = os.environ["AGENTV_TEST_TOKEN"]
+            print("printed", value)
+            logging.getLogger("own").error("logged %s", value)
+            warnings.warn("warned " + value)
+            raise ConnectionError(f"cannot connect with {{value}}")
+        """,
+    )
+    project.write("test_a.py", f"def test_a(agentv, {fixture}):\n    assert agentv.run('q', evaluators={WORDS})\n")
+    run = project.run("--showlocals", "-vv", mode=mode)
+    assert run.outcomes["errors"] == 1
+    for word in ("printed", "logged", "warned", "cannot connect with"):
+        assert f"{word} ***" in run.text
+    assert leaks(run.text) == set()
+
+
+def test_a_test_that_is_skipped_takes_no_part(project):
+    project.write("test_a.py", "import pytest\n\n@pytest.mark.skip\ndef test_a(agentv): ...\n")
+    run = project.run()
+    assert run.outcomes == {"skipped": 1}
+    assert "EVALUATION SUMMARY" not in run.text
+
+
+@WITH_WORKERS_ON_REQUEST
 def test_a_cached_run_judges_the_same_answers(project, monkeypatch, mode):
     monkeypatch.setenv("MAX_OUTPUT_TOKENS", "128000")
     monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)

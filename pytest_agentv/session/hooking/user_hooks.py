@@ -16,7 +16,6 @@ from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, response_fault
 from pytest_agentv.runtime.user_errors import user_traceback
-from pytest_agentv.session.hooking.changed_cases import changed_fault
 
 _CASE: Final = "pytest_agentv_case"
 _RESPONSE: Final = "pytest_agentv_response"
@@ -45,6 +44,8 @@ class UserHooks:
             return case
         if not isinstance(changed, EvalCase):
             raise _odd_value(_CASE, changed, "an EvalCase (case.replace(...)) or None")
+        from pytest_agentv.session.hooking.changed_cases import changed_fault  # noqa: PLC0415 - few hooks change cases
+
         if fault := changed_fault(case, changed):
             raise HookError(f"{_CASE} returned a case with {fault}")
         return changed

@@ -1,6 +1,7 @@
 """Makes the values of the plugin's fixtures."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ from pytest_agentv.providers.table import KINDS
 from pytest_agentv.session.compat import allow_to_pass
 from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
+from pytest_agentv.session.platforms import obstacle
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.target_caller import TargetCaller, overrides
@@ -49,6 +51,13 @@ def target_of(options: RunOptions) -> str:
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
     return TargetCaller(lambda: participate(item.config), item.path, target)
+
+
+def take_part(config: pytest.Config) -> None:
+    """Take part in the run, unless it runs nothing. The fixture `agentv` reports why that is impossible."""
+    if obstacle() is None and not config.getoption("setupplan", default=False):
+        with suppress(pytest.UsageError, AgentvError):
+            participate(config)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:

@@ -9,6 +9,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.session.names import is_evaluation
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import EVALUATED, HEEDED
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
@@ -48,7 +49,7 @@ def complete_report(
 ) -> None:
     """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
-    if report.failed and item.stash.get(_TOLD, None) is not None:
+    if report.failed and is_evaluation(item):
         mask_traceback(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None
     if report.failed:
