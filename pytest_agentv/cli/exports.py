@@ -1,6 +1,5 @@
 """Writes the results of finished runs in the formats of other programs, for `agentv report` and `agentv convert`."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -34,13 +33,6 @@ def read_ended(path: Path) -> StoredRun:
     return stored
 
 
-def environment_masker() -> Masker:
-    """Return a masker that knows the secrets of the environment."""
-    masker = Masker()
-    masker.add_environment(os.environ)
-    return masker
-
-
 def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[EvalResult | JsonObject]) -> Ending:
     """Return what the results tell of marks, and the file beside them of the verdict on them."""
     contract = read_contract(run, cases)
@@ -57,7 +49,7 @@ def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[Eval
 def exported(run: Path, stored: StoredRun, kind: str) -> str:
     """Return the text of a file with the results of a run, in the format of another program."""
     ending = AS_JUDGED if kind == "csv" else ending_beside(run, cases_of_run(stored.results), stored.results)
-    return _EXPORTERS[kind](stored.results, environment_masker(), ending)
+    return _EXPORTERS[kind](stored.results, Masker.of_environment(), ending)
 
 
 def _junit(results: Sequence[EvalResult], masker: Masker, ending: Ending) -> str:

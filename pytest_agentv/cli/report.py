@@ -6,8 +6,9 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin
 from pytest_agentv.cli.console import note, say
-from pytest_agentv.cli.exports import ending_beside, environment_masker, exported, read_ended
+from pytest_agentv.cli.exports import ending_beside, exported, read_ended
 from pytest_agentv.errors import locate
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.stored import StoredRun
@@ -57,7 +58,7 @@ def _comment(run: Path, stored: StoredRun, base: Sequence[EvalResult] | None) ->
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
 
     ending = ending_beside(run, cases_of_run(stored.results), stored.results)
-    lines = comment_lines(stored.results, base, environment_masker(), ending=ending, earlier=stored.earlier)
+    lines = comment_lines(stored.results, base, Masker.of_environment(), ending=ending, earlier=stored.earlier)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -66,7 +67,7 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
     from pytest_agentv.reporting.html.reading import read_run  # noqa: PLC0415 - as above
 
     path = out or DEFAULT_REPORT
-    masker = environment_masker()
+    masker = Masker.of_environment()
     result, *others = [read_run(each, masker) for each in (run, *bases)]
     if result.baseline is not None:
         raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")

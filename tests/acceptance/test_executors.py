@@ -355,6 +355,27 @@ def test_a_hook_must_return_an_executor(project):
     assert project.run("--agentv-executor=local").statuses == {"case-0": "pass"}
 
 
+def test_a_hook_that_raises_ends_the_run_as_wrong_usage(project, monkeypatch):
+    monkeypatch.setenv("OWN_API_KEY", "sk-abcdEFGH1234ijkl")
+    write_agent(project)
+    write_cases(project, numbered(1))
+    project.write(
+        "conftest.py",
+        """
+        import os
+
+        def pytest_agentv_executor(config):
+            raise ValueError("no cluster for " + os.environ["OWN_API_KEY"])
+        """,
+    )
+    run = project.run("--junitxml=junit.xml")
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: pytest_agentv_executor raised ValueError: no cluster for ***" in run.text
+    assert "conftest.py:4 in pytest_agentv_executor" in run.text
+    assert run.internals == []
+    assert not read_calls(project.path).notes
+
+
 def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
     write_agent(project)
     write_cases(project, numbered(1))

@@ -1,5 +1,6 @@
 """Secrets, and the masker that keeps them out of everything that is written."""
 
+import os
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Final
@@ -44,6 +45,13 @@ class Masker:
         self._values: frozenset[str] = frozenset()
         self._known: tuple[frozenset[str], Spellings | None] = (self._values, None)
         self.add(values)
+
+    @classmethod
+    def of_environment(cls) -> "Masker":
+        """Return a masker that knows the secrets of this process's environment."""
+        masker = cls()
+        masker.add_environment(os.environ)
+        return masker
 
     def add(self, values: Iterable[str]) -> None:
         """Add secrets, whole and line by line, because logs show single lines. Ignores short and blank ones.

@@ -18,12 +18,16 @@ from pytest_agentv.executors.left_runs import missing_text
 from pytest_agentv.executors.shipper import Shipper
 from pytest_agentv.executors.shipping.ignoring import ShippingRules
 from pytest_agentv.executors.shipping.roots import Roots, roots_of
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.defaults import CACHE_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import is_cluster, is_encrypted
+from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.writers import kept_folder
 from pytest_agentv.runtime.processes.reaper import remove_at_end
+from pytest_agentv.runtime.user_errors import user_traceback
 from pytest_agentv.session.hooking.kinds import HookedKinds
+from pytest_agentv.session.hooking.user_hooks import FOREIGN_FOLDERS, is_interrupt
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers.shares import shared_folder
 
@@ -150,7 +154,15 @@ def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
 
 def _ask_hook(config: pytest.Config) -> Executor | None:
     hook: Any = config.hook
-    found = hook.pytest_agentv_executor(config=config)
+    try:
+        found = hook.pytest_agentv_executor(config=config)
+    except (pytest.UsageError, pytest.exit.Exception):
+        raise
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        text = f"{_HOOK} raised {user_traceback(error, *FOREIGN_FOLDERS)}"
+        raise pytest.UsageError(shown(text, Masker.of_environment())) from None
     if found is None or isinstance(found, Executor):
         return found
     text = f"{_HOOK} returned a value of type {type(found).__name__}: expected a concurrent.futures.Executor or None"

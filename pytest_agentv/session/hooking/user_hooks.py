@@ -13,8 +13,10 @@ from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.runtime.user_errors import user_traceback
 
 _CASE: Final = "pytest_agentv_case"
@@ -22,6 +24,9 @@ _RESPONSE: Final = "pytest_agentv_response"
 _ASSERT: Final = "pytest_agentv_assert"
 _RESULT: Final = "pytest_agentv_result"
 _SUMMARY: Final = "pytest_agentv_summary"
+
+MASKER: Final = pytest.StashKey[Masker]()
+"""The masker of the cases that run in this process."""
 
 FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for module in (pluggy, pytest))
 
@@ -77,14 +82,15 @@ class UserHooks:
 
 
 def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: JsonObject | None) -> list[str]:
-    """Call the hook that gets all results of a run. Returns a line for the summary if it raised."""
+    """Call the hook that gets all results of a run. Returns a masked line for the summary if it raised."""
     hook: Any = config.hook
     try:
         hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)
     except BaseException as error:
         if is_interrupt(error):
             raise
-        return [f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}"]
+        masker = config.stash.get(MASKER, None) or Masker.of_environment()
+        return [shown(f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}", masker)]
     return []
 
 

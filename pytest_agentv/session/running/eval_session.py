@@ -1,6 +1,5 @@
 """Builds the parts of a run when the first eval file is collected."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.choosing.asking import Asking
 from pytest_agentv.session.choosing.spending import Spending
 from pytest_agentv.session.hooking.kinds import FolderKinds
-from pytest_agentv.session.hooking.user_hooks import UserHooks
+from pytest_agentv.session.hooking.user_hooks import MASKER, UserHooks
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, run_identity
@@ -48,8 +47,7 @@ class EvalSession:
     def __init__(self, config: pytest.Config) -> None:
         self.options = run_options(config)
         self.identity: RunIdentity = run_identity(config, self.options)
-        self.masker = Masker()
-        self.masker.add_environment(os.environ)  # fixtures may see these secrets before a target is read
+        self.masker = config.stash[MASKER] = Masker.of_environment()  # fixtures may see secrets before a target is read
         self._engine = RunEngine(config, self.options, self.identity, self.masker)
         self._records = RunRecords(self.identity, self.options, self.masker, is_worker=hasattr(config, "workerinput"))
         own = FolderKinds(config, "pytest_agentv_evaluators")

@@ -1,6 +1,5 @@
 """Writes and checks the results file in the process that owns the terminal."""
 
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -73,8 +72,7 @@ class ResultsHome:
             results = read_run(self._identity).results
             recorded = node_ids(results)
             self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in results}))
-            masker = Masker()
-            masker.add_environment(os.environ)
+            masker = Masker.of_environment()
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
             self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))
         self._sink.close()

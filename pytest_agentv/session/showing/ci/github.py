@@ -18,7 +18,6 @@ def tell_github(ended: EndedRun) -> tuple[list[str], Sequence[str]]:
     if os.environ.get("GITHUB_ACTIONS"):
         from pytest_agentv.reporting.ci.annotations import annotation_lines  # noqa: PLC0415 - only if GitHub asks for them
 
-        masker = Masker()
-        masker.add_environment(os.environ)
+        masker = Masker.of_environment()
         lines = tuple(annotation_lines(ended.run.results, ended.outcomes.expected_failures, masker))
     return remarks, lines

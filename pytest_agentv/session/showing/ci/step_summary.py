@@ -23,8 +23,7 @@ def append_step_summary(verdict: RunVerdict) -> list[str]:
 def _append(verdict: RunVerdict, name: str) -> str | None:
     if not name:
         return None
-    masker = Masker()
-    masker.add_environment(os.environ)
+    masker = Masker.of_environment()
     path = Path(name)
     try:
         size = path.stat().st_size if path.exists() else 0
