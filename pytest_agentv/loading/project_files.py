@@ -10,8 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-_IMPORT: Final = re.compile(r"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
-_FROM: Final = re.compile(r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)", re.MULTILINE)
+_START: Final = r"(?:^|[;:])[ \t\f]*"
+"""The start of a statement, also behind `try:` or `;`. In a text it may name a file too many, which does no harm."""
+_IMPORT: Final = re.compile(_START + r"import[ \t\f]+([^\n#;]+)", re.MULTILINE)
+_FROM: Final = re.compile(
+    _START + r"from(?=[ \t\f.])[ \t\f]*(\.*)[ \t\f]*([\w.]*)[ \t\f]*import\b[ \t\f]*"
+    r"(\((?:[^)#]++|#[^\n]*+)*+\)|[^\n#;]+)",
+    re.MULTILINE,
+)
 _COMMENT: Final = re.compile(r"#[^\n]*")
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -74,7 +80,7 @@ class ProjectFiles:
     def _imported(self, path: Path, folder: Path) -> tuple[Path, ...]:
         if path not in self._imports:
             try:
-                text = path.read_text("utf-8", "replace")
+                text = path.read_text("utf-8-sig", "replace")
             except OSError:
                 text = ""
             found = dict.fromkeys(
@@ -165,17 +171,21 @@ def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
     text = text.replace("\\\n", " ")
     for match in _IMPORT.finditer(text):
         for name in match[1].split(","):
-            yield name.strip().partition(" ")[0].split("."), None
+            yield _name(name).split("."), None
     for match in _FROM.finditer(text):
-        module = match[1].lstrip(".")
-        level = len(match[1]) - len(module)
+        level, module = len(match[1]), match[2]
         base = path.parents[min(level, len(path.parents)) - 1] if level else None
         parts = module.split(".") if module else []
         if parts:
             yield parts, base
-        names = _COMMENT.sub("", match[2]).strip("()").split(",")
-        for name in filter(None, (name.strip().partition(" ")[0] for name in names)):
+        names = _COMMENT.sub("", match[3]).strip("()").split(",")
+        for name in filter(None, map(_name, names)):
             yield [*parts, name], base  # the name may be a module of the package
+
+
+def _name(written: str) -> str:
+    """Return the name in `name as other`; empty if there is none."""
+    return next(iter(written.split()), "")
 
 
 @functools.lru_cache(maxsize=4)

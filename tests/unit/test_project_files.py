@@ -47,6 +47,39 @@ def test_a_callable_is_its_module_and_what_that_imports_early_or_late(project: P
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "import os; import last",
+        "try: import last\nexcept ImportError: last = None",
+        "def answer(p): import last; return last",
+        "if 1: from shop import x; from last import(y)",
+        "\ufeffimport last",
+        "import os, last\tas other",
+        "import os as first , last as other # a comment",
+        "\f  import last",
+        "from . import(last)",
+        "from.import last",
+        "from . last import x",
+        "from.last import*",
+        "from last import (\n    x,  # (old)\n    y,  # )\n)",
+        "import \\\n    last",
+    ],
+)
+def test_an_import_is_found_however_it_is_written(project: Path, text: str) -> None:
+    (project / "agent.py").write_text(text, "utf-8")
+
+    assert names(project, ProjectFiles(project).of_callable("agent.py:answer", project)) >= {"agent.py", "last.py"}
+
+
+def test_a_list_of_imports_that_never_ends_is_read_in_time_that_grows_with_the_text_only(project: Path) -> None:
+    (project / "agent.py").write_text("from shop import (\n" + "    x,  # a b c d e f\n" * 20_000)
+
+    found = names(project, ProjectFiles(project).of_callable("agent.py:answer", project))
+
+    assert found == {"agent.py", "shop/__init__.py"}
+
+
+@pytest.mark.parametrize(
     ("command", "expected"),
     [
         ("python last.py {PROMPT} --note agent.txt", {"last.py"}),
