@@ -14,7 +14,7 @@ from pytest_agentv.models.records import record
 
 _FOREIGN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(?P<group>\(\?(?![:=!<]))", re.DOTALL)
 _QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,(?P<most>\d*))?\})\??", re.ASCII)
-_MOST: Final = 2**32 - 2
+MOST: Final = 2**32 - 2
 """The highest count of a repetition. It is more than the characters of any answer."""
 _GROUP: Final = re.compile(r"\((?:\?(?P<sign>[:=!]|<[=!])|\?<(?P<name>[^>]+)>|(?!\?))")
 
@@ -126,7 +126,7 @@ class _Reading(EcmaReader):
         if not self._wanted or found[0][0] == "?" or found["most"] or ("," not in found[0] and found["least"]):
             return found[0]
         least = found["least"] or ("1" if found[0][0] == "+" else "0")
-        return f"{{{least},{_MOST}}}{'?' if found[0].endswith('?') else ''}"
+        return f"{{{least},{MOST}}}{'?' if found[0].endswith('?') else ''}"
 
     def _forgetful(self, part: _Part) -> str:
         """Return a part that can be repeated, and forgets at its start what its groups found."""

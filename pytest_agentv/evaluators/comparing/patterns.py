@@ -10,7 +10,7 @@ import warnings
 from functools import lru_cache
 from typing import Any, Final
 
-from pytest_agentv.evaluators.comparing.ecma_patterns import in_python, is_foreign
+from pytest_agentv.evaluators.comparing.ecma_patterns import MOST, in_python, is_foreign
 from pytest_agentv.evaluators.comparing.ecma_reader import PatternFault
 
 SECONDS: Final = 2.0
@@ -23,6 +23,12 @@ AT_ONCE: Final = 0.02
 _NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
 """A group with a name, as JavaScript and other languages write it."""
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
+_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
+_ENDLESS: Final = re.compile(
+    r"(?P<kept>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\?\+|\{\d*,?\d+\}\+)|(?:(?P<sign>[*+])|\{(?P<least>\d*),\})(?P<way>[?+]?)",
+    re.DOTALL,
+)
+"""A repetition without limit, such as "+", "*?" and "{2,}+", or what only looks like one."""
 
 
 def check_pattern(pattern: str, flags: str = "") -> str | None:
@@ -112,8 +118,20 @@ def _compiled(pattern: str, flags: str) -> Any:
 
 
 def _same_language(pattern: str) -> str:
-    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
-    return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately.
+
+    If the text of a group counts, limit all repetitions. Without a limit, the package does not come back to a place,
+    even if a group has another text then.
+    """
+    escaped = _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+    return _ENDLESS.sub(_limited, escaped) if _REFERENCE.search(pattern) else escaped
+
+
+def _limited(found: re.Match[str]) -> str:
+    if found["kept"]:
+        return found["kept"]
+    least = found["least"] or ("1" if found["sign"] == "+" else "0")
+    return f"{{{least},{MOST}}}{found['way']}"
 
 
 def _flags(module: Any, letters: str) -> Any:
