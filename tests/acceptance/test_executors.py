@@ -16,7 +16,7 @@ from every_kind import without_times
 from fake_llm import FakeLlm, Reply
 from forked_workers import FOR_A_RUN, fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
-from thorough import tries
+from thorough import tries, varied
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -447,6 +447,28 @@ def test_first_failure_ends_what_runs_elsewhere(project):
     run = project.run(TWO, "-x")
     assert run.statuses == {"bad": "fail"}
     assert not living(read_calls(project.path))
+
+
+@pytest.mark.parametrize("executor", [TWO, varied("--agentv-executor=local")])
+def test_a_case_that_ended_before_the_first_failure_is_reported_by_the_resumed_run(project, executor):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    prompts = {
+        "bad": "start_of slow; lines 2 out-1.jsonl; say nothing",
+        "ahead": "say hello",
+        "ahead-bad": "say no",
+        "slow": "sleep 600",
+    }
+    write_cases(project, prompts)
+    run = project.run(executor, "-x", "--agentv-workers=4", "--junitxml=junit.xml")
+    assert (run.exit_code, run.outcomes) == (1, {"failed": 1})
+    assert run.statuses == {"bad": "fail", "ahead": "pass", "ahead-bad": "fail"}
+    assert "Total eval cases: 3 (1 passed, 2 failed, 0 errors)" in run.text
+    assert (project.path / "junit.xml").read_text().count("<testcase ") == 1
+    resumed = project.run(executor, "--agentv-resume=out-1.jsonl", "-k", "not slow")
+    assert resumed.outcomes == {"failed": 2, "passed": 1, "deselected": 1}
+    assert resumed.statuses == run.statuses
+    assert "Total eval cases: 3 (1 passed, 2 failed, 0 errors)" in resumed.text
+    assert sorted(read_calls(project.path).started) == ["ahead", "ahead-bad", "bad", "slow"]
 
 
 def living(calls):

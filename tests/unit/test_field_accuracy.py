@@ -117,6 +117,19 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("10 TO 20 USD", 10, "non-numeric value"),
         ("10 - 20", 10, "non-numeric value"),
         ("3 and 1/2", 3, "non-numeric value"),
+        ("10 km to 20 km", 10, "non-numeric value"),
+        ("from 3 days to 5 days", 3, "non-numeric value"),
+        ("1 day to 3 days", 1, "non-numeric value"),
+        ("between 10 \u20ac and 20 \u20ac", 10, "non-numeric value"),
+        ("10 kg \u2013 12 kg", 10, "non-numeric value"),
+        ("10%-20%", 10, "non-numeric value"),
+        ("-10 \u00b0C to -5 \u00b0C", -10, "non-numeric value"),
+        ("2 million EUR to 3 million eur", 2_000_000, "non-numeric value"),
+        ("100 km/h or about 120 km/h", 100, "non-numeric value"),
+        ("5 man-days - 10 man-days", 5, "non-numeric value"),
+        ("10公里到20公里远", 10, "non-numeric value"),
+        ("2 to about 3 million", 2, "non-numeric value"),
+        ("2 up to 3", 2, "non-numeric value"),
         ("1e3 million", 1000, "non-numeric value"),
     ],
 )
@@ -137,10 +150,26 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
         *(("2 milliseconds", 2), ("2 thousandths", 2), ("9" * 5000, float("inf"))),
         # What follows is no second end of a range.
         *(("2 to go", 2), ("5-year plan", 5), ("3 - all told", 3), ("2 tons", 2), ("4 orders", 4), ("2, 3", 2)),
+        *(("5 km in 20 minutes", 5), ("5 minutes to 12", 5), ("5 km to exit 7", 5), ("3 days and 4 hours", 3)),
+        *(("10 of 20", 10), ("2 out of 3", 2), ("5 apples and 3 pears", 5), ("9 am - 5 pm", 9), ("2 m to 3 mm", 2)),
+        *(("5 km, 5 km", 5), ("10 auto 20 au", 10), ("10 m x 20 m to 30 m", 10), ("2 cm to 3 (cm)", 2)),
     ],
 )
 def test_words_for_large_numbers_count_and_units_do_not(given, expected):
     assert parse_number(given) == parse_number(expected)
+
+
+@given(
+    st.sampled_from(["2", "-3", "1,000", "1.5", "4 million"]),
+    st.sampled_from(["km", "%", "\u20ac", "days", "km/h", "square metres", "\u00b0C", "to-dos", "[a]", "公里"]),
+    st.sampled_from([" to ", " - ", "\u2013", " or ", " and ", " up to ", " to nearly "]),
+    st.sampled_from([" km", "%", " pears", ""]),
+)
+def test_two_numbers_are_a_range_only_with_the_same_unit(digits, unit, separator, other):
+    assert parse_number(f"{digits} {unit}{separator}{digits} {unit}, say") is None
+    assert parse_number(f"{digits} {unit}") == parse_number(digits)
+    if other.strip() != unit:
+        assert parse_number(f"{digits} {unit}{separator}{digits}{other}") == parse_number(digits)
 
 
 def test_a_difference_beyond_the_tolerance_is_never_shown_as_the_tolerance():

@@ -35,8 +35,14 @@ _SCALE: Final = re.compile(
 )
 """A word such as "million". A letter is one only beside the digits: "300 K" are kelvins, and "5m" are metres."""
 _MORE: Final = re.compile(r"\s*\d")
-_OTHER_END: Final = re.compile(r"\s*(?:[-\u2013\u2014~\uff5e\u301c\u81f3\u5230]|(?i:to|or|and)\b)\s*[^\w\s]?\d")
+_TO: Final = r"(?:[-\u2013\u2014~\uff5e\u301c\u81f3\u5230]|(?i:(?:up\s+)?to|or|and)\b)"
+_ABOUT: Final = r"(?:(?i:about|almost|approximately|around|at\s+most|even|maybe|nearly|perhaps|roughly|up\s+to)\s+)?"
+_OTHER_END: Final = re.compile(rf"\s*{_TO}\s*{_ABOUT}[^\w\s]?\d")
 """The rest of "2 to 3 million", where the scale counts for both ends, of "5k-10k", and of "3 and 1/2"."""
+_BEHIND_UNIT: Final = re.compile(rf"\s*(?<![A-Za-z](?=[A-Za-z])){_TO}\s*{_ABOUT}[^\w\s]?\d[\d.,]*")
+"""The rest of "2 km to 3 km", without the second unit."""
+_LONGEST: Final = 40
+"""How many characters a unit and the other end of the range may have."""
 
 
 def parse_number(value: Json) -> float | None:
@@ -53,16 +59,35 @@ def _parse(text: str) -> float | None:
     found = _NUMBER.match(text)
     if found is None:
         return None
-    digits, zeros, end = found[0].replace(",", ""), 0, found.end()
-    while scale := _SCALE.match(text, end):
-        zeros, end = zeros + _ZEROS[str(scale[scale.lastgroup or 0]).lower()], scale.end()
-    if _OTHER_END.match(text, end):
+    digits = found[0].replace(",", "")
+    zeros, end = _scaled(text, found.end())
+    if _OTHER_END.match(text, end) or _has_unit_twice(text, end):
         return None
     if zeros and (not digits[-1].isdigit() or "e" in digits.lower() or _MORE.match(text, end)):
         return None  # nobody writes "1e3 million", and "2 million 300 thousand" has two numbers
     if digits.lstrip("+-").isdigit() and len(digits) < _MOST_DIGITS:
         return _sized(int(digits) * 10**zeros)
     return float(f"{digits}e{zeros}" if zeros else digits)
+
+
+def _scaled(text: str, end: int) -> tuple[int, int]:
+    """Return how many zeros the words behind a number add, and where they end."""
+    zeros = 0
+    while scale := _SCALE.match(text, end):
+        zeros, end = zeros + _ZEROS[str(scale[scale.lastgroup or 0]).lower()], scale.end()
+    return zeros, end
+
+
+def _has_unit_twice(text: str, end: int) -> bool:
+    """Whether a number is the first end of a range such as "1 day to 3 days". Other units may be of other things."""
+    for found in _BEHIND_UNIT.finditer(text, end, end + _LONGEST):
+        unit = text[end : found.start()].strip()
+        if any(map(str.isdigit, unit)):
+            return False
+        _, behind = _scaled(text, found.end())
+        if unit and re.match(rf"\s*{re.escape(unit)}(?:e?s)?(?![A-Za-z])", text[behind:], re.IGNORECASE):
+            return True
+    return False
 
 
 def _sized(number: float) -> float:

@@ -10,6 +10,9 @@ import warnings
 from functools import lru_cache
 from typing import Any, Final
 
+from pytest_agentv.evaluators.comparing.ecma_patterns import MOST, in_python, is_foreign
+from pytest_agentv.evaluators.comparing.ecma_reader import PatternFault
+
 SECONDS: Final = 2.0
 """The limit of a search, in seconds."""
 SECONDS_HELD_UP: Final = 0.25
@@ -19,21 +22,13 @@ AT_ONCE: Final = 0.02
 
 _NAMED_ELSEWHERE: Final = re.compile(r"\(\?<([^\W\d]\w*)>")
 """A group with a name, as JavaScript and other languages write it."""
-
-_INLINE_FLAGS: Final = re.compile(r"\(\?[aiLmsux]+[):-]")
-_OF_SCHEMA: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[$.]", re.DOTALL)
-"""The parts of a pattern that mean something else in JavaScript."""
-_BLANKS: Final = r"\s\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-r"""The white space and the line terminators of ECMAScript. The pattern's own `\s` is ASCII."""
-_NO_BLANKS: Final = (
-    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
-    r"\u3001-\ufefe\uff00-\U0010ffff"
-)
-"""All other characters. A class cannot hold the complement of another."""
-_IN_CLASS: Final = {r"\s": _BLANKS, r"\S": _NO_BLANKS}
-_OUTSIDE: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]"} | {word: f"[{chars}]" for word, chars in _IN_CLASS.items()}
-
 _BRACE: Final = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d*,?\d*\})|(\{)", re.DOTALL)
+_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
+_ENDLESS: Final = re.compile(
+    r"(?P<kept>\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\?\+|\{\d*,?\d+\}\+)|(?:(?P<sign>[*+])|\{(?P<least>\d*),\})(?P<way>[?+]?)",
+    re.DOTALL,
+)
+"""A repetition without limit, such as "+", "*?" and "{2,}+", or what only looks like one."""
 
 
 def check_pattern(pattern: str, flags: str = "") -> str | None:
@@ -70,12 +65,36 @@ async def search(pattern: str, flags: str, text: str, timeout_seconds: float | N
 
 
 def search_now(pattern: str, text: str, *, is_of_schema: bool = False) -> bool:
-    """Whether a pattern is found, for checks that search many texts. Raises `TimeoutError` with a message."""
-    compiled = _compiled(_of_schema(pattern) if is_of_schema else pattern, "")
+    """Whether a pattern is found, for checks that search many texts.
+
+    Raises `TimeoutError` with a message, and `ValueError` for a pattern of a schema that cannot be used.
+    """
+    compiled = of_schema(pattern) if is_of_schema else _compiled(pattern, "")
     try:
         return _search(compiled, text, SECONDS_HELD_UP) is not None
     except TimeoutError:
         raise TimeoutError(too_slow(pattern, SECONDS_HELD_UP)) from None
+
+
+@lru_cache(maxsize=512)
+def of_schema(pattern: str) -> Any:
+    """Return the compiled pattern of a JSON Schema, which is in the language of JavaScript. Raises `ValueError`.
+
+    Groups that JavaScript lacks, such as flags, tell that Python's language is meant.
+    """
+    import regex  # noqa: PLC0415 - as below
+
+    if is_foreign(pattern):
+        fault = check_pattern(pattern)
+        if fault is not None:
+            raise ValueError(fault)
+        return _compiled(pattern, "")
+    try:
+        return regex.compile(in_python(pattern), regex.V0)
+    except PatternFault as error:
+        raise ValueError(f"{pattern!r} is no regular expression of JavaScript: {error}") from None
+    except (ValueError, OverflowError, regex.error) as error:
+        raise ValueError(f"{pattern!r} is not supported: {error}") from None
 
 
 def too_slow(pattern: str, seconds: float) -> str:
@@ -99,26 +118,20 @@ def _compiled(pattern: str, flags: str) -> Any:
 
 
 def _same_language(pattern: str) -> str:
-    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately."""
-    return _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+    """Escape braces that `re` takes literally: `regex` would match `{e<=1}` approximately.
 
-
-def _of_schema(pattern: str) -> str:
-    r"""Return a pattern of a JSON Schema in Python's language.
-
-    It is written in JavaScript's: `$` is the end, also behind a line break, and `\d` and `\w` are ASCII. Flags within a
-    pattern tell that Python's language is meant, because JavaScript has none.
+    If the text of a group counts, limit all repetitions. Without a limit, the package does not come back to a place,
+    even if a group has another text then.
     """
-    if _INLINE_FLAGS.search(pattern):
-        return pattern
-    return f"(?a){_OF_SCHEMA.sub(_translated, pattern)}"
+    escaped = _BRACE.sub(lambda found: found[1] or r"\{", pattern)
+    return _ENDLESS.sub(_limited, escaped) if _REFERENCE.search(pattern) else escaped
 
 
-def _translated(found: re.Match[str]) -> str:
-    part = found[0]
-    if part.startswith("["):
-        return re.sub(r"\\(.)", lambda escape: _IN_CLASS.get(escape[0], escape[0]), part, flags=re.DOTALL)
-    return _OUTSIDE.get(part, part)
+def _limited(found: re.Match[str]) -> str:
+    if found["kept"]:
+        return found["kept"]
+    least = found["least"] or ("1" if found["sign"] == "+" else "0")
+    return f"{{{least},{MOST}}}{found['way']}"
 
 
 def _flags(module: Any, letters: str) -> Any:

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
-from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.evaluators.comparing.patterns import of_schema, search_now
 from pytest_agentv.evaluators.comparing.schema_names import MATCHED, PATTERNS, needs_names, with_names
 from pytest_agentv.models.base import Json, JsonObject
 
-_FORMATS: Final = ("date", "ipv4", "ipv6", "regex", "uuid")
+_FORMATS: Final = ("date", "ipv4", "ipv6", "uuid")
 """The formats that `jsonschema` always checks. Others need packages, and would depend on the machine."""
 _ATOM: Final = r"[\w!#$%&'*+/=?^`{|}~-]+"
 _QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
@@ -61,11 +61,20 @@ def _validator(value: Json) -> Any:
     if _DEPENDENCIES not in kind.VALIDATORS:
         rules[_DEPENDENCIES] = jsonschema.Draft7Validator.VALIDATORS[_DEPENDENCIES]
     limited = jsonschema.validators.extend(kind, rules)  # type: ignore[no-untyped-call]
-    checker = jsonschema.FormatChecker(_FORMATS)
+    checker = pattern_checker(_FORMATS)
     checker.checks("date-time", raises=ValueError)(_is_date_time)
     checker.checks("email", raises=FormatHint)(_is_email)
     checker.checks("idn-email")(_is_idn_email)
     return limited(value, registry=REGISTRY, format_checker=checker)
+
+
+def pattern_checker(formats: tuple[str, ...] = ()) -> Any:
+    """Return a checker of formats, and of `regex` in the language of JavaScript. `jsonschema` takes Python's."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    checker = jsonschema.FormatChecker(formats)
+    checker.checks("regex", raises=ValueError)(_is_pattern)
+    return checker
 
 
 def _match_pattern(_validator: Any, pattern: str, instance: Json, _schema: Json) -> Iterator[Any]:
@@ -109,6 +118,11 @@ class _Additional:
             ]
             schema = {"properties": {**schema.get("properties", {}), **dict.fromkeys(matched, True)}}
         yield from self._rule(validator, wanted, instance, schema) or ()
+
+
+def _is_pattern(value: object) -> bool:
+    """Whether a text is a pattern. Raises `ValueError` with the fault."""
+    return not isinstance(value, str) or of_schema(value) is not None
 
 
 def _is_email(value: object) -> bool:

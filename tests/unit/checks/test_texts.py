@@ -184,6 +184,19 @@ def test_an_error_is_no_pass_when_it_is_negated(bench, monkeypatch):
     assert (result.score, result.error_kind) == (0.0, "timeout")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        *((r"^(.+)+\1$", "bbabbab"), (r"^(?P<n>.{1,})+?(?P=n)$", "bbabbab"), (r"^(?:(.+)|b)*(?(1)\1|x)$", "bbabbab")),
+        *((r"^([ab]*[ab]*)(a*([ab]?a)*)*\1$", "baaaaba"), (r"^(a?+)b++[]*+]*+\+*\1$", "abb*++a")),
+    ],
+)
+def test_a_reference_finds_what_it_finds_in_python(pattern, text):
+    """The package `regex` alone tries only one text of a group at each place."""
+    assert re.search(pattern, text)
+    assert search_now(pattern, text)
+
+
 def test_a_search_on_the_loop_is_short(monkeypatch):
     monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.01)
     started = time.process_time()

@@ -12,7 +12,8 @@ class IsJson(JsonCheck):
     r"""The whole answer is JSON that fits a JSON Schema.
 
     Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
-    Its patterns are in the language of JavaScript: `$` is the end of the text, and `\d` and `\w` are ASCII.
+    Its patterns are in the language of JavaScript: `$` is the end of the text, and `\d` and `\w` are ASCII. One with a
+    group that only Python has, such as `(?i)` or `(?P<name>…)`, is in Python's. One that cannot be judged is an error.
     """
 
     kind = "is-json"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.schema_words import misspelt_words
-from pytest_agentv.evaluators.comparing.schemas import FormatHint, schema_validator, validator_for
+from pytest_agentv.evaluators.comparing.schemas import FormatHint, pattern_checker, schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
 from pytest_agentv.models.base import Json
@@ -119,12 +119,13 @@ def schema_fault(schema: Json) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        kind.check_schema(schema)
+            kind: Any = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        kind.check_schema(schema, format_checker=pattern_checker())
         schema_validator(json.dumps(schema, sort_keys=True))
     except jsonschema.SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".")
-        return f"is no JSON Schema: {where + ': ' if where else ''}{masked(error.message)[:_SHOWN]}"
+        fault = masked(str(error.cause or error.message))[:_SHOWN]
+        return f"is no JSON Schema: {where + ': ' if where else ''}{fault}"
     except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON lacks
         return f"is no JSON Schema: {error}"
     except RecursionError:
