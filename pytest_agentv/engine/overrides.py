@@ -1,6 +1,7 @@
 """Parts of a case that come from user code and not from files: hooks, and objects that replace targets."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from pytest_agentv.models.base import Record
@@ -31,13 +32,16 @@ class CaseHooks:
 
 
 @record
-class Overrides:
+class Overrides(Record):
     """User objects that replace entries of the targets file."""
 
     provider: object | None = None
     """Any object that `providers.python.foreign.adapt_provider` accepts."""
     judge: object | None = None
     """The same kinds of objects as `provider`."""
+    provider_files: tuple[Path, ...] = ()
+    """The files of the fixtures that made the provider. They may configure it."""
+    judge_files: tuple[Path, ...] = ()
     answer: ProviderResponse | None = None
     """A given answer; no provider is called."""
 

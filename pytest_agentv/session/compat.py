@@ -89,6 +89,22 @@ def has_fixtures_of_conftest(item: pytest.Function) -> bool:
     return True
 
 
+def fixture_functions(item: Any, name: str) -> tuple[Callable[..., Any], ...]:
+    """Return the function of a fixture, of those that it overrides, and of those that it requests."""
+    functions: dict[Callable[..., Any], None] = {}
+    with suppress(AttributeError):
+        definitions = item._fixtureinfo.name2fixturedefs
+        waiting, seen = [name], set[str]()
+        while waiting:
+            each = waiting.pop()
+            if each not in seen:
+                seen.add(each)
+                for definition in definitions.get(each, ()):
+                    functions[definition.func] = None
+                    waiting += definition.argnames
+    return tuple(functions)
+
+
 def expected_failure(item: pytest.Item, error: type[BaseException]) -> tuple[str, bool] | None:
     """Return the reason of the `xfail` mark that expects an error of an item, and whether it is strict.
 

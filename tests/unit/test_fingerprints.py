@@ -14,8 +14,7 @@ from pytest_agentv.providers.apis.openai import OpenAi
 def hash_of(folder: Path, **settings: Any) -> str | None:
     target = Target("t", "openai", OpenAi(model="gpt", **settings), path=str(folder / "targets.yaml"), line=1)
     pool: Any = SimpleNamespace(definition=lambda *_: target)
-    places: Any = SimpleNamespace(repo_root=folder)
-    return asyncio.run(Fingerprints(pool, places, dry_run=False).target_hash(folder, "t", Overrides()))
+    return asyncio.run(Fingerprints(pool, folder, dry_run=False).target_hash(folder, "t", Overrides()))
 
 
 def test_how_failed_requests_are_repeated_does_not_affect_an_answer(tmp_path: Path) -> None:

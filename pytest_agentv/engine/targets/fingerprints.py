@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
-from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
@@ -25,10 +24,11 @@ _SHELL: Final = ("sh", "-lc")
 class Fingerprints:
     """Hashes targets and the grading of their answers, each once per run. Used on the event loop, like the targets."""
 
-    def __init__(self, pool: TargetPool, places: Places, *, dry_run: bool) -> None:
+    def __init__(self, pool: TargetPool, root: Path, *, dry_run: bool) -> None:
+        """Take the root of the project: hashes hold the paths below it, wherever it is."""
         self._pool = pool
-        self._root = places.repo_root
-        self._root_text = str(places.repo_root)
+        self._root = root
+        self._root_text = str(root)
         self._dry_run = dry_run
         self._files: dict[Path | None, ProjectFiles] = {}
         self._targets: dict[tuple[Path, str], str] = {}
@@ -40,7 +40,7 @@ class Fingerprints:
         if own.answer is not None:
             return _digest({"kind": "answer"})
         if own.provider is not None:
-            return self._hash_object(own.provider)
+            return self._hash_object(own.provider, own.provider_files)
         return self._hash_target(eval_dir, name)
 
     async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
@@ -48,7 +48,7 @@ class Fingerprints:
         if self._dry_run:
             return _digest({"kind": "mock"})
         if own.judge is not None:
-            return self._hash_object(own.judge)
+            return self._hash_object(own.judge, own.judge_files)
         try:
             target = self._pool.definition(eval_dir, name)
         except (AgentvError, OSError):
@@ -91,11 +91,12 @@ class Fingerprints:
             })  # fmt: skip
         return self._targets[key]
 
-    def _hash_object(self, value: object) -> str:
-        """Return the hash of a user object's code, as far as its file shows it."""
+    def _hash_object(self, value: object, makers: Sequence[Path] = ()) -> str:
+        """Return the hash of a user object's code, as far as its file and those of its makers show it."""
         files = self._files_of(None)
         path = source_file(value)
-        found = {} if path is None else files.hashes(files.of_source(path))
+        sources = (*makers, *(() if path is None else (path,)))
+        found = files.hashes(file for source in sources for file in files.of_source(source))
         return _digest({"object": getattr(value, "__qualname__", type(value).__qualname__), "files": found})
 
     def _files_of(self, folder: Path | None) -> ProjectFiles:

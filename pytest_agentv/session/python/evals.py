@@ -158,7 +158,7 @@ class Agentv:
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
         ).marked(item)
-        own = Overrides(self._own.provider, self._own.judge, answer)
+        own = self._own.replace(answer=answer)
         return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
 
     def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:

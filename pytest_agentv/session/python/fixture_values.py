@@ -72,7 +72,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         _fail(error)
     if session.options.dry_run:
         allow_to_pass(item)  # mocked answers pass
-    own = overrides(provider, judge)
+    own = overrides(item, provider, judge)
     session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
     return Agentv(item, session, target, own)
 

@@ -66,7 +66,9 @@ class RunEngine:
         return Paces(self.loop, self.pool, self._options, self._share, self._processes)
 
     def signer(self) -> CaseSigner:
-        return CaseSigner(Fingerprints(self.pool, self.places, dry_run=self._options.dry_run), self.loop)
+        return CaseSigner(
+            Fingerprints(self.pool, _project_root(self._config), dry_run=self._options.dry_run), self.loop
+        )
 
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
@@ -109,6 +111,13 @@ class RunEngine:
         """Return how many processes run cases. Without a limit of the run or target, so many cases run at a time."""
         executor = None if self.away is None else self.away.executor
         return 1 if executor is None else executor.processes
+
+
+def _project_root(config: pytest.Config) -> Path:
+    """Return the root of the project, which does not depend on the folder where pytest was started, if possible."""
+    root = find_repo_root(config.rootpath)
+    is_known = config.inipath is not None or (root / ".git").exists()
+    return root if is_known else find_repo_root(config.invocation_params.dir)
 
 
 def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:

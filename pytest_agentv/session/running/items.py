@@ -84,7 +84,7 @@ class EvalItem(pytest.Function):
         """Return the values of overridden fixtures for this item, which must be set up."""
         if not names:
             return NO_OVERRIDES
-        return overrides(*(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
+        return overrides(self, *(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
 
     @cached_property
     def location(self) -> tuple[str, int | None, str]:

@@ -4,9 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from pytest_agentv.engine.overrides import OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.session.compat import fixture_functions
 from pytest_agentv.session.running.eval_session import EvalSession
 
 OWN_FIXTURES: Final = (OWN_PROVIDER, OWN_JUDGE)
@@ -37,6 +41,17 @@ class TargetCaller:
         return f"<agentv_provider: target {self._target!r}>"
 
 
-def overrides(provider: object, judge: object) -> Overrides:
-    """Return the objects of users that replace targets. Our default values replace nothing."""
-    return Overrides(None if isinstance(provider, TargetCaller) else provider, judge)
+def overrides(item: pytest.Item, provider: object, judge: object) -> Overrides:
+    """Return the objects of users that replace targets, made by an item's fixtures. Our own values replace nothing."""
+    given = None if isinstance(provider, TargetCaller) else provider
+    return Overrides(
+        given,
+        judge,
+        provider_files=() if given is None else _files_of_fixture(item, OWN_PROVIDER),
+        judge_files=() if judge is None else _files_of_fixture(item, OWN_JUDGE),
+    )
+
+
+def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
+    files = map(source_file, fixture_functions(item, name))
+    return tuple(dict.fromkeys(file for file in files if file is not None))

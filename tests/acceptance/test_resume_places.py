@@ -1,0 +1,103 @@
+"""Where a run is started, and where the values of fixtures come from: what that means for results of earlier runs."""
+
+import pytest
+
+from .conftest import IN_ONE_PROCESS
+
+WORDS = '[{"contains": "good"}]'
+
+
+@pytest.fixture
+def project(project):
+    project.write("pytest.ini", "[pytest]\n")
+    project.write(
+        "evals/targets.yaml",
+        """
+        targets:
+          - {name: default, provider: python, callable: "agent.py:answer", judge_target: judge}
+          - {name: judge, provider: python, callable: "agent.py:answer"}
+        """,
+    )
+    project.write(
+        "evals/agent.py",
+        """
+        from pathlib import Path
+
+        def answer(prompt):
+            with Path(__file__).with_name("calls.txt").open("a") as file:
+                file.write("x")
+            return '{"score": 1}'
+        """,
+    )
+    project.write("evals/a.eval.yaml", "evalcases: [{id: one, input: q, expected_outcome: o}]\n")
+    return project
+
+
+def calls(project):
+    return len((project.path / "evals/calls.txt").read_text())
+
+
+@IN_ONE_PROCESS
+@pytest.mark.parametrize("has_repository", [True, False], ids=["repository", "ini-file"])
+@pytest.mark.parametrize("folder", ["evals", "other", ".."])
+def test_the_folder_that_a_run_is_started_in_changes_no_target(project, monkeypatch, mode, has_repository, folder):
+    if has_repository:
+        (project.path / ".git").mkdir()
+    (project.path / "other").mkdir()
+    first = project.run("--agentv-update-baseline")
+    assert first.statuses == {"one": "pass"}
+    assert calls(project) == 2  # the answer and its judgement
+    monkeypatch.chdir(project.path / folder)
+    evals = str(project.path / "evals")
+    resumed = project.run(f"--agentv-resume={project.path}/out-1.jsonl", evals)
+    assert resumed.exit_code == 0
+    assert calls(project) == 2
+    baseline = next(project.path.rglob("*baseline*"))
+    compared = project.run(f"--agentv-baseline={baseline}", evals)
+    assert compared.exit_code == 0
+    assert "not comparable" not in compared.text
+
+
+@pytest.mark.parametrize("changed", ["conftest.py", "evals/conftest.py", "words.py"])
+def test_the_file_of_a_fixture_is_part_of_the_agent_that_it_makes(project, mode, changed):
+    project.write(
+        "evals/bot.py",
+        """
+        class Bot:
+            def __init__(self, words):
+                self.words = words
+
+            def answer(self, prompt):
+                return " ".join(self.words)
+        """,
+    )
+    project.write("words.py", "LAST = 'good'\n")
+    project.write("conftest.py", "import pytest\n\n@pytest.fixture(scope='session')\ndef first():\n    return 'good'\n")
+    project.write(
+        "evals/conftest.py",
+        """
+        import sys
+        from pathlib import Path
+
+        import pytest
+
+        sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+        from bot import Bot
+        from words import LAST
+
+        @pytest.fixture(scope="session")
+        def agentv_provider(first):
+            return Bot([first, "good", LAST]).answer
+        """,
+    )
+    project.write("evals/a.eval.yaml", f"evalcases: [{{id: one, input: q, evaluators: {WORDS}}}]\n")
+    project.write("evals/test_b.py", f"def test_b(agentv):\n    assert agentv.run('q', evaluators={WORDS}).passed\n")
+    first = project.run(subprocess=True)
+    assert [result["candidate_answer"] for result in first.results] == ["good good good"] * 2
+    assert project.run(f"--agentv-resume={project.path}/out-1.jsonl", subprocess=True).exit_code == 0
+
+    path = project.path / changed
+    path.write_text(path.read_text().replace("good", "BAD"))
+    resumed = project.run(f"--agentv-resume={project.path}/out-1.jsonl", subprocess=True)
+    assert sorted(result["eval_id"] for result in resumed.results) == ["one", "test_b"]
+    assert all("BAD" in result["candidate_answer"] for result in resumed.results)
