@@ -81,12 +81,14 @@ def pytest_collect_file(
     return collectors if own is None else [*collectors, own]
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect eval files that are broken symlinks, too. pytest skips them silently."""
-    report = yield
+    report = yield  # with what was captured
+    if report.sections and hasattr(collector, "agentv_mask"):
+        collector.agentv_mask(report)
     if refusal := getattr(collector, "agentv_refusal", None):
         raise refusal from None  # not a broken file, but a wrong option: no run begins
     headline = getattr(collector, "agentv_headline", None)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ from pytest_agentv.loading.files.discovery import SUFFIXES
 from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import UNKNOWN_KEYS
 from pytest_agentv.models.text import counted
 from pytest_agentv.providers.table import KINDS
@@ -43,9 +46,14 @@ def run(arguments: Sequence[str]) -> int:
             options.unknown_keys,
         )
     )
-    for path in files:
-        checker.check(path)
-    problems = [*problems, *checker.problems, *kinds.problems]
+    with redirect_stdout(sys.stderr):  # functions that make rows may print, and JSON goes to standard output
+        for path in files:
+            checker.check(path)
+    masker = Masker.of_environment()  # code of the project runs: functions that make rows, and its conftest files
+    problems = [
+        problem.replace(message=masker.mask(problem.message), hint=problem.hint and masker.mask(problem.hint))
+        for problem in (*problems, *checker.problems, *kinds.problems)
+    ]
     say("\n".join(_text_lines(files, problems)) if options.format == "text" else _json(files, problems))
     strict = [problem for problem in problems if options.strict and not isinstance(problem, Hint)]
     return int(bool(strict) or any(problem.level == "error" for problem in problems))

@@ -127,8 +127,9 @@ def test_a_sample_runs_the_same_cases_in_each_process(project):
 
 
 @WITH_WORKERS_ON_REQUEST
-def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes):
+def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes, monkeypatch):
     project = project_in_all_modes
+    monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
     project.write("evals/q.eval.yaml", SUITE.replace("data/questions.csv", "cases.py:make"))
     project.write("evals/cases.py", """
         def make():
@@ -139,10 +140,16 @@ def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_a
     run = project.run()
     assert run.outcomes == {"passed": 3, "errors": 1}
     assert [result["row"] for result in run.results if result["status"] == "error"] == ["cases.py:make, row 4"]
-    project.write("evals/cases.py", "def make():\n    raise ValueError('no database')\n")
-    run = project.run(mode=())
-    assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database" in run.text
-    assert "evals/cases.py:2" in run.text
+    project.write("evals/cases.py", """
+        def make():
+            print("connecting with sk-very-secret-4711")
+            raise ValueError("no database for sk-very-secret-4711")
+        """)  # fmt: skip
+    run = project.run("--junitxml=junit.xml", mode=())
+    assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database for ***" in run.text
+    assert "evals/cases.py:3" in run.text
+    assert "connecting with ***" in run.text
+    assert "very-secret" not in run.text + (project.path / "junit.xml").read_text()
     assert not run.internals
 
 

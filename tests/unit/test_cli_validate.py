@@ -235,6 +235,25 @@ def test_a_placeholder_in_quotes_is_an_error(agentv):
     )
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_code_of_the_project_says_is_masked_and_does_not_mix_with_the_report(agentv, monkeypatch, form):
+    monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
+    write("targets.yaml", TARGETS)
+    write("qa.eval.yaml", "evalcases: {from: 'cases.py:make'}\ncase: {id: '{{ id }}', input: q}\n")
+    write("cases.py", "def make():\n    print('connecting')\n    raise ValueError('sk-very-secret-4711 expired')\n")
+    write("conftest.py", "def pytest_agentv_providers():\n    raise ValueError('sk-very-secret-4711 refused')\n")
+
+    run = agentv("validate", f"--format={form}", ".")
+
+    assert run.exit_code == 1
+    assert "connecting" not in run.out
+    assert "cases.py:make raised ValueError: *** expired" in run.out
+    assert "ValueError: *** refused" in run.out
+    assert "very-secret" not in run.out + run.err
+    if form == "json":
+        assert json.loads(run.out)["errors"] == 1
+
+
 def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
     write("targets.yaml", "targets: [{name: default, provider: ours}]\n")
     write("qa.eval.yaml", GOOD.replace("type: latency", "type: mine"))

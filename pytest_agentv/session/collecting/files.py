@@ -15,7 +15,7 @@ from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Hint, Problem, join_problems
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.python.row_makers import call_row_maker
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.escaping import shown, visible
 from pytest_agentv.session.collecting.marks import case_marks
 from pytest_agentv.session.compat import overridden_fixtures
 from pytest_agentv.session.importing import import_unchanged
@@ -36,6 +36,11 @@ class _FileWithFaults(pytest.File):
 
     agentv_headline: str | None = None
     """The text of the short summary, if the file is broken."""
+
+    def agentv_mask(self, report: pytest.CollectReport) -> None:
+        """Mask what was captured while the file was collected: a function that makes its rows may print."""
+        masker = Masker.of_environment()
+        report.sections = [(title, visible(masker.mask(text))) for title, text in report.sections]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
         if not isinstance(excinfo.value, self.CollectError):
@@ -109,7 +114,7 @@ class EvalFile(pytest.Module, _FileWithFaults):
                 raise self.CollectError(join_problems(refused))
             show_warnings(suite.problems, session.masker)
         except (SourceError, AgentvWarning, pytest.UsageError) as error:
-            raise self.CollectError(visible(str(error))) from None
+            raise self.CollectError(shown(str(error), Masker.of_environment())) from None
         return suite
 
 
