@@ -156,6 +156,13 @@ def overridden_fixtures(item: pytest.Function, names: Sequence[str]) -> tuple[st
     return ()
 
 
+def overrides_fixture(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Whether a test class, a module, a conftest or a plugin overrides one of our fixtures for a test."""
+    with suppress(AttributeError, KeyError):
+        return bool(metafunc._arg2fixturedefs[name][-1].func.__module__ != _OWN_FIXTURES)
+    return False
+
+
 def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
     """Whether two items share some session-scoped fixtures, and so the fixtures' values."""
     with suppress(AttributeError, KeyError):

@@ -154,6 +154,37 @@ def test_evals_in_python_run_once_for_each_target(project):
     assert run.outcomes == {"passed": 2, "failed": 1}
 
 
+@pytest.mark.parametrize("where", ["module", "conftest.py"])
+def test_a_fixture_of_the_project_chooses_the_target_instead(project, where):
+    """Both forms of the docs: a fixture with parameters, and one that returns a name."""
+    project.write("several/" + ("conftest.py" if where == "conftest.py" else "test_several.py"), """
+        import pytest
+
+        @pytest.fixture(params=["default", "claude"])
+        def agentv_target(request):
+            return request.param
+
+        def test_each(agentv_target):
+            assert agentv_target in ("default", "claude")
+        """)  # fmt: skip
+    if where == "conftest.py":
+        project.write("several/test_several.py", "def test_each(agentv_target):\n    assert agentv_target != 'gpt'\n")
+    project.write("test_one.py", """
+        import pytest
+
+        class TestOne:
+            @pytest.fixture
+            def agentv_target(self):
+                return "default"
+
+            def test_it(self, agentv):
+                assert agentv.run("hi", evaluators=[{"name": "w", "type": "heuristic", "hits": ["default"]}])
+        """)  # fmt: skip
+    run = project.run("several", "test_one.py", "--agentv-target=gpt,claude")
+    assert run.outcomes == {"passed": 3}
+    assert [result["target"] for result in run.results] == ["default"]
+
+
 WRONG = {
     "matrix: 5": "1: matrix: expected a mapping, got the number 5",
     "matrix: {target: gpt}": "1: matrix.target: expected a list of at least one value, got the text 'gpt'",

@@ -2,11 +2,14 @@
 
 import pytest
 
+from pytest_agentv.session.compat import overrides_fixture
 from pytest_agentv.session.options import run_options
 
 
 def parametrize_targets(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each target of the command line, unless it chooses its targets itself."""
+    """Run a test once for each target of the command line, unless it or a fixture of its project chooses the target."""
+    if overrides_fixture(metafunc, "agentv_target"):
+        return
     marks = metafunc.definition.iter_markers("parametrize")
     chosen = any("agentv_target" in str(mark.args[:1] or mark.kwargs.get("argnames")) for mark in marks)
     if not chosen:
