@@ -57,11 +57,16 @@ class ProjectFiles:
         yield from self._with_imports([path], path.parent)
 
     def of_words(self, words: Iterable[str], cwd: Path) -> Iterator[Path]:
-        """Yield the files that the words of a command name, and the imports of Python files among them."""
+        """Yield the files that the words of a command name, and the imports of Python files among them.
+
+        `cd` changes the folder for the words that follow.
+        """
         previous = ""
         for word in words:
             is_written = previous.endswith((">", ">>")) or Path(word).suffix.lower() in _WRITTEN
-            if previous == "-m":
+            if previous == "cd":
+                cwd /= word
+            elif previous == "-m":
                 yield from self._with_imports(self._find(word.split("."), cwd), cwd)
             elif not is_written and "{" not in word and (real := self._ours(path := cwd / word)) is not None:
                 yield from self.of_source(path) if path.suffix == ".py" else [real]
@@ -159,9 +164,11 @@ def _file_of_methods(kind: object) -> Path | None:
 
 
 def command_words(command: str) -> list[str]:
-    """Return the words of a shell command, even of an invalid one."""
+    """Return the words of a shell command, even of an invalid one. `;`, `&&`, `|`, `>` and brackets are words."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
     try:
-        return shlex.split(command)
+        return list(words)
     except ValueError:
         return command.split()
 
