@@ -308,7 +308,8 @@ def test_a_case_keeps_its_id(project):
         ("required='no'", "required='no': expected True or False"),
         ("expected_outcome=None", "expected_outcome=None: expected a text"),
         ("group=7", "group=7: expected a text, or None"),
-        ("evaluators='words'", "evaluators='words': expected a tuple of Evaluator, or None"),
+        ("evaluators='words'", "evaluators='words': expected a tuple of at least one Evaluator, or None"),
+        ("evaluators=()", "evaluators=(): expected a tuple of at least one Evaluator, or None for the default judge"),
         ("evaluators=[{'type': 'contains'}]", "evaluators[0]={'type': 'contains'}: expected an Evaluator"),
         (
             "evaluators=[each.model_copy(update={'weight': float('nan')}) for each in case.evaluators]",

@@ -39,10 +39,12 @@ def _faults(before: EvalCase, case: EvalCase) -> Iterator[str]:
 def _evaluator_faults(evaluators: object) -> Iterator[str]:
     from pytest_agentv.evaluators.base import Evaluator  # noqa: PLC0415 - costs pydantic
 
-    if evaluators is not None and not isinstance(evaluators, tuple | list):
-        yield f"evaluators={evaluators!r}: expected a tuple of Evaluator, or None"
+    if evaluators is None:
         return
-    for index, each in enumerate(evaluators or ()):
+    if not isinstance(evaluators, tuple | list) or not evaluators:
+        yield f"evaluators={evaluators!r}: expected a tuple of at least one Evaluator, or None for the default judge"
+        return
+    for index, each in enumerate(evaluators):
         if not isinstance(each, Evaluator):
             yield f"evaluators[{index}]={each!r}: expected an Evaluator"
         elif not is_amount(each.weight):
