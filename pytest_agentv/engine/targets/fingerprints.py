@@ -24,10 +24,10 @@ _SHELL: Final = ("sh", "-lc")
 class Fingerprints:
     """Hashes targets and the grading of their answers, each once per run. Used on the event loop, like the targets."""
 
-    def __init__(self, pool: TargetPool, root: Path, *, dry_run: bool) -> None:
-        """Take the root of the project: hashes hold the paths below it, wherever it is."""
+    def __init__(self, pool: TargetPool, root: Path, *more_roots: Path, dry_run: bool) -> None:
+        """Take the root of the project, and others of its files. Hashes hold paths below a root, wherever that is."""
         self._pool = pool
-        self._root = root
+        self._roots = (root, *more_roots)
         self._root_text = str(root)
         self._dry_run = dry_run
         self._files: dict[Path | None, ProjectFiles] = {}
@@ -101,7 +101,7 @@ class Fingerprints:
 
     def _files_of(self, folder: Path | None) -> ProjectFiles:
         if folder not in self._files:
-            self._files[folder] = ProjectFiles(self._root, *([] if folder is None else [folder]))
+            self._files[folder] = ProjectFiles(*self._roots, *([] if folder is None else [folder]))
         return self._files[folder]
 
     def _plain(self, value: object) -> Json:

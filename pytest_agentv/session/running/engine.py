@@ -66,9 +66,8 @@ class RunEngine:
         return Paces(self.loop, self.pool, self._options, self._share, self._processes)
 
     def signer(self) -> CaseSigner:
-        return CaseSigner(
-            Fingerprints(self.pool, _project_root(self._config), dry_run=self._options.dry_run), self.loop
-        )
+        roots = (_project_root(self._config), self.places.repo_root)
+        return CaseSigner(Fingerprints(self.pool, *roots, dry_run=self._options.dry_run), self.loop)
 
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
