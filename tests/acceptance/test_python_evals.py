@@ -437,6 +437,9 @@ def test_nonsense(agentv):
         agentv.evaluate("x", output_messages=[{}], evaluators=HELLO)
     with pytest.raises(TypeError, match="expected a text, a list of messages or a case, got int"):
         agentv.run(5)
+    for files in ("notes.md", 5):
+        with pytest.raises(TypeError, match=f"files: expected a list of paths, got {files!r}"):
+            agentv.run("x", files=files)
     with pytest.raises(TypeError, match="files= goes with a prompt that is a text"):
         agentv.run([], files=["x"])
 """,

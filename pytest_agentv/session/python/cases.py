@@ -1,6 +1,6 @@
 """Turns cases written in Python into eval files for the loader."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -98,6 +98,8 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_ask
 
 def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
     __tracebackhide__ = True
+    if isinstance(files, str | PathLike) or not isinstance(files, Iterable):  # a text is a sequence, too
+        raise TypeError(f"files: expected a list of paths, got {files!r}")
     if isinstance(prompt, str):
         parts: list[dict[str, Json]] = [{"type": "text", "value": prompt}]
         for file in files:  # A comprehension would appear as a frame in the traceback.
