@@ -14,6 +14,7 @@ from pytest_agentv.session.importing import import_as_before, import_unchanged, 
 
 import_unchanged()
 
+from pytest_agentv.models.options.values import parse_shard
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -44,10 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentv.session.collecting.arguments import write_names
 
         write_names(config)
-    if config.getoption("agentv_shard") is not None:
+    shard = config.getoption("agentv_shard")
+    if shard is not None:
         from pytest_agentv.session.choosing.sharding import Sharding
 
-        Sharding.register(config, config.getoption("agentv_shard"))
+        Sharding.register(config, parse_shard(shard))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

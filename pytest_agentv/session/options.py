@@ -168,16 +168,22 @@ def _flag_arguments(option: RunOption) -> dict[str, Any]:
         return arguments | {"action": "append"}
     if option.optional_value is not None:
         # Parsed later: pytest reads the arguments once before `attach_optional_values` has changed them.
-        return arguments | {"nargs": "?", "const": option.optional_value, "type": str}
+        return arguments | {"nargs": "?", "const": str(option.optional_value), "type": str}
     return arguments
 
 
 def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a function that checks a value. Others than texts and numbers stay texts, until `_given` reads them.
+
+    `--looponfail` of pytest-xdist sends the values of all options to another process, and can send no others.
+    """
+
     def parse_or_explain(text: str) -> object:
         try:
-            return parse(text)
+            value = parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
+        return value if isinstance(value, str | int | float) else str(value)
 
     return parse_or_explain
 
@@ -185,7 +191,7 @@ def _argparse_type(parse: Callable[[str], object]) -> Callable[[str], object]:
 def _given(config: pytest.Config, option: RunOption) -> Any:
     """Return the value of a flag; None: it was not given. Raises `pytest.UsageError`."""
     given = config.getoption(f"{PREFIX}_{option.dest}")
-    if option.optional_value is None or not isinstance(given, str):
+    if option.parse is str or not isinstance(given, str):
         return given
     try:
         return option.parse(given)

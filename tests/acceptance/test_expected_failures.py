@@ -106,7 +106,7 @@ def test_a_case_that_passes_against_a_strict_mark_is_red_in_reports_too(
 ) -> None:
     shop.write("a.eval.yaml", f"evalcases:\n  - {{id: good, {PASSES}}}\n  - {{id: strict, {PASSES}}}\n")
     shop.write("conftest.py", CONFTEST)
-    assert shop.run().outcomes == {"passed": 1, "failed": 1}
+    assert shop.run("--agentv-html=run.html").outcomes == {"passed": 1, "failed": 1}
     comment = told_by(shop, capsys)
     assert "## ❌ Evaluations: 1 passed, 1 failed\n" in comment
     assert "- Failed because they passed (strict `xfail`): `a.eval.yaml::strict`" in comment
@@ -117,7 +117,21 @@ def test_a_case_that_passes_against_a_strict_mark_is_red_in_reports_too(
     assert entry["description"] == "a.eval.yaml::strict: [XPASS(strict)] not yet"
     page = shop.path / "page.html"
     told_by(shop, capsys, f"--out={page}")
-    assert "Failed: 1 case passed against a strict `xfail`." in page.read_text("utf-8")
+    for written in (page, shop.path / "run.html"):
+        assert "Failed: 1 case passed against a strict `xfail`." in written.read_text("utf-8")
+
+
+@IN_ONE_PROCESS
+def test_the_page_of_a_run_tells_strict_passes_from_other_failures(shop: Project) -> None:
+    shop.write(
+        "a.eval.yaml", f"evalcases:\n  - {{id: strict, {PASSES}}}\n  - {{id: torn, {PASSES}, fixtures: [torn]}}\n"
+    )
+    fixture = "@pytest.fixture\ndef torn():\n    yield\n    raise ValueError('torn down')\n"
+    shop.write("conftest.py", f"{CONFTEST}\n\n{fixture}")
+    shop.write("test_it.py", "import pytest\n\n\n@pytest.mark.xfail(strict=True)\ndef test_plain():\n    pass\n")
+    shop.run("--agentv-html=run.html")
+    said = "Failed: 1 case failed outside of the evaluation and 1 case passed against a strict `xfail`."
+    assert said in (shop.path / "run.html").read_text("utf-8")
 
 
 @WITH_WORKERS_ON_REQUEST

@@ -281,3 +281,61 @@ def test_broken_tool_calls_say_what_is_wrong(calls: str, fault: str) -> None:
     with pytest.raises(CaseError) as caught:
         expecting(f"expected_messages: [{{role: assistant, content: x, tool_calls: {calls}}}]")
     assert str(caught.value) == f"evals/qa.yaml:2: evalcases[0].expected_messages[0]{fault}"
+
+
+UNKNOWN = [
+    ("{role: user, content: x, contnet: y}", "contnet: unknown key (did you mean 'content'?)"),
+    (
+        "{role: user, content: x, attachement: y}",
+        "attachement: unknown key (a file is an item of the `content`: {type: file, value: PATH})",
+    ),
+    (
+        "{role: user, content: x, files: [nope.md]}",
+        "files: unknown key (a file is an item of the `content`: {type: file, value: PATH})",
+    ),
+    (
+        "{role: user, content: [x, {type: text, value: x, vaule: z}]}",
+        "content[1].vaule: unknown key (did you mean 'value'?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "warning"), UNKNOWN)
+@pytest.mark.parametrize("key", ["input", "expected_output"])
+def test_an_unknown_key_of_a_message_is_a_warning(key: str, message: str, warning: str) -> None:
+    asked = "" if key == "input" else "input: hi, "
+    loaded = load(f"{asked}{key}:\n  [{message}]")
+    assert [str(each) for each in loaded.warnings] == [f"evals/qa.yaml:3: evalcases[0].{key}[0].{warning}"]
+
+
+def test_an_unknown_key_gives_one_warning_in_a_case() -> None:
+    message = "{role: user, content: [{type: text, value: x, vaule: z}], fiels: y}"
+    assert len(load(f"input: [{message}, {message}]").warnings) == 2
+    assert len(load(f"input: {message}").warnings) == 2
+
+
+def test_tool_calls_of_the_input_are_a_warning_because_they_are_not_sent() -> None:
+    calls = "{role: assistant, content: ok, tool_calls: [{tool: t}]}"
+    (warning,) = load(f"input: [{{role: user, content: x}}, {calls}], expected_output: {calls}").warnings
+    assert str(warning) == (
+        "evals/qa.yaml:2: evalcases[0].input[1].tool_calls: is not sent to the target; only the `content` of a message "
+        "is (write into it what was called, or leave the message out)"
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{role: user, name: Ada, content: x}",
+        "{role: tool, tool_call_id: c1, content: x}",
+        "{role: assistant, content: x, tool_calls: []}",
+        "{role: assistant, content: x, timestamp: 2026-01-01, metadata: {run: 1}}",
+        "{role: user, content: {answer: x, vaule: z}}",
+        "{role: user, content: [{type: text, value: x, cache_control: {type: ephemeral}}]}",
+        "{role: user, content: [{type: file, value: a.py, path: a.py, text: x, resolvedPath: /a.py}]}",
+    ],
+)
+@pytest.mark.parametrize("key", ["input", "expected_output"])
+def test_keys_of_apis_and_of_recorded_messages_give_no_warning(key: str, message: str) -> None:
+    asked = "" if key == "input" else "input: hi, "
+    assert load(f"{asked}{key}: [{message}]").warnings == ()

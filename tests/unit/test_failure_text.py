@@ -375,6 +375,23 @@ def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) 
     assert line == "refund-policy: Required rubric not met: [a] A"
 
 
+def test_a_required_check_within_a_composite_is_called_a_check() -> None:
+    unmet = ('contains: y: lacks "y"',)
+    check = EvaluatorResult("contains: y", "contains", 0.0, 1.0, "fail", unmet_required=unmet, required=True)
+    for _ in range(2):
+        assert failure(evaluator_results=(check,), unmet_required=unmet).startswith(
+            f"Required check not met: {unmet[0]}"
+        )
+        check = EvaluatorResult("all", "composite", 0.0, 1.0, "fail", unmet_required=unmet, evaluator_results=(check,))
+
+
+def test_a_rubric_is_no_check_because_there_is_one_that_passed_beside_it() -> None:
+    check = EvaluatorResult("contains: y", "contains", 1.0, 1.0, "pass", required=True)
+    rubric = EvaluatorResult("rubrics", "llm_judge", 0.5, 1.0, "fail", unmet_required=("[a] A",))
+    text = failure(evaluator_results=(check, rubric), unmet_required=("[a] A",))
+    assert text.startswith("Required rubric not met: [a] A\n")
+
+
 def test_a_hook_speaks_before_unmet_rubrics() -> None:
     assert failure(assertion="too long", unmet_required=("[a] A",)).startswith("Assertion: too long\n")
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import execnet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +122,32 @@ def options_of(pytester: pytest.Pytester) -> Any:
         return run_options(pytester.parseconfig(*flags))
 
     return parse
+
+
+GIVEN = {
+    "run": "asked",
+    "shard": "1/2",
+    "output-format": "yaml",
+    "stop": "never",
+    "executor": "processes:2",
+    "ship": "none",
+    "update-baseline": "add",
+    "gate": "run",
+    "unknown-keys": "warn",
+}
+"""Values of the options that take neither a number nor any text."""
+
+
+@pytest.mark.parametrize("option", RUN_OPTIONS, ids=lambda option: option.name)
+def test_the_value_of_a_flag_can_be_sent_to_another_process(option, options_of, pytester):
+    """`--looponfail` of pytest-xdist sends those of all flags, and was a traceback for the plain tests of a project."""
+    flag = f"--agentv-{option.name}"
+    arguments = (flag,) if option.is_flag else (f"{flag}={GIVEN.get(option.name, '1')}",)
+    given = {key: value for key, value in vars(pytester.parseconfig(*arguments).option).items() if "agentv" in key}
+    sent = execnet.loads(execnet.dumps(given))
+    assert sent == given
+    assert sent[f"agentv_{option.dest}"] is not None
+    assert options_of(*arguments) != RunOptions()
 
 
 def test_without_flags_and_ini_file_the_defaults_hold(options_of):

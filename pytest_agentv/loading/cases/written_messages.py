@@ -17,6 +17,9 @@ from pytest_agentv.models.text import pretty_json
 _MISSPELT: Final = 0.85
 """From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
 
+_USUAL_KEYS: Final = frozenset({"role", "content", "name"})
+_USUAL_ITEM_KEYS: Final = frozenset({"type", "value"})
+
 
 @record
 class WrittenMessage:
@@ -135,6 +138,25 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
     key = first_key(written.value, keys)
     if key is None:
         return ()
+    messages = _checked(written, key, role)
+    if not isinstance(written.value[key], str) and not all(map(_is_usual, messages)):
+        from pytest_agentv.loading.cases.message_keys import warn_of_unread  # noqa: PLC0415 - few messages have others
+
+        warn_of_unread(((message.value, message.place) for message in messages), is_asked=role == "user")
+    return messages
+
+
+def _is_usual(message: WrittenMessage) -> bool:
+    """Whether a message and its items have no keys but those that nearly all have. Every case asks it."""
+    if not message.value.keys() <= _USUAL_KEYS:
+        return False
+    content = message.value.get("content")
+    if not isinstance(content, list):
+        return True
+    return all(not isinstance(item, dict) or item.keys() <= _USUAL_ITEM_KEYS for item in content)
+
+
+def _checked(written: WrittenCase, key: str, role: Role) -> tuple[WrittenMessage, ...]:
     value, place = written.value[key], written.place.at(key)
     is_mapping = isinstance(value, dict)
     if is_mapping and _is_message(value, role):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, table_lines
+from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, table_lines, without_combination
 from pytest_agentv.reporting.figures import cost_of, duration_of, is_part, tokens_of
 
 
@@ -15,11 +15,10 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
     groups: dict[str, dict[str, CaseOutcome]] = {}
     for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
         if result.combination is not None:
-            case = (result.node_id or result.eval_id).removesuffix(f"@{result.combination}")
+            case = without_combination(result.node_id or result.eval_id, result.combination)
             cases = groups.setdefault(result.combination, {})
-            cases[f"{case} ({result.eval_id})" if case in cases else case] = _outcome(
-                result
-            )  # several in a Python test
+            name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
+            cases[name] = _outcome(result)
     if len(groups) > 1:
         yield from table_lines(groups)
 

@@ -9,7 +9,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure, text_or_none
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
-from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs
+from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs, without_combination
 from pytest_agentv.reporting.verdicts.case_reading import is_part
 
 _Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
@@ -83,7 +83,7 @@ def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
     """Return the names of a case without its target and combination, which name its run."""
     eval_id, at, kind = key.eval_id.rpartition("@")
     is_combined = combination is not None and at and (combination == kind or combination.endswith(f"-{kind}"))
-    node_id = key.node_id.removesuffix(f"@{combination}") if key.node_id and combination else key.node_id
+    node_id = without_combination(key.node_id, combination) if key.node_id and combination else key.node_id
     return CaseKey(eval_id if is_combined else key.eval_id, key.eval_file, None, node_id)
 
 

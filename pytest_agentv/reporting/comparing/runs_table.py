@@ -117,6 +117,20 @@ def best_columns(figures: RunFigures, best: Mapping[str, str]) -> tuple[str, ...
     return tuple(key for key, top in best.items() if _cell(figures, key) == top and _competes(figures, key))
 
 
+def without_combination(node_id: str, combination: str) -> str:
+    """Return a node id without its combination: `x`, and `x (2)` for the second case with the id `x`.
+
+    Items with equal names end in a number: `x@gpt-2`. It is not written as `x-2`, because a case may have that id.
+    """
+    base, at, end = node_id.rpartition(f"@{combination}")
+    if not at:
+        return node_id
+    number = end.removeprefix("-")
+    if not end:
+        return base
+    return f"{base} ({number})" if end != number and number.isdecimal() else node_id
+
+
 def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
     """Return the cases that ended differently, with the outcome of each run."""
     cases: dict[str, dict[str, CaseOutcome]] = {}

@@ -8,6 +8,7 @@ from typing import Final
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.scores import explicitly_unmet
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut
 from pytest_agentv.reporting.failing.calls import call_lines
@@ -150,7 +151,7 @@ def _cause(result: EvalResult, look: Look) -> str:
     unmet = result.unmet_required or ()
     if not unmet or result.status != "fail":
         return ""
-    what = "check" if any(each.required for each in result.evaluator_results or ()) else "rubric"
+    what = "check" if explicitly_unmet(result.evaluator_results or ()) else "rubric"
     noun = f"Required {what}" if len(unmet) == 1 else f"{len(unmet)} required {what}s"
     return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
 

@@ -98,12 +98,19 @@ def _as_a_whole(compared: Compared) -> str:
 
 
 def _rules(cases: Sequence[Case]) -> str:
-    thresholds = {case.judged.threshold for case in cases if case.judged.threshold is not None}
-    text = f"The threshold is {thresholds.pop():g}" if len(thresholds) == 1 else ""
-    repeats = [mapping_of(case.result.value, "repeat") for case in cases]
-    needed = {(number_of(r, "needed"), number_of(r, "planned")) for r in repeats if r}
-    if text and len(needed) == 1:
-        (need, planned), *_ = needed
-        if need is not None and planned is not None:
-            text += f"; {need:.0f} of {planned:.0f} answers must reach it"
-    return f"{text}." if text else ""
+    """Return the threshold, and how many answers must reach it, if they are the same for all cases."""
+    judged = [case for case in cases if case.judged.threshold is not None]
+    thresholds = {case.judged.threshold for case in judged}
+    if len(thresholds) != 1:
+        return ""
+    text = f"The threshold is {thresholds.pop():g}"
+    (need, planned), *others = {_needed(case) for case in judged}
+    if need is not None and planned is not None and not others:
+        text += f"; {need:.0f} of {planned:.0f} answers must reach it"
+    return f"{text}."
+
+
+def _needed(case: Case) -> tuple[float | None, float | None]:
+    """Return how many answers must pass, and of how many; None for a case that is asked once."""
+    repeat = mapping_of(case.result.value, "repeat")
+    return number_of(repeat, "needed"), number_of(repeat, "planned")

@@ -101,6 +101,15 @@ class TestHeadline:
         found = headline(*cases, Ending(expected=frozenset({"a::b"})))
         assert (found.tone, found.text) == ("pass", "Passed: 1 of 2 cases pass, 1 failed as expected.")
 
+    def test_how_many_answers_must_pass_is_said_only_if_it_holds_for_all_cases(self) -> None:
+        two, three = ({"repeat": {"needed": needed, "planned": 4, "passes": needed}} for needed in (2, 3))
+        said = "The threshold is 1; 2 of 4 answers must reach it."
+        assert headline(*shown(two, two)).more == said
+        assert headline(*shown(two, {"threshold": None, "status": "error", "error": "broken"})).more == said
+        assert headline(*shown(two, {})).more == "The threshold is 1."
+        assert headline(*shown(two, three)).more == "The threshold is 1."
+        assert headline(*shown(two, {"threshold": 0.5})).more == ""
+
 
 class TestFigures:
     def test_what_is_not_known_is_not_zero(self) -> None:

@@ -52,16 +52,19 @@ def _base(options: RunOptions, verdict: JsonObject | None) -> Run | None:
 def _ending(ended: EndedRun, verdict: JsonObject | None) -> Ending:
     is_by_case = ended.options.gate in ("cases", "off")
     expected = frozenset(ended.outcomes.expected_failures) if is_by_case else expected_failures(ended.run.results)
-    return ending_of(verdict).replace(troubles=tuple(_troubles(ended)), expected=expected)
+    unexpected = ended.outcomes.unexpected_passes.intersection(each.node_id or "" for each in ended.run.results)
+    return ending_of(verdict).replace(
+        troubles=tuple(_troubles(ended, unexpected)), expected=expected, unexpected=frozenset(unexpected)
+    )
 
 
-def _troubles(ended: EndedRun) -> Iterator[str]:
+def _troubles(ended: EndedRun, unexpected: set[str]) -> Iterator[str]:
     """Yield problems beside the evaluations. The gates are left out, because the report describes them elsewhere."""
     if ended.is_broken_off:
         yield "the run broke off before its end"
     if files := ended.outcomes.uncollected:
         yield uncollected_text(len(files))
-    others = ended.outcomes.failed_with_good_scores(ended.run.results)
+    others = set(ended.outcomes.failed_with_good_scores(ended.run.results)) - unexpected
     if ended.write_errors:
         yield "results were lost"
     elif others:
