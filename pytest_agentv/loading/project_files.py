@@ -15,7 +15,7 @@ _START: Final = r"(?:^|[;:])[ \t\f]*"
 _IMPORT: Final = re.compile(_START + r"import[ \t\f]+([^\n#;]+)", re.MULTILINE)
 _FROM: Final = re.compile(
     _START + r"from(?=[ \t\f.])[ \t\f]*(\.*)[ \t\f]*([\w.]*)[ \t\f]*import\b[ \t\f]*"
-    r"(\((?:[^)#]++|#[^\n]*+)*+\)|[^\n#;]+)",
+    r"(\((?:[^)#]++|#[^\n]*+)*\)|[^\n#;]+)",
     re.MULTILINE,
 )
 _COMMENT: Final = re.compile(r"#[^\n]*")
