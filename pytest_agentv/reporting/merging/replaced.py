@@ -1,0 +1,64 @@
+"""Tells which of the results that later ones of the same case replaced were paid for apart from these."""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
+
+from pytest_agentv.models.base import Record
+from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.figures import moment_of
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+@record
+class Attempt(Record):
+    """What of a result tells whether another one includes its figures."""
+
+    moment: tuple[object, ...]
+    """Tells it from others of its case. A line that says it anew, as after a change of tags, has the same."""
+    hashes: tuple[str | None, ...]
+    """Those of the case, the target and the grading. Answers are carried over only where they are the same."""
+    goes_on: bool
+    """Whether its figures include those of the answers of earlier results."""
+    is_single_error: bool
+    """Whether it is the error of a case that was asked once. No later result includes its figures."""
+
+    def includes(self, before: "Attempt") -> bool:
+        """Whether the figures of an earlier result of the same case are a part of its own."""
+        if not self.goes_on:
+            return False
+        # Without a hash, the run was ended or broke among the answers. They were kept, and it has no figures itself.
+        return before.hashes[0] is None or (before.hashes == self.hashes and not before.is_single_error)
+
+
+class Replaced(Generic[K, T]):
+    """The results that later ones replaced, without those whose figures a later one includes."""
+
+    def __init__(self, attempt_of: Callable[[T], Attempt]) -> None:
+        self._attempt_of = attempt_of
+        self._by_case: dict[K, dict[tuple[object, ...], tuple[Attempt, T]]] = {}
+
+    def add(self, case: K, before: T, result: T) -> None:
+        """Note that a result of a case replaces the one before. Call it in the order of the lines."""
+        old, new = self._attempt_of(before), self._attempt_of(result)
+        found = {**self._by_case.get(case, {}), old.moment: (old, before)}
+        self._by_case[case] = {
+            moment: each for moment, each in found.items() if moment != new.moment and not new.includes(each[0])
+        }
+
+    def results(self) -> Iterator[tuple[K, T]]:
+        """Yield the results with their cases."""
+        for case, found in self._by_case.items():
+            for _, result in found.values():
+                yield case, result
+
+
+def attempt_of(result: EvalResult) -> Attempt:
+    return Attempt(
+        moment=moment_of(result),
+        hashes=(result.case_hash, result.target_hash, result.grading_hash),
+        goes_on=result.repeat is not None and result.repeat.goes_on,
+        is_single_error=result.repeat is None and result.status == "error",
+    )
