@@ -2,12 +2,13 @@
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by
 from pytest_agentv.engine.repeating.plan import RepeatPlan
 from pytest_agentv.engine.repeating.splitting import answers_of, numbered_answers
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.reporting.figures import cost_of, known_answers
 
 PLAN = RepeatPlan(3, 0.6, "file", stops_early=False)
 HALF = Threshold(0.5, "default")
@@ -100,6 +101,35 @@ def test_what_was_paid_for_counts_once_beside_cached_answers() -> None:
     again = combined(list(answers_of(whole, HALF, in_full=False)))
     assert again.execution_metrics == ExecutionMetrics(cost_usd=0.25)
     assert again == whole
+
+
+def free(number: int) -> list[EvalResult]:
+    """Return answers that an earlier result has paid for."""
+    return [answer(1.0, cached=True) for _ in range(number)]
+
+
+DOWN = answer(0.0).replace(status="error", error="down")
+
+
+@pytest.mark.parametrize(
+    ("whole", "paid", "known"),
+    [
+        (combined(free(3), lost=[DOWN] * 3), 3 + 1, 3 + 1),
+        (combined(free(3), lost=[DOWN]), 1 + 1, 1 + 1),
+        (combined(free(3), lost=[DOWN.replace(execution_metrics=None)] * 3), 0 + 1, 1),
+        (combined([*free(2), DOWN]), 1 + 1, 2),
+        (combined([answer(1.0), *[DOWN.replace(cached=True)] * 2]), 1 + 1, 2),
+        (confirmed_by(combined(free(3)), [answer(1.0)] * 2, PLAN), 2 + 1, 2),
+        (combined(free(3)), 1, 1),
+    ],
+    ids=["outage", "cache and outage", "cost unknown", "not judged", "errors cached", "confirmed", "cache"],
+)
+def test_what_answers_cost_that_are_gone_counts_beside_further_ones(whole: EvalResult, paid: int, known: int) -> None:
+    """It was told from the cache with the answers that remain, and counted no more."""
+    answers = answers_of(whole, HALF, in_full=False)
+    more = combined([*answers, answer(1.0)], carried=len(answers))
+    assert cost_of(more) == paid * 0.25
+    assert known_answers(more, "priced")[0] == known
 
 
 def test_answers_that_the_result_holds_are_whole() -> None:

@@ -63,7 +63,7 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
 
 def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
     shown = _shown(figures, threshold)
-    fresh = len(figures.scores) - (figures.cached or 0)
+    fresh = _paid_answers(result, figures)
     counted = fresh or len(figures.scores)  # cached answers count if no other answer was paid for
     for number, score in enumerate(figures.scores):
         yield _one(result, figures, number, is_shown=number == shown).replace(
@@ -72,6 +72,18 @@ def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> It
             cached=True if number >= fresh else None,
             **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
         )
+
+
+def _paid_answers(result: EvalResult, figures: RepeatFigures) -> int:
+    """Return how many of the judged answers count as paid for. The first of them has the metrics of all.
+
+    All may be cached, although the result is not: then it has the metrics of answers that are gone. These were judged
+    later, or could not be, or confirmed the verdict.
+    """
+    fresh = len(figures.scores) - (figures.cached or 0)
+    if fresh > 0 or result.cached:
+        return max(0, fresh)
+    return min(len(figures.scores), max(1, figures.lost or 0))
 
 
 def _shown(figures: RepeatFigures, threshold: float) -> int:
