@@ -382,3 +382,42 @@ def test_answers_that_a_case_took_over_count_once_whatever_follows(project, caps
         run = project.run(*flags, f"--agentv-repeat={repeat}")
         assert said(project, run, capsys) == [(paid(), "1")] * 2
         assert len(calls) == calls_so_far
+
+
+COSTLY = """
+from pathlib import Path
+
+def answer(prompt, request):
+    with Path("asked.txt").open("a") as file:
+        file.write(f"{request.eval_id} {request.answer}\\n")
+    return {"text": "hello", "cost_usd": 0.25}
+
+def judge(prompt):
+    if Path("down.txt").exists():
+        raise RuntimeError("down")
+    return '{"score": 1, "hits": [], "misses": [], "reasoning": ""}'
+"""
+
+
+@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project, capsys, mode):
+    """With `--agentv-include-answers`, only the answers that were judged counted when the case went on."""
+    project.write("repeating_agent.py", COSTLY)
+    project.write("targets.yaml", JUDGED_TARGETS)
+    project.write(
+        "a.eval.yaml", "evalcases: [{id: c, expected_outcome: x, input: hi, evaluators: [{type: llm_judge}]}]\n"
+    )
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
+    calls = 0
+    project.write("down.txt", "")
+    project.run(flags[0], *mode, "--agentv-repeat=2", "--agentv-stop=never")
+    (project.path / "down.txt").unlink()
+    for repeat, flag in ((2, "--agentv-retry-errors"), (3, "--agentv-stop=never"), (4, "--agentv-stop=never")):
+        run = project.run(*flags, flag, f"--agentv-repeat={repeat}")
+        calls += len(asked(project.path))
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+        record = results(project)["c"]
+        assert (record["attempts"], record["judge_metrics"]["calls"]) == (calls, calls)
+    run = project.run(*flags, "--agentv-repeat=1")
+    assert (asked(project.path), calls) == ([], 2 + 2 + 2)
+    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2

@@ -437,7 +437,10 @@ def costs(project, run):
     ]
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE)], ids=str)
+IN_FULL = ["--agentv-include-answers"]
+
+
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, IN_FULL, varied(ELSEWHERE)], ids=str)
 def test_answers_that_were_judged_after_an_outage_keep_their_cost_beside_further_ones(project, model, mode):
     """They were told from the cache, so that only the further ones counted."""
     flags = (*mode, "--agentv-stop=never", "--junitxml=j.xml", "--agentv-resume=own.jsonl")
