@@ -171,6 +171,18 @@ def test_a_case_that_goes_on_counts_the_answers_that_it_took_and_no_others(
     assert [len(each.earlier) for each in (run, stored, shown)] == [reruns] * 3
 
 
+def test_a_result_that_asked_nothing_is_no_attempt(identity: RunIdentity) -> None:
+    """Each resumed run counted a case that stays broken as one more rerun."""
+    broken = {**ERROR, "error_detail": {"stage": "setup", "kind": "config"}, "attempts": 0}
+    asked_before, asked_after = asked("a", 0, 1), asked("a", 9, 1)
+    lines = [asked("a", second, 0, case_hash=None, **broken) for second in (1, 2, 3)]
+    for among in (lines, [asked_before, *lines], [*lines, asked_after], [asked_before, *lines, asked_after]):
+        calls = sum(each["execution_metrics"]["cost_usd"] for each in among)
+        run, stored = read(identity, *among), read_stored(identity.results_path)
+        assert len(run.earlier) == len(stored.earlier) == (asked_before in among)
+        assert sum(cost_of(result) or 0 for result in run.all) == calls
+
+
 def summary(**known: Any) -> dict[str, Any]:
     return {"event_count": 0, "tool_names": [], "tool_calls_by_name": {}, "error_count": 0, **known}
 

@@ -10,7 +10,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.baselines.reading import read_baseline
-from pytest_agentv.reporting.html.values import mapping_of, text_of
+from pytest_agentv.reporting.html.values import asked_nothing, mapping_of, text_of
 from pytest_agentv.reporting.merging.replaced import Attempt, Replaced
 from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.serialization import masked_result
@@ -113,5 +113,6 @@ def _attempt_of(value: JsonObject) -> Attempt:
         moment=(str(value.get("timestamp")), str(value.get("duration_ms"))),
         hashes=tuple(text_of(value, name) or None for name in ("case_hash", "target_hash", "grading_hash")),
         goes_on=bool(repeat.get("carried") or repeat.get("lost")),
+        asked_nothing=asked_nothing(value),
         is_single_error=not repeat and value.get("status") == "error",
     )

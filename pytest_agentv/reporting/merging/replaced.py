@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.figures import moment_of
+from pytest_agentv.reporting.figures import asked_nothing, moment_of
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -22,6 +22,8 @@ class Attempt(Record):
     """Those of the case, the target and the grading. Answers are carried over only where they are the same."""
     goes_on: bool
     """Whether its figures include those of the answers of earlier results."""
+    asked_nothing: bool
+    """Whether its case could not even be asked."""
     is_single_error: bool
     """Whether it is the error of a case that was asked once. No later result includes its figures."""
 
@@ -34,7 +36,10 @@ class Attempt(Record):
 
 
 class Replaced(Generic[K, T]):
-    """The results that later ones replaced, without those whose figures a later one includes."""
+    """The results that later ones replaced, without those whose figures a later one includes.
+
+    Those that asked nothing are not among them: a case that stays broken is not asked again.
+    """
 
     def __init__(self, attempt_of: Callable[[T], Attempt]) -> None:
         self._attempt_of = attempt_of
@@ -43,7 +48,9 @@ class Replaced(Generic[K, T]):
     def add(self, case: K, before: T, result: T) -> None:
         """Note that a result of a case replaces the one before. Call it in the order of the lines."""
         old, new = self._attempt_of(before), self._attempt_of(result)
-        found = {**self._by_case.get(case, {}), old.moment: (old, before)}
+        found = self._by_case.get(case, {})
+        if not old.asked_nothing:
+            found = {**found, old.moment: (old, before)}
         self._by_case[case] = {
             moment: each for moment, each in found.items() if moment != new.moment and not new.includes(each[0])
         }
@@ -60,5 +67,6 @@ def attempt_of(result: EvalResult) -> Attempt:
         moment=moment_of(result),
         hashes=(result.case_hash, result.target_hash, result.grading_hash),
         goes_on=result.repeat is not None and result.repeat.goes_on,
+        asked_nothing=asked_nothing(result),
         is_single_error=result.repeat is None and result.status == "error",
     )
