@@ -135,6 +135,7 @@ FIVE = asked("a", 2, 5, **figures(5, carried=3))
 OTHER = asked("a", 3, 5, case_hash="2", **figures(5))
 """With another prompt."""
 ERROR: dict[str, Any] = {"status": "error", "error": "down"}
+AND_FOUR: dict[str, Any] = {"execution_metrics": {"cost_usd": 4 + 5}, **figures(5, carried=3, lost=4)}
 
 
 @pytest.mark.parametrize(
@@ -150,11 +151,14 @@ ERROR: dict[str, Any] = {"status": "error", "error": "down"}
         ([THREE, FIVE, asked("a", 4, 5, **figures(5, reruns=1))], 5 + 5, 1),
         ([asked("a", 1, 3, **ERROR, **figures(3)), asked("a", 2, 6, **figures(3, lost=3))], 6, 0),
         ([asked("a", 0, 1, **ERROR), THREE, FIVE], 1 + 5, 1),
+        ([asked("a", 0, 4, **figures(4)), THREE, FIVE], 4 + 5, 1),
+        ([asked("a", 0, 4, **ERROR, **figures(4)), {**THREE, **figures(3, reruns=1)}, {**FIVE, **AND_FOUR}], 4 + 5, 0),
         ([asked("a", 1, 0, case_hash=None, **ERROR), asked("a", 2, 3, **figures(3, carried=1))], 3, 0),
     ],
     ids=[
         *("continued", "another prompt then", "the first answer then", "another prompt before", "and between"),
-        *("and back", "continued twice", "rerun", "lost answers", "an error of one answer", "cancelled"),
+        *("and back", "continued twice", "rerun", "lost answers", "an error of one answer", "asked anew before"),
+        *("reruns that were kept", "cancelled"),
     ],
 )
 def test_a_case_that_goes_on_counts_the_answers_that_it_took_and_no_others(

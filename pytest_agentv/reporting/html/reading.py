@@ -113,6 +113,7 @@ def _attempt_of(value: JsonObject) -> Attempt:
         moment=(str(value.get("timestamp")), str(value.get("duration_ms"))),
         hashes=tuple(text_of(value, name) or None for name in ("case_hash", "target_hash", "grading_hash")),
         goes_on=bool(repeat.get("carried") or repeat.get("lost")),
+        is_rerun=bool(repeat.get("reruns")),
         asked_nothing=asked_nothing(value),
         is_single_error=not repeat and value.get("status") == "error",
     )
