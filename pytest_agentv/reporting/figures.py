@@ -57,6 +57,14 @@ def paid_cost_of(result: EvalResult) -> float | None:
     return 0.0 if result.cached and cost is not None else cost
 
 
+def asked_nothing(result: EvalResult) -> bool:
+    """Whether a case could not be asked, so that there is no cost to know. If its worker died, it may have been."""
+    detail = result.error_detail
+    if detail is None or detail.stage != "setup" or result.attempts:
+        return False
+    return detail.kind != "crash" or result.duration_ms is not None  # nobody knows how long a worker took that died
+
+
 def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
     """Whether the cost or the tokens of a case cover only some of its answers."""
     parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)

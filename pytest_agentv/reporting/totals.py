@@ -9,6 +9,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.traces import JudgeMetrics, added_judge_metrics, added_usage
 from pytest_agentv.reporting.figures import (
+    asked_nothing,
     cost_of,
     format_cost,
     format_duration,
@@ -56,8 +57,8 @@ def total_figures(
     `earlier` are results that reruns replaced. They count because they were paid for.
     """
     yield from _money(results, earlier)
-    if earlier:
-        yield Figure("Reruns", str(len(earlier)))
+    if reruns := _reruns(results, earlier):
+        yield Figure("Reruns", str(reruns))
     cached = sum(bool(result.cached) for result in results)
     if cached:
         yield Figure("From the cache", str(cached))
@@ -65,8 +66,15 @@ def total_figures(
         yield Figure("Time", format_duration(elapsed_ms))
 
 
+def _reruns(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> int:
+    """Return how often cases were asked again. A case that could not be asked at last was asked once less."""
+    asked = {(result.node_id, result.eval_id) for result in earlier}
+    broken = {(result.node_id, result.eval_id) for result in results if asked_nothing(result)} if asked else set()
+    return len(earlier) - len(asked & broken)
+
+
 def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
-    paid = [result for result in (*results, *earlier) if not result.cached]
+    paid = [result for result in (*results, *earlier) if not result.cached and not asked_nothing(result)]
     noun = "results" if earlier else "cases"
     judges = added_judge_metrics(result.judge_metrics for result in (*results, *earlier)) or JudgeMetrics(0)
     costs = [cost for result in paid if (cost := cost_of(result)) is not None]

@@ -6,6 +6,8 @@ import pytest
 from repeating_agent import asked, counts, write_project, write_suite
 from thorough import varied
 
+from pytest_agentv.cli.main import main
+
 
 @pytest.fixture
 def project(project):
@@ -348,3 +350,74 @@ def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their
     assert (asked(project.path), run.outcomes) == (["tent 2"], {"passed": 1})
     assert "Cost:             $2.7500" in run.lines
     assert run_of(project, "tent")["repeat"]["reruns"] == 1
+
+
+def said(project, run, capsys):
+    """Return the cost and the reruns that the summary says, and those of a report on the results file."""
+    capsys.readouterr()
+    main(["report", str(project.path / "own.jsonl")])
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    header = next(number for number, row in enumerate(rows) if "Cost" in row)
+    table = dict(zip(rows[header], rows[header + 2], strict=True))
+    lines = dict(line.split(":", 1) for line in run.lines if line.startswith(("Cost:", "Reruns:")))
+    return [(lines["Cost"].strip(), lines.get("Reruns", "0").strip()), (table["Cost"], table.get("Reruns", "0"))]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
+def test_answers_that_a_case_took_over_count_once_whatever_follows(project, capsys, mode):
+    """With another prompt, or without repeats, their cost counted twice, as that of reruns."""
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
+    calls = []
+
+    def paid():
+        calls.extend(asked(project.path))
+        return f"${len(calls) * 0.25:.4f}"
+
+    write_suite(project, {"tent": "ppp", "lamp": "ppp"})
+    project.run(flags[0], "--agentv-repeat=3", *mode)
+    run = project.run(*flags, "--agentv-repeat=5")
+    assert said(project, run, capsys) == [(paid(), "0")] * 2
+    write_suite(project, {"tent": "pppp", "lamp": "ppp"})
+    for repeat, calls_so_far in ((5, 5 + 5 + 5), (6, 6 + 5 + 6), (1, 6 + 5 + 6)):
+        run = project.run(*flags, f"--agentv-repeat={repeat}")
+        assert said(project, run, capsys) == [(paid(), "1")] * 2
+        assert len(calls) == calls_so_far
+
+
+COSTLY = """
+from pathlib import Path
+
+def answer(prompt, request):
+    with Path("asked.txt").open("a") as file:
+        file.write(f"{request.eval_id} {request.answer}\\n")
+    return {"text": "hello", "cost_usd": 0.25}
+
+def judge(prompt):
+    if Path("down.txt").exists():
+        raise RuntimeError("down")
+    return '{"score": 1, "hits": [], "misses": [], "reasoning": ""}'
+"""
+
+
+@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project, capsys, mode):
+    """With `--agentv-include-answers`, only the answers that were judged counted when the case went on."""
+    project.write("repeating_agent.py", COSTLY)
+    project.write("targets.yaml", JUDGED_TARGETS)
+    project.write(
+        "a.eval.yaml", "evalcases: [{id: c, expected_outcome: x, input: hi, evaluators: [{type: llm_judge}]}]\n"
+    )
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", *mode)
+    calls = 0
+    project.write("down.txt", "")
+    project.run(flags[0], *mode, "--agentv-repeat=2", "--agentv-stop=never")
+    (project.path / "down.txt").unlink()
+    for repeat, flag in ((2, "--agentv-retry-errors"), (3, "--agentv-stop=never"), (4, "--agentv-stop=never")):
+        run = project.run(*flags, flag, f"--agentv-repeat={repeat}")
+        calls += len(asked(project.path))
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+        record = results(project)["c"]
+        assert (record["attempts"], record["judge_metrics"]["calls"]) == (calls, calls)
+    run = project.run(*flags, "--agentv-repeat=1")
+    assert (asked(project.path), calls) == ([], 2 + 2 + 2)
+    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2

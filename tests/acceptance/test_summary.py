@@ -162,6 +162,21 @@ def test_costs_and_tokens_say_for_how_many_cases_they_are_known(shop):
     assert "Tokens:           1,001 (1,000 in, 1 out), known for 1 of 2 cases" in run.lines
 
 
+def test_a_case_that_cannot_be_asked_is_no_rerun_however_often_the_run_is_resumed(shop):
+    bad = "  - {id: b, expected_outcome: o, input: hello, evaluators: [{contians: q}]}\n"
+    shop.write("a.eval.yaml", scored(a=1) + bad)
+    flags = ("--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    runs = [shop.run(flags[0]), *(shop.run(*flags, mode=mode) for mode in ((), ("-n", "2")))]
+    for run in runs:
+        assert run.outcomes == {"passed": 1, "errors": 1}
+        assert "Cost:             $0.0200" in run.lines
+        assert "Reruns" not in run.text
+    shop.write("a.eval.yaml", scored(a=1) + bad.replace("contians", "contains"))
+    run = shop.run(*flags)
+    assert "Cost:             $0.0400" in run.lines
+    assert "Reruns" not in run.text
+
+
 FLAKY = """
 from pathlib import Path
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 from subprocess import DEVNULL
+from xml.etree import ElementTree
 
 import pytest
 import warm
@@ -16,6 +17,8 @@ from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
+from pytest_agentv.reporting.ci.stored import read_stored
+from pytest_agentv.reporting.figures import cost_of
 from pytest_agentv.reporting.writers import ResultSink
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
@@ -26,6 +29,8 @@ targets:
   - {{name: default, provider: openai, base_url: {url}/model, api_key: k, model: gpt-4o, judge_target: judge{more}}}
   - {{name: judge, provider: openai, base_url: {url}/judge, api_key: k, model: gpt-4o}}
 """
+PRICE = 0.000125
+"""US dollars for an answer of the model."""
 JUDGE = "{name: j, type: llm_judge}"
 
 
@@ -417,3 +422,33 @@ def test_cases_of_one_name_in_two_folders_get_their_own_answers(project, model):
     model.script("judge", Reply(VERDICT))
     assert run(project, "a", "b", *RETRY).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
+
+
+def costs(project, run):
+    """Return what the summary, the record, JUnit and `agentv report` say that the answers cost."""
+    (told,) = (line for line in run.lines if line.startswith("Cost:"))
+    record = list(records(project).values())
+    junit = ElementTree.parse(project.path / "j.xml").iter("property")
+    return [
+        float(told.split("$")[1].split(";")[0]),
+        sum(each["execution_metrics"]["cost_usd"] for each in record),
+        sum(float(each.get("value")) for each in junit if each.get("name") == "agentv_cost_usd"),
+        sum(cost_of(each) for each in read_stored(project.path / "own.jsonl").results),
+    ]
+
+
+IN_FULL = ["--agentv-include-answers"]
+
+
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, IN_FULL, varied(ELSEWHERE)], ids=str)
+def test_answers_that_were_judged_after_an_outage_keep_their_cost_beside_further_ones(project, model, mode):
+    """They were told from the cache, so that only the further ones counted."""
+    flags = (*mode, "--agentv-stop=never", "--junitxml=j.xml", "--agentv-resume=own.jsonl")
+    run(project, *flags[:-1], "--agentv-repeat=2")
+    model.script("judge", Reply(VERDICT))
+    run(project, *flags, "--agentv-retry-errors", "--agentv-repeat=2")
+    for repeat, calls in ((3, 6), (4, 8), (1, 8)):
+        again = run(project, *flags, f"--agentv-repeat={repeat}")
+        assert len(model.asked("model")) == calls
+        assert costs(project, again) == pytest.approx([calls * PRICE] * 4)
+        assert "From the cache" not in again.text

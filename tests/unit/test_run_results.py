@@ -8,7 +8,9 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
+from pytest_agentv.reporting.ci.stored import read_stored
 from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.html.reading import read_run as read_report
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.last_run import ResumedFile
@@ -114,6 +116,75 @@ def test_a_line_that_says_an_attempt_anew_is_no_further_attempt(identity: RunIde
     assert ([each.score for each in amended.results], [each.score for each in amended.earlier]) == ([0.3], [0.1])
     again = read(identity, first, second, {**first, "score": 0.4})
     assert ([each.score for each in again.results], [each.score for each in again.earlier]) == ([0.4], [0.2])
+
+
+def asked(name: str, second: int, calls: int, case_hash: str | None = "1", **changes: Any) -> dict[str, Any]:
+    """Return the line of a repeated case whose figures cover so many calls, for $1 each."""
+    hashes = {"case_hash": case_hash, "target_hash": "t", "grading_hash": "g"}
+    return line(name, second, execution_metrics={"cost_usd": calls}, **hashes, **changes)
+
+
+def figures(asked: int, **more: int) -> dict[str, Any]:
+    rules = {"planned": asked, "judged": asked, "passes": asked, "errors": 0, "needed": asked, "scores": [1] * asked}
+    return {"repeat": {**rules, "asked": asked, "min_pass_rate": 1, "min_pass_rate_source": "default", **more}}
+
+
+THREE = asked("a", 1, 3, **figures(3))
+FIVE = asked("a", 2, 5, **figures(5, carried=3))
+"""Two answers more."""
+OTHER = asked("a", 3, 5, case_hash="2", **figures(5))
+"""With another prompt."""
+ERROR: dict[str, Any] = {"status": "error", "error": "down"}
+AND_FOUR: dict[str, Any] = {"execution_metrics": {"cost_usd": 4 + 5}, **figures(5, carried=3, lost=4)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "calls", "reruns"),
+    [
+        ([THREE, FIVE], 5, 0),
+        ([THREE, FIVE, OTHER], 5 + 5, 1),
+        ([THREE, FIVE, asked("a", 2, 5)], 5, 0),
+        ([OTHER, THREE, FIVE], 5 + 5, 1),
+        ([THREE, OTHER, FIVE], 5 + 5, 1),
+        ([THREE, FIVE, OTHER, FIVE], 5 + 5, 1),
+        ([THREE, FIVE, asked("a", 4, 6, **figures(6, carried=5))], 6, 0),
+        ([THREE, FIVE, asked("a", 4, 5, **figures(5, reruns=1))], 5 + 5, 1),
+        ([asked("a", 1, 3, **ERROR, **figures(3)), asked("a", 2, 6, **figures(3, lost=3))], 6, 0),
+        ([asked("a", 0, 1, **ERROR), THREE, FIVE], 1 + 5, 1),
+        ([asked("a", 0, 4, **figures(4)), THREE, FIVE], 4 + 5, 1),
+        ([asked("a", 0, 4, **ERROR, **figures(4)), {**THREE, **figures(3, reruns=1)}, {**FIVE, **AND_FOUR}], 4 + 5, 0),
+        ([asked("a", 1, 0, case_hash=None, **ERROR), asked("a", 2, 3, **figures(3, carried=1))], 3, 0),
+    ],
+    ids=[
+        *("continued", "another prompt then", "the first answer then", "another prompt before", "and between"),
+        *("and back", "continued twice", "rerun", "lost answers", "an error of one answer", "asked anew before"),
+        *("reruns that were kept", "cancelled"),
+    ],
+)
+def test_a_case_that_goes_on_counts_the_answers_that_it_took_and_no_others(
+    identity: RunIdentity, lines: list[dict[str, Any]], calls: int, reruns: int
+) -> None:
+    """They counted twice when a later result did not go on, and those of another prompt did not count."""
+    run = read(identity, *lines)
+    stored = read_stored(identity.results_path)
+    shown = read_report(identity.results_path)
+    assert sum(cost_of(result) or 0 for result in run.all) == calls
+    assert sum(cost_of(result) or 0 for result in (*stored.results, *stored.earlier)) == calls
+    values = [*(result.value for result in shown.results), *shown.earlier]
+    assert sum(value["execution_metrics"]["cost_usd"] for value in values) == calls  # type: ignore[index,call-overload]
+    assert [len(each.earlier) for each in (run, stored, shown)] == [reruns] * 3
+
+
+def test_a_result_that_asked_nothing_is_no_attempt(identity: RunIdentity) -> None:
+    """Each resumed run counted a case that stays broken as one more rerun."""
+    broken = {**ERROR, "error_detail": {"stage": "setup", "kind": "config"}, "attempts": 0}
+    asked_before, asked_after = asked("a", 0, 1), asked("a", 9, 1)
+    lines = [asked("a", second, 0, case_hash=None, **broken) for second in (1, 2, 3)]
+    for among in (lines, [asked_before, *lines], [*lines, asked_after], [asked_before, *lines, asked_after]):
+        calls = sum(each["execution_metrics"]["cost_usd"] for each in among)
+        run, stored = read(identity, *among), read_stored(identity.results_path)
+        assert len(run.earlier) == len(stored.earlier) == (asked_before in among)
+        assert sum(cost_of(result) or 0 for result in run.all) == calls
 
 
 def summary(**known: Any) -> dict[str, Any]:

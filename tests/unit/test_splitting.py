@@ -2,12 +2,13 @@
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers
+from pytest_agentv.engine.repeating.combining import added_metrics, combine_answers, confirmed_by
 from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.engine.repeating.splitting import answers_of, numbered_answers
+from pytest_agentv.engine.repeating.splitting import answers_of, first_answer, numbered_answers
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage, TraceSummary, added_judge_metrics
+from pytest_agentv.reporting.figures import cost_of, known_answers, moment_of
 
 PLAN = RepeatPlan(3, 0.6, "file", stops_early=False)
 HALF = Threshold(0.5, "default")
@@ -100,6 +101,77 @@ def test_what_was_paid_for_counts_once_beside_cached_answers() -> None:
     again = combined(list(answers_of(whole, HALF, in_full=False)))
     assert again.execution_metrics == ExecutionMetrics(cost_usd=0.25)
     assert again == whole
+
+
+def free(number: int) -> list[EvalResult]:
+    """Return answers that an earlier result has paid for."""
+    return [answer(1.0, cached=True) for _ in range(number)]
+
+
+JUDGES = JudgeMetrics(2, token_usage=TokenUsage(7, 1), cost_usd=0.5, priced=1)
+DOWN = answer(0.0).replace(status="error", error="down", judge_metrics=JUDGES)
+UNPRICED = DOWN.replace(execution_metrics=None)
+TIMES = ExecutionMetrics(TokenUsage(10, 5, cached=2), 0.25, 30.0, {"search": (1.0, 2.0), "open": (3.0,)})
+
+
+@pytest.mark.parametrize("in_full", [False, True])
+@pytest.mark.parametrize(
+    ("answers", "lost", "fresh", "paid", "known"),
+    [
+        (free(3), [DOWN] * 3, 0, 3, 3),
+        (free(3), [DOWN], 0, 1, 1),
+        (free(3), [UNPRICED] * 3, 0, 0, 0),
+        ([*free(2), DOWN], [], 0, 1, 1),
+        ([answer(1.0), *[DOWN.replace(cached=True)] * 2], [], 0, 1, 1),
+        (free(3), [], 2, 2, 1),
+        ([answer(1.0)] * 2, [DOWN] * 3, 0, 5, 2),
+        ([answer(1.0), DOWN, answer(1.0)], [], 0, 3, 2),
+        ([answer(1.0), *free(1), answer(1.0)], [DOWN], 0, 3, 2),
+    ],
+    ids=[
+        *("outage", "cache and outage", "cost unknown", "not judged", "errors cached", "confirmed"),
+        *("lost", "an error", "some cached"),
+    ],
+)
+def test_what_answers_cost_that_are_gone_counts_beside_further_ones(
+    answers: list[EvalResult], lost: list[EvalResult], fresh: int, paid: int, known: int, in_full: bool
+) -> None:
+    """It was told from the cache with the answers that remain, or left out with `--agentv-include-answers`."""
+    whole = combined(answers, lost=lost, with_answers=in_full)
+    whole = confirmed_by(whole, [answer(1.0)] * fresh, PLAN) if fresh else whole
+    for calls in (1, 2):
+        kept = answers_of(whole, HALF, in_full=in_full)
+        whole = combined([*kept, answer(1.0)], carried=len(kept), with_answers=in_full)
+        assert cost_of(whole) == (paid + calls) * 0.25
+        assert known_answers(whole, "priced")[0] == known + calls
+    gone = [each for each in (*answers, *lost) if each.judge_metrics]
+    assert whole.attempts == len(answers) + len(lost) + fresh + 2
+    assert whole.duration_ms == 5.0 * (len(answers) + len(lost) + 2)
+    assert whole.judge_metrics == added_judge_metrics(each.judge_metrics for each in gone)
+
+
+def test_only_one_of_the_recorded_answers_gets_the_metrics_of_those_that_are_gone() -> None:
+    good = answer(1.0).replace(execution_metrics=TIMES, judge_metrics=JUDGES, request_attempts=1)
+    gone = DOWN.replace(execution_metrics=TIMES, request_attempts=2, waited_ms=7.0)
+    kept = answers_of(combined([good] * 3, lost=[gone], with_answers=True), HALF, in_full=True)
+    assert kept[1:] == (good, good)
+    first, both = kept[0], [good, gone]
+    assert (first.attempts, first.request_attempts, first.waited_ms, first.judge_retries) == (2, 3, 7.0, None)
+    assert first.judge_metrics == added_judge_metrics(each.judge_metrics for each in both)
+    assert first.execution_metrics == added_metrics(both).replace(  # type: ignore[union-attr]
+        tool_durations={"search": (1.0, 1.0, 2.0, 2.0), "open": (3.0, 3.0)}
+    )
+
+
+@pytest.mark.parametrize("in_full", [False, True])
+def test_the_first_answer_alone_is_a_line_anew_with_the_metrics_of_all(in_full: bool) -> None:
+    """With `--agentv-include-answers`, it counted beside the line of all."""
+    later = ANSWERS[2].replace(timestamp="2026-01-02")
+    whole = combined([*ANSWERS[:2], later], lost=[DOWN], with_answers=in_full)
+    first = first_answer(whole, HALF)
+    assert first is not None
+    assert (first.repeat, first.score, moment_of(first)) == (None, 1.0, moment_of(whole))
+    assert (cost_of(first), first.attempts, first.judge_metrics) == (4 * 0.25, 4, JUDGES)
 
 
 def test_answers_that_the_result_holds_are_whole() -> None:

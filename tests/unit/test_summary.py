@@ -175,6 +175,31 @@ def test_a_run_without_failures_takes_at_most_eight_lines() -> None:
     ]
 
 
+NOT_ASKED = broken("b", "no such key", error_detail=ErrorDetail("setup", "config"), duration_ms=0.0)
+CRASHED = broken("b", "worker died", error_detail=ErrorDetail("setup", "crash"))
+
+
+@pytest.mark.parametrize(
+    ("last", "earlier", "told"),
+    [
+        (NOT_ASKED, [], ["Cost:             $0.5000"]),
+        (NOT_ASKED, ["b"], ["Cost:             $1.0000"]),
+        (NOT_ASKED, ["b", "b"], ["Cost:             $1.5000", "Reruns:           1"]),
+        (NOT_ASKED, ["a"], ["Cost:             $1.0000", "Reruns:           1"]),
+        (CRASHED, [], ["Cost:             $0.5000, known for 1 of 2 cases"]),
+        (broken("b", "HTTP 503"), [], ["Cost:             $0.5000, known for 1 of 2 cases"]),
+    ],
+    ids=["broken", "broken later", "broken after a rerun", "another rerun", "worker died", "asked"],
+)
+def test_a_case_that_could_not_be_asked_has_no_unknown_cost_and_no_rerun(
+    last: EvalResult, earlier: list[str], told: list[str]
+) -> None:
+    paid = ExecutionMetrics(cost_usd=0.5)
+    before = [result(name, execution_metrics=paid) for name in earlier]
+    lines = summary(result("a", execution_metrics=paid), last, earlier=before)
+    assert [line for line in lines if line.startswith(("Cost:", "Reruns:"))] == told
+
+
 def test_an_error_that_pytest_has_told_takes_one_line() -> None:
     lines = summary(broken("a", "many words " * 50), shown_errors={"evals/qa.eval.yaml::a"})
     assert lines[:4] == [

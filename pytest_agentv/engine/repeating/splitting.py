@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_agentv.engine.repeating.combining import case_fields
+from pytest_agentv.engine.repeating.sums import adding_up
 from pytest_agentv.engine.scoring import Threshold
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult, RepeatFigures
@@ -35,10 +36,21 @@ def numbered_answers(result: EvalResult, threshold: Threshold, *, in_full: bool)
     return dict(zip(numbers, answers, strict=False))
 
 
+def first_answer(result: EvalResult, threshold: Threshold) -> EvalResult | None:
+    """Return the first answer as the only one of its case, with the metrics of all; None if its verdict is unknown.
+
+    It says the result anew, so it has the time of the result.
+    """
+    first = numbered_answers(result, threshold, in_full=False).get(0)
+    names = ("timestamp", "cached", *_NO_METRICS)
+    return None if first is None else first.replace(**{name: getattr(result, name) for name in names})
+
+
 def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tuple[EvalResult, ...]:
     """Return the judged answers of a case in their order; empty if the result does not tell which of them passed.
 
-    Unless the result holds its answers, only the one that it shows has a text, and one has the metrics of all.
+    Unless the result holds its answers, only the one that it shows has a text, and one has the metrics of all. Else one
+    has those of answers that are gone, beside its own.
 
     Args:
         result: The result of the case.
@@ -52,7 +64,8 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
         return ()  # a rerun case was asked until it passed; results of older versions do not number their errors
     if result.answers is not None:
         every = (EvalResult.from_plain({**case_fields(result), **own}) for own in result.answers)
-        return tuple(answer for answer in every if answer.status != "error")
+        judged = [answer for answer in every if answer.status != "error"]
+        return adding_up(result, judged, _paid_answers(result, figures))
     before, now = result.threshold, threshold.value
     if in_full or before is None or figures.passes != passing(figures.scores, before):
         return ()
@@ -63,7 +76,7 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
 
 def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
     shown = _shown(figures, threshold)
-    fresh = len(figures.scores) - (figures.cached or 0)
+    fresh = _paid_answers(result, figures)
     counted = fresh or len(figures.scores)  # cached answers count if no other answer was paid for
     for number, score in enumerate(figures.scores):
         yield _one(result, figures, number, is_shown=number == shown).replace(
@@ -72,6 +85,18 @@ def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> It
             cached=True if number >= fresh else None,
             **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
         )
+
+
+def _paid_answers(result: EvalResult, figures: RepeatFigures) -> int:
+    """Return how many of the judged answers count as paid for. The first of them has the metrics of all.
+
+    All may be cached, although the result is not: then it has the metrics of answers that are gone. These were judged
+    later, or could not be, or confirmed the verdict.
+    """
+    fresh = len(figures.scores) - (figures.cached or 0)
+    if fresh > 0 or result.cached:
+        return max(0, fresh)
+    return min(len(figures.scores), max(1, figures.lost or 0))
 
 
 def _shown(figures: RepeatFigures, threshold: float) -> int:

@@ -11,7 +11,14 @@ from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import dollars, duration, points
-from pytest_agentv.reporting.html.values import cost_of, is_cached, judge_calls_of, judge_cost_of, whole_cost_of
+from pytest_agentv.reporting.html.values import (
+    cost_of,
+    is_cached,
+    judge_calls_of,
+    judge_cost_of,
+    may_cost,
+    whole_cost_of,
+)
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -66,8 +73,9 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
         return Figure("Cost", "–", "; ".join([why, *for_judges]))
     parts = [f"{dollars(sum(costs) / len(costs))} a case"]
     whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
-    if whole < len(cases) - cached:
-        parts.append(f"known for {whole:,} of {len(cases) - cached:,}")
+    asked = sum(may_cost(case.result.value) for case in cases)
+    if whole < asked:
+        parts.append(f"known for {whole:,} of {asked:,}")
     if cached:
         parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, compared)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.reading import Run
-from pytest_agentv.reporting.html.values import cost_of, is_cached, whole_cost_of
+from pytest_agentv.reporting.html.values import cost_of, may_cost, whole_cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
 
@@ -63,7 +63,7 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
 def _past(run: Run, rate: PassRate) -> PastRun:
     costs = [cost for result in run.results if (cost := cost_of(result.value)) is not None]
     whole = sum(whole_cost_of(result.value) is not None for result in run.results)
-    asked = sum(not is_cached(result.value) for result in run.results)
+    asked = sum(may_cost(result.value) for result in run.results)
     return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked)
 
 

@@ -10,7 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import dollars, duration, filter_link
-from pytest_agentv.reporting.html.values import is_cached, whole_cost_of
+from pytest_agentv.reporting.html.values import may_cost, whole_cost_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
@@ -124,7 +124,7 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=_sum_of(costs, whole, sum(not is_cached(case.result.value) for case in cases)),
+        cost=_sum_of(costs, whole, sum(may_cost(case.result.value) for case in cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
@@ -9,12 +10,16 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.baselines.reading import read_baseline
-from pytest_agentv.reporting.html.values import mapping_of, text_of
+from pytest_agentv.reporting.html.values import asked_nothing, mapping_of, text_of
+from pytest_agentv.reporting.merging.replaced import Attempt, Replaced
 from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.serialization import masked_result
 from pytest_agentv.reporting.verdicts.baseline import Baseline
 from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
+
+_Case: TypeAlias = tuple[str, str | None, str | None]
+"""Name, target and node id."""
 
 
 @record
@@ -43,7 +48,7 @@ class Run(Record):
     """What could not be read."""
     baseline: Baseline | None = None
     earlier: tuple[JsonObject, ...] = ()
-    """Results of this run that reruns replaced. They were paid for."""
+    """Results of this run that reruns replaced, unless the last ones include their figures. They were paid for."""
 
     @property
     def cases(self) -> tuple[JudgedCase, ...]:
@@ -85,31 +90,30 @@ def run_of(
 
     `earlier` are results that reruns replaced, if known.
     """
-    replaced: list[tuple[JsonObject, tuple[str, str | None, str | None]]] = []
-    latest: dict[tuple[str, str | None, str | None], tuple[JudgedCase, JsonObject]] = {}
+    replaced: Replaced[_Case, JsonObject] = Replaced(_attempt_of)
+    dropped = len(earlier)
+    latest: dict[_Case, tuple[JudgedCase, JsonObject]] = {}
     for value in values:
         case = case_of(value)
         key = (case.name, case.target, case.node_id)
         if key in latest:
-            replaced.append((latest[key][1], key))
+            replaced.add(key, latest[key][1], value)
+            dropped += 1
         latest[key] = case, value
     cases = unique_names([case for case, _ in latest.values()])
     results = tuple(Result(case, value) for case, (_, value) in zip(cases, latest.values(), strict=True))
-    # A line that says an attempt anew, as after a change of tags, has its time and was paid for once.
-    own = {(key, *_moment(value)): value for value, key in replaced if _is_rerun(value, latest[key][1])}
-    dropped = len(replaced) + len(earlier)
-    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own.values()))
+    runs = {key: text_of(value, "run_id") for key, (_, value) in latest.items()}
+    own = (value for key, value in replaced.results() if runs[key] and text_of(value, "run_id") == runs[key])
+    return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own))
 
 
-def _is_rerun(value: JsonObject, last: JsonObject) -> bool:
-    """Whether a result was paid for in the same run as the last one, whose figures do not include it."""
-    run_id = text_of(value, "run_id")
-    repeat = mapping_of(last, "repeat")
-    if not run_id or run_id != text_of(last, "run_id") or repeat.get("carried") or repeat.get("lost"):
-        return False
-    return _moment(value) != _moment(last)
-
-
-def _moment(value: JsonObject) -> tuple[str, ...]:
-    """Return what tells an attempt from others of its case."""
-    return str(value.get("timestamp")), str(value.get("duration_ms"))
+def _attempt_of(value: JsonObject) -> Attempt:
+    repeat = mapping_of(value, "repeat")
+    return Attempt(
+        moment=(str(value.get("timestamp")), str(value.get("duration_ms"))),
+        hashes=tuple(text_of(value, name) or None for name in ("case_hash", "target_hash", "grading_hash")),
+        goes_on=bool(repeat.get("carried") or repeat.get("lost")),
+        is_rerun=bool(repeat.get("reruns")),
+        asked_nothing=asked_nothing(value),
+        is_single_error=not repeat and value.get("status") == "error",
+    )

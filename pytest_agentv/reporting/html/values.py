@@ -101,6 +101,19 @@ def is_cached(value: JsonObject) -> bool:
     return value.get("cached") is True
 
 
+def asked_nothing(value: JsonObject) -> bool:
+    """Whether a case could not be asked, so that there is no cost to know. If its worker died, it may have been."""
+    detail = mapping_of(value, "error_detail")
+    if detail.get("stage") != "setup" or value.get("attempts") != 0:
+        return False
+    return detail.get("kind") != "crash" or value.get("duration_ms") is not None
+
+
+def may_cost(value: JsonObject) -> bool:
+    """Whether answers of a result were paid for, known or not."""
+    return not is_cached(value) and not asked_nothing(value)
+
+
 def whole_cost_of(value: JsonObject) -> float | None:
     """Return the cost of all answers of a result; None if it is unknown, or known only for some."""
     return None if is_part(value, "priced") else cost_of(value)

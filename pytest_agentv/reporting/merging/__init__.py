@@ -1,1 +1,1 @@
-"""Puts the results files of one run together that several machines, or several attempts, have written."""
+"""Joins the results files of several machines, and tells which results of several attempts count beside each other."""

@@ -203,11 +203,11 @@ def _may_be_judged(result: EvalResult, job: CaseJob, repeat: int) -> bool:
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
-    from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
+    from pytest_agentv.engine.repeating.splitting import first_answer  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.requirements import rejudged  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)
-    first = numbered_answers(result, threshold, in_full=False).get(0)
+    first = first_answer(result, threshold)
     return None if first is None else rejudged(first, job.case, threshold)
 
 

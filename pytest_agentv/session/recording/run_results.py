@@ -1,7 +1,7 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
@@ -11,13 +11,14 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.figures import cost_of, duration_of, moment_of, tokens_of
+from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
 from pytest_agentv.session.recording.identity import RunIdentity
+
+if TYPE_CHECKING:
+    from pytest_agentv.reporting.merging.replaced import Replaced
 
 _Case: TypeAlias = tuple[str | None, str]
 """Node id of the item, and id of the case."""
-_Attempt: TypeAlias = tuple[str | None, str, str, float | None]
-"""Node id, id, time and duration. A line that updates an earlier one has the same values."""
 
 
 _LONG: Final[Mapping[str, object]] = {
@@ -43,7 +44,8 @@ class RunResults(Record):
     results: tuple[EvalResult, ...] = ()
     """The last result of each case, in the order of files and lines."""
     earlier: tuple[EvalResult, ...] = ()
-    """Results that a later one of the same case replaced, for example after a rerun. They were paid for."""
+    """Results that a later one of the same case replaced, for example after a rerun, unless its figures include them.
+    They were paid for."""
     problems: tuple[Problem, ...] = ()
     """Lines that could not be read."""
 
@@ -92,7 +94,7 @@ def read_run(
         known: The lines that this process wrote.
     """
     latest: dict[_Case, EvalResult] = {}
-    earlier: dict[_Attempt, EvalResult] = {}
+    replaced: Replaced[_Case, EvalResult] | None = None
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
     for entry in _entries(identity, None if with_texts else known):
@@ -100,16 +102,14 @@ def read_run(
             problems.append(entry)
         elif reported is None or _is_counted(entry, identity, reported):
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
-            before = latest.get((result.node_id, result.eval_id))
-            if before is not None:
-                earlier[_attempt(before)] = before
-                earlier.pop(_attempt(result), None)
-            latest[result.node_id, result.eval_id] = result
-    whole = {key for key, result in latest.items() if result.repeat is not None and result.repeat.goes_on}
+            key = (result.node_id, result.eval_id)
+            if (before := latest.get(key)) is not None:
+                replaced = replaced or _no_replaced()
+                replaced.add(key, before, result)
+            latest[key] = result
     return RunResults(
         tuple(sorted(latest.values(), key=lambda result: (result.eval_file or "", result.line or 0))),
-        # A case that was continued with its kept answers counts their metrics in its own figures.
-        tuple(result for result in earlier.values() if (result.node_id, result.eval_id) not in whole),
+        tuple(result for _, result in replaced.results()) if replaced is not None else (),
         tuple(problems),
     )
 
@@ -121,6 +121,12 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
         if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
             wanted[key] = entry.result
     return list(wanted.values())
+
+
+def _no_replaced() -> "Replaced[_Case, EvalResult]":
+    from pytest_agentv.reporting.merging.replaced import Replaced, attempt_of  # noqa: PLC0415 - few runs have reruns
+
+    return Replaced(attempt_of)
 
 
 class _Slimmer:
@@ -159,10 +165,6 @@ def _without_details(result: EvaluatorResult) -> EvaluatorResult:
     if result.details is None and result.evaluator_provider_request is None and result.raw_output is None:
         return result
     return result.replace(details=None, evaluator_provider_request=None, raw_output=None)
-
-
-def _attempt(result: EvalResult) -> _Attempt:
-    return result.node_id, result.eval_id, *moment_of(result)
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:

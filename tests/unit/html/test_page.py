@@ -140,6 +140,20 @@ class TestFigures:
         [row] = overview.target_rows(cases[0])
         assert row.cost == "$0.50 (1 of 2)"
 
+    def test_a_case_that_could_not_be_asked_has_no_unknown_cost(self) -> None:
+        paid = {"execution_metrics": {"cost_usd": 0.5}}
+        error = {"status": "error", "error": "e", "attempts": 0}
+        broken = error | {"error_detail": {"stage": "setup", "kind": "config"}}
+        crashed = error | {"error_detail": {"stage": "setup", "kind": "crash"}}
+        for last, told in ((broken, ""), (crashed, "; known for 1 of 2")):
+            cases, compared = shown(paid, last)
+            cost = next(figure for figure in figures(cases, compared) if figure.label == "Cost")
+            assert cost.text == f"$0.50 a case{told}"
+            run = run_of("a", [{"eval_id": f"c{n}", "score": 1} | value for n, value in enumerate((paid, last))])
+            plot = history_plot(past_runs([run, run]))
+            assert plot is not None
+            assert {point.cost for point in plot.points} == {f"$0.50{told.replace(';', ',')}"}
+
     def test_what_judges_took_is_named_beside_the_cost_of_the_answers(self) -> None:
         judged = {"judge_metrics": {"calls": 1, "cost_usd": 0.25}}
         told = [
