@@ -161,7 +161,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         with unchanged_imports():
             from pytest_agentv.session.python.fixture_values import take_part
 
-            take_part(item.config)
+            take_part(item)
 
 
 @pytest.hookimpl(wrapper=True)

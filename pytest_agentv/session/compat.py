@@ -163,6 +163,17 @@ def overrides_fixture(metafunc: pytest.Metafunc, name: str) -> bool:
     return False
 
 
+def uses_own_fixture(item: Any, name: str) -> bool:
+    """Whether an item uses our fixture of a name, also through fixtures that override and request it."""
+    with suppress(AttributeError, KeyError):
+        for definition in reversed(item._fixtureinfo.name2fixturedefs[name]):
+            if definition.func.__module__ == _OWN_FIXTURES:
+                return True
+            if name not in definition.argnames:
+                return False
+    return False
+
+
 def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequence[str]) -> bool:
     """Whether two items share some session-scoped fixtures, and so the fixtures' values."""
     with suppress(AttributeError, KeyError):

@@ -393,11 +393,48 @@ def test_fixtures_that_fail_before_agentv_is_made_show_no_secret(project, monkey
     assert leaks(run.text) == set()
 
 
-def test_a_test_that_is_skipped_takes_no_part(project):
-    project.write("test_a.py", "import pytest\n\n@pytest.mark.skip\ndef test_a(agentv): ...\n")
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("@pytest.mark.skip\ndef test_a(agentv): ...\n", "skipped"),
+        ("@pytest.fixture\ndef agentv(): ...\n\ndef test_a(agentv): ...\n", "passed"),
+    ],
+    ids=["skipped", "a fixture of the project with this name"],
+)
+def test_a_test_that_does_not_evaluate_takes_no_part(project, text, outcome):
+    project.write("test_a.py", f"import pytest\n\n{text}")
+    project.write(
+        "conftest.py",
+        """
+        def pytest_sessionfinish(session):
+            print("takes part:", session.config.pluginmanager.has_plugin("agentv-session"))
+        """,
+    )
+    run = project.run("-s")
+    assert run.outcomes == {outcome: 1}
+    assert "takes part: False" in run.text
+
+
+def test_a_fixture_that_wraps_agentv_is_masked_as_well(project, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", SHELL)
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def agentv(broken, agentv):
+            return agentv
+
+        @pytest.fixture
+        def broken():
+            raise ConnectionError(os.environ["AGENTV_TEST_TOKEN"])
+        """,
+    )
+    project.write("test_a.py", "def test_a(agentv): ...\n")
     run = project.run()
-    assert run.outcomes == {"skipped": 1}
-    assert "EVALUATION SUMMARY" not in run.text
+    assert "ConnectionError: ***" in run.text
+    assert leaks(run.text) == set()
 
 
 @WITH_WORKERS_ON_REQUEST

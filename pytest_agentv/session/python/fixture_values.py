@@ -17,7 +17,7 @@ from pytest_agentv.models.masking.secret_rule import is_secret_name
 from pytest_agentv.models.masking.secrets import MASK
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.session.compat import allow_to_pass
+from pytest_agentv.session.compat import allow_to_pass, uses_own_fixture
 from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.platforms import obstacle
@@ -53,11 +53,12 @@ def provider_of(item: pytest.Item, target: str) -> TargetCaller:
     return TargetCaller(lambda: participate(item.config), item.path, target)
 
 
-def take_part(config: pytest.Config) -> None:
-    """Take part in the run, unless it runs nothing. The fixture `agentv` reports why that is impossible."""
-    if obstacle() is None and not config.getoption("setupplan", default=False):
+def take_part(item: pytest.Item) -> None:
+    """Take part in the run for a test that evaluates. The fixture `agentv` reports why that is impossible."""
+    runs = not item.config.getoption("setupplan", default=False)
+    if runs and obstacle() is None and uses_own_fixture(item, "agentv"):
         with suppress(pytest.UsageError, AgentvError):
-            participate(config)
+            participate(item.config)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
