@@ -213,6 +213,12 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
     return response.replace(error=error, error_kind="no_answer")
 
 
+def is_answer(message: Message) -> bool:
+    """Whether a message has the content of an answer. Null is none beside tool calls."""
+    content = message.content
+    return message.role == "assistant" and content is not ABSENT and (content is not None or not message.tool_calls)
+
+
 def candidate_answer(messages: Sequence[Message] | None) -> str:
     """Return the content of the last assistant message that has one: the text of its parts, or data as compact JSON.
 
@@ -220,7 +226,7 @@ def candidate_answer(messages: Sequence[Message] | None) -> str:
     """
     for message in reversed(messages or ()):
         content = message.content
-        if message.role == "assistant" and content is not ABSENT and (content is not None or not message.tool_calls):
+        if is_answer(message):
             found = content if isinstance(content, str) else text_of_parts(content)
             # Subclasses of str may compare and join differently. The cache returns a plain text.
             return compact_json(content) if found is None else str.__str__(found)

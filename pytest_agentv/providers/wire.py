@@ -27,7 +27,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.text import compact_json, format_number
 from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
-from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse, is_answer
 
 _DEEPEST: Final = 200
 """The most levels of lists and mappings. Answers are written by recursion."""
@@ -179,7 +179,7 @@ def _javascript_number(value: float) -> str:
 
 def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
-    is_answered = any(message.role == "assistant" and message.content is not ABSENT for message in messages)
+    is_answered = any(map(is_answer, messages))
     if is_answered or wire.text is ABSENT or (messages and wire.text is None):
         return messages or None
     return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))

@@ -48,6 +48,7 @@ def plain(content: str) -> ProviderResponse:
         ('{"text":"x","output_messages":[]}', "x"),
         ('{"text":"x","output_messages":[{"role":"assistant","content":"y"}]}', "y"),
         ('{"text":"x","output_messages":[{"role":"assistant","tool_calls":[{"tool":"t"}]}]}', "x"),
+        ('{"text":"x","output_messages":[{"role":"assistant","content":null,"tool_calls":[{"tool":"t"}]}]}', "x"),
         ('{"text":"x","output_messages":[{"role":"user","content":"u"}]}', "x"),
         ('{"text":null,"output_messages":[{"role":"user","content":"u"}]}', ""),
         ('{"text":"x","output_messages":[{"role":"assistant","content":""}]}', ""),

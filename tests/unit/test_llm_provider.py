@@ -419,6 +419,24 @@ class TestAnswers:
         assert response.output_messages == (Message("assistant", "It is fo"),)
         assert response.token_usage == TokenUsage(30, 50, reasoning=30)
 
+    @pytest.mark.parametrize(
+        ("kind", "whole", "blank"),
+        [
+            ("anthropic", anthropic([{"type": "text", "text": "It is fo"}], "end_turn"), anthropic([], "end_turn")),
+            ("gemini", gemini([{"text": "It is fo"}], "STOP"), gemini([{"text": ""}], "STOP")),
+        ],
+    )
+    def test_an_error_beside_an_answer_is_one_of_each_api(
+        self, llm: FakeLlm, name: str, kind: str, whole: Any, blank: Any
+    ) -> None:
+        error = {"message": "the upstream is down", "code": 502}
+
+        response = ask(target(kind, llm.script(name, Reply(content={**whole, "error": error}))))
+        assert (response.finish_reason, response.output_messages) == ("error", (Message("assistant", "It is fo"),))
+
+        told = failure(target(kind, llm.script(f"{name}-blank", Reply(content={**blank, "error": error}))))
+        assert "replied with an error: the upstream is down" in str(told)
+
     def test_an_error_beside_a_blank_answer_is_told(self, llm: FakeLlm, name: str) -> None:
         body = {**chat(None, "stop"), "error": {"message": "the upstream is down", "code": 502}}
 

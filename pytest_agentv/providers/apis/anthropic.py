@@ -92,13 +92,15 @@ class AnthropicApi:
         return ApiRequest(self._url, self._headers, {**body, "system": system} if system else body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        if not isinstance(reply.get("content"), list):
+        """Read a reply. If an error interrupts an answer, gateways send both in one reply."""
+        blocks = entries(reply.get("content"))
+        text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
+        if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
             return None
-        blocks = entries(reply["content"])
         return ModelReply(
-            "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
+            text,
             name_of(reply.get("model")),
-            name_of(reply.get("stop_reason")),
+            "error" if reply.get("error") else name_of(reply.get("stop_reason")),
             tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
             usage=read_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,

@@ -90,7 +90,10 @@ class GeminiApi:
         return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason."""
+        """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
+
+        If an error interrupts an answer, gateways send both in one reply.
+        """
         usage = mapping(reply.get("usageMetadata"))
         model = name_of(reply.get("modelVersion"))
         candidates = entries(reply.get("candidates"))
@@ -98,10 +101,13 @@ class GeminiApi:
             blocked = text_of(mapping(reply.get("promptFeedback")).get("blockReason"))
             return ModelReply("", model, blocked, usage=_usage(usage)) if blocked else None
         parts = entries(mapping(candidates[0].get("content")).get("parts"))
+        text = "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)
+        if reply.get("error") and not text:
+            return None
         return ModelReply(
-            "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True),
+            text,
             model,
-            name_of(candidates[0].get("finishReason")),
+            "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
             tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
