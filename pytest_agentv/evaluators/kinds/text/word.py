@@ -22,9 +22,13 @@ _UNSPACED: Final = (
 """Letters that stand beside other words without a space: of Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 _NUMBER: Final = re.compile(
     rf"(?<![^\W{_UNSPACED}])(?<![0-9][.,])"
-    r"(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"
+    r"(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?"
+    r"|[0-9]{1,3}(?:['\u2019\xa0\u2009\u202f][0-9]{3})+(?:[.,][0-9]+)?)(?![0-9]|[.,][0-9])"
 )
-"""A number with a decimal point, or with commas between thousands. Dates and versions have more points."""
+"""A number with a decimal point, or with commas, apostrophes or narrow blanks between thousands.
+
+Dates and versions have more points. "1,5" may be two numbers.
+"""
 _BEGIN: Final = rf"(?:(?<![^\W{_UNSPACED}])|(?<=(?<!\w)_)|(?<=(?<!\w)__))"
 _END: Final = rf"(?:(?![^\W{_UNSPACED}])|(?=__?(?!\w)))"
 """The borders of words. Underscores around words are those of Markdown."""
@@ -34,6 +38,8 @@ _NO_CENTS: Final = re.compile(r"\.00?$")
 
 class Word(TextCheck):
     """A word is in the answer, and not only a part of a word or number: `30` is not in "130", "30.5 euros" or "-30".
+
+    A comma between two numbers may separate them, so that `30` is in "30,50". Use `regex` for decimal commas.
 
     Chinese, Japanese, Korean and Thai letters need no space beside a word: `120` is in "120元".
     """
