@@ -204,6 +204,10 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
         ("{'text': None}", "a mapping whose 'text' is None: expected a text"),
         ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None: expected a text"),
+        (
+            "{'output_messages': [{'role': 'assistant', 'content': 'x'}, {'role': 'assistant', 'content': None}]}",
+            "a message whose 'content' is None: expected a text",
+        ),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
         ("{'text': 'x', 'trace_ref': 1}", None),
         ("{'text': {1, 2}}", "a mapping that is no JSON: Object of type set is not JSON serializable"),

@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
-from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.providers.base import ProviderResponse, is_answer, response_fault
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
@@ -146,4 +146,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
             raise ProviderError(f"{label} returned a mapping whose 'text' is None: expected a text", "crash")
         keys = ", ".join(map(repr, value)) or "no keys"
         raise ProviderError(f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
+    answer = next(filter(is_answer, reversed(response.output_messages)), None)
+    if answer is not None and answer.content is None:  # as above; AgentV's rule for commands is another one
+        raise ProviderError(f"{label} returned a message whose 'content' is None: expected a text", "crash")
     return response
