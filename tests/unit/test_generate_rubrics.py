@@ -350,6 +350,53 @@ def test_rubrics_that_find_no_place_are_printed(folder, capsys):
     assert 'b, criteria: o, rubrics: [{"id"' in (folder / "a.eval.yaml").read_text()
 
 
+TWO_CASES = """
+evalcases:
+  - id: a
+    criteria: o
+    input: "hi {{ tone }}"
+  - id: "b@"
+    criteria: o
+    input: hi
+"""
+MATRICES = [
+    "matrix: {tone: [a, b]}",
+    "execution: {targets: [default, judged]}",
+    "matrix: {target: [default, judged], tone: [a, b]}",
+]
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_a_model_is_asked_once_for_a_case_and_not_for_each_of_its_combinations(folder, capsys, monkeypatch, matrix):
+    asked: list[str] = []
+
+    async def ask(_provider: Any, request: RubricRequest) -> tuple[Rubric, ...]:
+        asked.append(request.eval_id)
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", ask)
+    (folder / "a.eval.yaml").write_text(f"{matrix}{TWO_CASES}")
+    assert generate("a.eval.yaml") == 0
+    assert asked == ["a", "b@"]
+    outcome = "    criteria: o\n"
+    assert (folder / "a.eval.yaml").read_text() == f"{matrix}{TWO_CASES}".replace(outcome, outcome + BLOCK)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("a: 1 rubric\nb@: 1 rubric\na.eval.yaml: wrote rubrics for 2 cases\n", "")
+    assert generate("a.eval.yaml") == 0
+    assert (len(asked), capsys.readouterr().out) == (2, "a.eval.yaml: no case without rubrics\n")
+
+
+def test_a_case_of_a_matrix_is_shown_as_it_is_written_if_its_rubrics_cannot_be(folder, capsys, monkeypatch):
+    async def edit(_provider: Any, _request: RubricRequest) -> tuple[Rubric, ...]:
+        (folder / "a.eval.yaml").unlink()
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", edit)
+    (folder / "a.eval.yaml").write_text(f"{MATRICES[0]}{TWO_CASES}")
+    assert generate("a.eval.yaml") == 1
+    assert "The rubrics of case 'a', to write by hand:" in capsys.readouterr().err
+
+
 NEW_CASE = "  - {id: new, criteria: o, input: Hello}\n"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pytest_agentv.cli.console import note
 from pytest_agentv.cli.rubrics.edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
 from pytest_agentv.errors import AgentvError, FileError, locate
-from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.runtime.files import write_atomically
@@ -41,7 +41,7 @@ class RubricFile:
             block = rubrics_block([rubric.to_plain() for rubric in rubrics])
             raise ChangedFileError(
                 f"{locate(path, None)} was changed by somebody else meanwhile: nothing more is written into it. "
-                f"The rubrics of case {entry.eval_id or entry.index + 1!r}, to write by hand:\n{block}"
+                f"The rubrics of case {valid_id(entry.value) or entry.index + 1!r}, to write by hand:\n{block}"
             )
         text = self._known.decode()
         mark = _BOM if text.startswith(_BOM) else ""
