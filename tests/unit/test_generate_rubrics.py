@@ -23,7 +23,12 @@ from pytest_agentv.cli.rubrics.writer import (
     write_rubrics,
 )
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.files.yaml_values import build_yaml
+from pytest_agentv.loading.variables.filling import as_template, render
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
@@ -395,6 +400,47 @@ def test_a_case_of_a_matrix_is_shown_as_it_is_written_if_its_rubrics_cannot_be(f
     (folder / "a.eval.yaml").write_text(f"{MATRICES[0]}{TWO_CASES}")
     assert generate("a.eval.yaml") == 1
     assert "The rubrics of case 'a', to write by hand:" in capsys.readouterr().err
+
+
+def loaded_rubrics(path: Path) -> list[list[tuple[str | None, str]]]:
+    """Return the rubrics of each combination of each case, as a run reads them."""
+    suite = read_suite(path)
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    cases = [load_case(suite, entry, context).case for entry in suite.entries]
+    return [[(rubric.id, rubric.description) for rubric in case.evaluators[0].rubrics] for case in cases]
+
+
+BRACED = ("a", "{{ a }}", "{{a}}}", "{{{ z }}}", "{% endraw %}", "{# note", "{{ vars }} is {{- x -}}", "'{{' \"{%-\" {")
+
+
+@pytest.mark.parametrize("case", ["id: a\n    criteria: o\n    input: q\n", "{id: a, criteria: o, input: q}\n"])
+@pytest.mark.parametrize(
+    ("head", "is_filled"),
+    [
+        ("", False),
+        ("matrix: {target: [x, y]}", False),
+        ("vars: {a: 1}", True),
+        ("matrix: {a: [1, 2]}", True),
+        ("defaults: {vars: {a: 1}}", True),
+    ],
+)
+def test_a_run_reads_rubrics_with_braces_as_the_model_wrote_them(folder, head, is_filled, case):
+    path = folder / "a.eval.yaml"
+    path.write_text(f"{head}\nevalcases:\n  - {case}")
+    reply = json.dumps({"rubrics": [{"id": text, "description": text} for text in BRACED]})
+    (folder / "targets.yaml").write_text(
+        json.dumps({"targets": [{"name": "default", "provider": "mock", "response": reply}]})
+    )
+    assert generate("a.eval.yaml", "-t", "default") == 0
+    assert loaded_rubrics(path) == [[(text, text) for text in BRACED]] * (2 if "matrix" in head else 1)
+    written = build_yaml(path, path.read_text(), 0)[0]["evalcases"][0]["rubrics"]
+    assert (written[1]["description"] == '{{ "{{" }} a }}') == is_filled
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("{}%#-+\"'\\ \na"), max_size=12))
+def test_any_text_can_be_written_as_a_template(text):
+    assert render(as_template(text), {"a": 1}) == text
 
 
 NEW_CASE = "  - {id: new, criteria: o, input: Hello}\n"

@@ -9,6 +9,7 @@ from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.variables.filling import as_template
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"
@@ -37,6 +38,8 @@ class RubricFile:
         Raises `ChangedFileError` if the file has changed, because the case may have moved or changed.
         """
         path = self.suite.path
+        if self.suite.variables_of(entry) is not None:  # only then are the texts of the case templates
+            rubrics = [_as_templates(rubric) for rubric in rubrics]
         if not path.is_file() or path.read_bytes() != self._known:
             block = rubrics_block([rubric.to_plain() for rubric in rubrics])
             raise ChangedFileError(
@@ -55,3 +58,7 @@ class RubricFile:
         write_atomically(path, f"{mark}{changed}")
         self._known = f"{mark}{changed}".encode()
         return True
+
+
+def _as_templates(rubric: WrittenRubric) -> WrittenRubric:
+    return rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description))
