@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from pytest_agentv.cli.rubrics.file import RubricFile
 from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
-from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
@@ -82,7 +82,7 @@ class _Model:
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
     file = RubricFile(options.file)
     shown = locate(file.suite.path, None)
-    entries = [entry for entry in file.suite.entries if _lacks_rubrics(entry)]
+    entries = [entry for entry in _written_cases(file.suite) if _lacks_rubrics(entry)]
     if not entries:
         say(f"{shown}: no case without rubrics")
         return 0
@@ -92,6 +92,11 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     written = asyncio.run(_write_all(file, entries, model, masker, verbose=options.verbose))
     say(f"{shown}: wrote rubrics for {counted(written, 'case')}")
     return 0 if written == len(entries) else _FAILED
+
+
+def _written_cases(suite: SuiteSource) -> Iterable[CaseEntry]:
+    """Return one entry for each case of the file: all combinations of a matrix share its rubrics."""
+    return {entry.index: entry for entry in suite.entries}.values()
 
 
 def _lacks_rubrics(entry: CaseEntry) -> bool:
@@ -163,7 +168,7 @@ def _request(entry: CaseEntry) -> RubricRequest:
     question = case.get("question")
     reference = case.get("reference_answer")
     return RubricRequest(
-        eval_id=entry.eval_id or f"case {entry.index + 1}",
+        eval_id=valid_id(case) or f"case {entry.index + 1}",
         expected_outcome=_outcome(case) or "",
         question=question if isinstance(question, str) and question.strip() else _first_user_text(case),
         reference_answer=reference if isinstance(reference, str) else "",

@@ -23,7 +23,12 @@ from pytest_agentv.cli.rubrics.writer import (
     write_rubrics,
 )
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.cases import load_case
+from pytest_agentv.loading.cases.written import LoadContext
+from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.files.yaml_values import build_yaml
+from pytest_agentv.loading.variables.filling import as_template, render
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
@@ -348,6 +353,94 @@ def test_rubrics_that_find_no_place_are_printed(folder, capsys):
     )
     assert out.endswith("a.eval.yaml: wrote rubrics for 1 case\n")
     assert 'b, criteria: o, rubrics: [{"id"' in (folder / "a.eval.yaml").read_text()
+
+
+TWO_CASES = """
+evalcases:
+  - id: a
+    criteria: o
+    input: "hi {{ tone }}"
+  - id: "b@"
+    criteria: o
+    input: hi
+"""
+MATRICES = [
+    "matrix: {tone: [a, b]}",
+    "execution: {targets: [default, judged]}",
+    "matrix: {target: [default, judged], tone: [a, b]}",
+]
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_a_model_is_asked_once_for_a_case_and_not_for_each_of_its_combinations(folder, capsys, monkeypatch, matrix):
+    asked: list[str] = []
+
+    async def ask(_provider: Any, request: RubricRequest) -> tuple[Rubric, ...]:
+        asked.append(request.eval_id)
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", ask)
+    (folder / "a.eval.yaml").write_text(f"{matrix}{TWO_CASES}")
+    assert generate("a.eval.yaml") == 0
+    assert asked == ["a", "b@"]
+    outcome = "    criteria: o\n"
+    assert (folder / "a.eval.yaml").read_text() == f"{matrix}{TWO_CASES}".replace(outcome, outcome + BLOCK)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("a: 1 rubric\nb@: 1 rubric\na.eval.yaml: wrote rubrics for 2 cases\n", "")
+    assert generate("a.eval.yaml") == 0
+    assert (len(asked), capsys.readouterr().out) == (2, "a.eval.yaml: no case without rubrics\n")
+
+
+def test_a_case_of_a_matrix_is_shown_as_it_is_written_if_its_rubrics_cannot_be(folder, capsys, monkeypatch):
+    async def edit(_provider: Any, _request: RubricRequest) -> tuple[Rubric, ...]:
+        (folder / "a.eval.yaml").unlink()
+        return (GREETS,)
+
+    monkeypatch.setattr("pytest_agentv.cli.generate.write_rubrics", edit)
+    (folder / "a.eval.yaml").write_text(f"{MATRICES[0]}{TWO_CASES}")
+    assert generate("a.eval.yaml") == 1
+    assert "The rubrics of case 'a', to write by hand:" in capsys.readouterr().err
+
+
+def loaded_rubrics(path: Path) -> list[list[tuple[str | None, str]]]:
+    """Return the rubrics of each combination of each case, as a run reads them."""
+    suite = read_suite(path)
+    context = LoadContext(Path.cwd(), Path.cwd(), evaluators=EVALUATORS)
+    cases = [load_case(suite, entry, context).case for entry in suite.entries]
+    return [[(rubric.id, rubric.description) for rubric in case.evaluators[0].rubrics] for case in cases]
+
+
+BRACED = ("a", "{{ a }}", "{{a}}}", "{{{ z }}}", "{% endraw %}", "{# note", "{{ vars }} is {{- x -}}", "'{{' \"{%-\" {")
+
+
+@pytest.mark.parametrize("case", ["id: a\n    criteria: o\n    input: q\n", "{id: a, criteria: o, input: q}\n"])
+@pytest.mark.parametrize(
+    ("head", "is_filled"),
+    [
+        ("", False),
+        ("matrix: {target: [x, y]}", False),
+        ("vars: {a: 1}", True),
+        ("matrix: {a: [1, 2]}", True),
+        ("defaults: {vars: {a: 1}}", True),
+    ],
+)
+def test_a_run_reads_rubrics_with_braces_as_the_model_wrote_them(folder, head, is_filled, case):
+    path = folder / "a.eval.yaml"
+    path.write_text(f"{head}\nevalcases:\n  - {case}")
+    reply = json.dumps({"rubrics": [{"id": text, "description": text} for text in BRACED]})
+    (folder / "targets.yaml").write_text(
+        json.dumps({"targets": [{"name": "default", "provider": "mock", "response": reply}]})
+    )
+    assert generate("a.eval.yaml", "-t", "default") == 0
+    assert loaded_rubrics(path) == [[(text, text) for text in BRACED]] * (2 if "matrix" in head else 1)
+    written = build_yaml(path, path.read_text(), 0)[0]["evalcases"][0]["rubrics"]
+    assert (written[1]["description"] == '{{ "{{" }} a }}') == is_filled
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("{}%#-+\"'\\ \na"), max_size=12))
+def test_any_text_can_be_written_as_a_template(text):
+    assert render(as_template(text), {"a": 1}) == text
 
 
 NEW_CASE = "  - {id: new, criteria: o, input: Hello}\n"

@@ -6,9 +6,10 @@ from pathlib import Path
 from pytest_agentv.cli.console import note
 from pytest_agentv.cli.rubrics.edits import LayoutError, WrittenRubric, insert_rubrics, rubrics_block
 from pytest_agentv.errors import AgentvError, FileError, locate
-from pytest_agentv.loading.files.entries import CaseEntry
+from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.variables.filling import as_template
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"
@@ -37,11 +38,13 @@ class RubricFile:
         Raises `ChangedFileError` if the file has changed, because the case may have moved or changed.
         """
         path = self.suite.path
+        if self.suite.variables_of(entry) is not None:  # only then are the texts of the case templates
+            rubrics = [_as_templates(rubric) for rubric in rubrics]
         if not path.is_file() or path.read_bytes() != self._known:
             block = rubrics_block([rubric.to_plain() for rubric in rubrics])
             raise ChangedFileError(
                 f"{locate(path, None)} was changed by somebody else meanwhile: nothing more is written into it. "
-                f"The rubrics of case {entry.eval_id or entry.index + 1!r}, to write by hand:\n{block}"
+                f"The rubrics of case {valid_id(entry.value) or entry.index + 1!r}, to write by hand:\n{block}"
             )
         text = self._known.decode()
         mark = _BOM if text.startswith(_BOM) else ""
@@ -55,3 +58,7 @@ class RubricFile:
         write_atomically(path, f"{mark}{changed}")
         self._known = f"{mark}{changed}".encode()
         return True
+
+
+def _as_templates(rubric: WrittenRubric) -> WrittenRubric:
+    return rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description))

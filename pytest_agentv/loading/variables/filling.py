@@ -40,6 +40,11 @@ def has_template(text: str) -> bool:
     return "{" in text and _TAG.search(text) is not None
 
 
+def as_template(text: str) -> str:
+    """Return the template that is filled to exactly this text, whatever braces it has."""
+    return _TAG.sub(r'{{ "\g<0>" }}', text)
+
+
 def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
     """Return a value with all its templates filled in; the same object if it has none. Keys are not templates.
 
