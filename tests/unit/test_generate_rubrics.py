@@ -437,6 +437,21 @@ def test_a_run_reads_rubrics_with_braces_as_the_model_wrote_them(folder, head, i
     assert (written[1]["description"] == '{{ "{{" }} a }}') == is_filled
 
 
+def test_expressions_that_the_model_read_in_the_case_stay(folder):
+    path = folder / "a.eval.yaml"
+    path.write_text(
+        "matrix: {tone: [kind, stern]}\nevalcases:\n  - {id: a, criteria: 'A {{ tone }} letter', input: q}\n"
+    )
+    reply = json.dumps({"rubrics": [{"id": "tone", "description": "The letter is {{ tone }}, without {{ braces }}"}]})
+    (folder / "targets.yaml").write_text(
+        json.dumps({"targets": [{"name": "default", "provider": "mock", "response": reply}]})
+    )
+    assert generate("a.eval.yaml", "-t", "default") == 0
+    assert loaded_rubrics(path) == [
+        [("tone", f"The letter is {tone}, without {{{{ braces }}}}")] for tone in ("kind", "stern")
+    ]
+
+
 @settings(deadline=None)
 @given(st.text(st.sampled_from("{}%#-+\"'\\ \na"), max_size=12))
 def test_any_text_can_be_written_as_a_template(text):

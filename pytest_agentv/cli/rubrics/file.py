@@ -1,6 +1,6 @@
 """Writes rubrics into an eval file, case by case."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_agentv.cli.console import note
@@ -10,6 +10,7 @@ from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.variables.filling import as_template
+from pytest_agentv.models.base import Json
 from pytest_agentv.runtime.files import write_atomically
 
 _BOM = "\ufeff"
@@ -39,7 +40,8 @@ class RubricFile:
         """
         path = self.suite.path
         if self.suite.variables_of(entry) is not None:  # only then are the texts of the case templates
-            rubrics = [_as_templates(rubric) for rubric in rubrics]
+            own_texts = "\n".join(_texts(entry.value))
+            rubrics = [_as_templates(rubric, own_texts) for rubric in rubrics]
         if not path.is_file() or path.read_bytes() != self._known:
             block = rubrics_block([rubric.to_plain() for rubric in rubrics])
             raise ChangedFileError(
@@ -60,5 +62,14 @@ class RubricFile:
         return True
 
 
-def _as_templates(rubric: WrittenRubric) -> WrittenRubric:
-    return rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description))
+def _as_templates(rubric: WrittenRubric, own_texts: str) -> WrittenRubric:
+    return rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description, own_texts))
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield the texts in data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)

@@ -20,6 +20,7 @@ from pytest_agentv.models.base import Json, JsonObject
 
 _NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{[{%#]")
+_EXPRESSION: Final = re.compile(r"(\{\{.*?\}\})", re.DOTALL)
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
 
 
@@ -40,8 +41,16 @@ def has_template(text: str) -> bool:
     return "{" in text and _TAG.search(text) is not None
 
 
-def as_template(text: str) -> str:
-    """Return the template that is filled to exactly this text, whatever braces it has."""
+def as_template(text: str, own_texts: str = "") -> str:
+    """Return the template that is filled to exactly this text, whatever braces it has.
+
+    Expressions that stand in `own_texts` as well stay: who wrote the text had read them there.
+    """
+    parts = _EXPRESSION.split(text)
+    return "".join(part if part in own_texts and place % 2 else _literal(part) for place, part in enumerate(parts))
+
+
+def _literal(text: str) -> str:
     return _TAG.sub(r'{{ "\g<0>" }}', text)
 
 
