@@ -50,6 +50,12 @@ class Overrides(Record):
         """Whether the case needs only the name of its target."""
         return self.provider is not None or self.answer is not None
 
+    @property
+    def fixtures(self) -> tuple[str, ...]:
+        """The names of the targets that are replaced: `OWN_PROVIDER`, `OWN_JUDGE`."""
+        replaced = {OWN_PROVIDER: self.replace_target, OWN_JUDGE: self.judge is not None}
+        return tuple(name for name, is_replaced in replaced.items() if is_replaced)
+
 
 NO_HOOKS: Final = CaseHooks()
 NO_OVERRIDES: Final = Overrides()

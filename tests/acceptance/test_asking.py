@@ -120,6 +120,77 @@ def test_what_stands_in_for_a_target_costs_nothing(project):
     assert project.run("--deselect=tests/test_evals.py").outcomes["passed"] == 7
 
 
+CHECKS = """
+evalcases:
+  - {id: free, input: hi, assert: [{contains: hi}]}
+  - {id: script, input: hi, assert: [{type: code_judge, script: [python, judge.py]}]}
+  - {id: embeds, input: hi, assert: [{similar: hi, target: model}]}
+  - {id: field, input: hi, assert: [{field: {path: a, check: {similar: hi, target: model}}}]}
+  - {id: member, input: hi, assert: [{name: c, type: composite, evaluators: [{similar: hi, target: model}],
+     aggregator: {type: weighted_average}}]}
+  - {id: calls, input: hi, assert: [{type: code_judge, script: [python, judge.py], target: true}]}
+  - {id: calls-any, target: other, input: hi, assert: [{type: code_judge, script: [python, judge.py], target: true}]}
+  - {id: embeds-free, input: hi, assert: [{similar: hi, target: other}]}
+"""
+JUDGE = "print('{\"score\": 1}')\n"
+FREE_TARGETS = """
+targets:
+  - {name: default, provider: mock, response: hi, judge_target: other}
+  - {name: other, provider: mock, response: hi}
+"""
+
+
+@pytest.fixture
+def checks(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+    project.write("targets.yaml", TARGETS + "  - {name: other, provider: mock, response: hi}\n")
+    project.write("checks/a.eval.yaml", CHECKS)
+    project.write("checks/judge.py", JUDGE)
+    project.write("tests/test_evals.py", """
+        import pytest
+
+        PAID = [{"similar": "hi", "target": "model"}]
+
+        def test_free(agentv):
+            assert agentv.run("hi", evaluators=[{"contains": "hi"}])
+
+        def test_sentence(agentv):
+            assert agentv.run("hi", rubrics=["Says hi"])
+
+        def test_embeds(agentv):
+            assert agentv.evaluate("hi", evaluators=PAID)
+        """)  # fmt: skip
+    return project
+
+
+def test_cases_whose_checks_cost_money_have_to_be_asked_for(checks):
+    """Embeddings and the targets that scripts may call were paid for in a bare run."""
+    run = checks.run("checks/..", "--deselect=tests/test_plain.py", "--ignore=evals", "--ignore=quality")
+    ran = {"free", "script", "embeds-free", "c-1", "c-2", "test_free"}
+    assert {result["eval_id"] for result in run.results} == ran
+    assert run.outcomes["skipped"] == 7
+    assert "7 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
+    assert len(checks.run("--agentv-run", "checks", "tests/test_evals.py").results) == 11
+
+
+def test_checks_cost_nothing_where_no_target_does(checks):
+    checks.write("targets.yaml", FREE_TARGETS)
+    run = checks.run("-k", "calls")
+    assert {result["eval_id"] for result in run.results} == {"calls", "calls-any"}
+
+
+def test_a_fixture_that_judges_stands_in_for_the_judge_only(checks):
+    checks.write("conftest.py", """
+        import pytest
+
+        @pytest.fixture
+        def agentv_judge():
+            return lambda prompt: '{"score": 1, "hits": [], "misses": []}'
+        """)  # fmt: skip
+    run = checks.run("-k", "sentence or embeds or calls")
+    assert {result["eval_id"] for result in run.results} == {"embeds-free", "test_sentence"}
+
+
 def test_a_wrong_rule_is_a_usage_error(project):
     project.write("pytest.ini", "[pytest]\nagentv_run = never\n")
     run = project.run("evals")

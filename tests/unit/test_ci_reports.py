@@ -91,6 +91,38 @@ def test_a_comment_compares_only_what_both_runs_judged_in_the_same_way() -> None
     assert not any("`evals/a.yaml::other` | 1.000 pass" in line for line in lines)
 
 
+def test_a_comment_matches_a_run_of_several_targets_with_a_run_of_one() -> None:
+    """The node ids of the one run end with its targets, so that all cases were new."""
+    one = [result("a"), result("b")]
+    several = [
+        result(eval_id, target=target, node_id=f"evals/a.yaml::{eval_id}@{target}")
+        for eval_id in "ab"
+        for target in ("default", "alt")
+    ]
+    told = "Compared with the base over 2 cases of both. Not compared: 2"
+    assert f"{told} new." in list(comment_lines(several, one, Masker()))
+    assert f"{told} gone." in list(comment_lines(one, several, Masker()))
+    assert "Compared with the base over 4 cases of both." in list(comment_lines(several, several, Masker()))
+
+
+def test_a_comment_compares_a_run_of_one_target_with_a_run_of_another() -> None:
+    other = [result("a", 0.1, target="alt"), result("b", target="alt")]
+    lines = list(comment_lines(other, [result("a"), result("b")], Masker()))
+    assert "Compared with the base over 2 cases of both." in lines
+    assert "### Regressions (1)" in lines
+
+
+def test_a_comment_tells_tests_that_share_an_id_apart() -> None:
+    """As parametrized tests do that evaluate under one id."""
+    tests = [
+        result("same", score, eval_file="tests/test_a.py", node_id=f"tests/test_a.py::test_it[{score}]")
+        for score in (1.0, 0.1)
+    ]
+    lines = list(comment_lines(tests, tests, Masker()))
+    assert "Compared with the base over 2 cases of both." in lines
+    assert not any(line.startswith("### Regressions") for line in lines)
+
+
 def test_a_comment_claims_nothing_where_nothing_can_be_compared() -> None:
     lines = list(comment_lines([result("a")], [result("b")], Masker()))
     assert "Compared with the base over no case of both. Not compared: 1 new, 1 gone." in lines

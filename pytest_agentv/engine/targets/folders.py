@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
-from pytest_agentv.errors import TargetError
+from pytest_agentv.errors import AgentvError, TargetError
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment, load_environment
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
+from pytest_agentv.loading.targets.kinds import TargetKinds
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.masking.secrets import Masker
@@ -73,8 +74,8 @@ class FolderTargets:
         self._own_kinds = own_kinds
         self._paths: dict[Path, Path] = {}
         """Targets file by eval folder."""
-        self._files: dict[tuple[Path, int], TargetsFile] = {}
-        """By path and the identity of the kinds, which are those of the eval folder."""
+        self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
+        """By path and the identity of the kinds, which are those of the eval folder. An error: it cannot be used."""
         self._environments: dict[Path, Environment] = {}
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
@@ -91,12 +92,11 @@ class FolderTargets:
         own = self._own_kinds(eval_dir)  # calls no hook yet
         key = (path, id(own))
         if key not in self._files:
-            file = load_targets_file(path, KINDS.with_own(own))
-            if file.warnings and self._options.strict:
-                raise TargetError(join_problems(file.warnings))
-            self.warnings.extend(file.warnings)
-            self._files[key] = file
-        return self._files[key]
+            self._files[key] = self._load(path, KINDS.with_own(own))
+        found = self._files[key]
+        if isinstance(found, AgentvError):
+            raise found.with_traceback(None)  # one that is raised for each case would grow
+        return found
 
     def environment(self, eval_dir: Path) -> Environment:
         """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
@@ -155,6 +155,17 @@ class FolderTargets:
         await close_all()
         self._process.close()
         await run_in_thread(USER_LOOP.close, "agentv-close")
+
+    def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
+        """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""
+        try:
+            file = load_targets_file(path, kinds)
+        except AgentvError as error:
+            return error
+        if file.warnings and self._options.strict:
+            return TargetError(join_problems(file.warnings))
+        self.warnings.extend(file.warnings)
+        return file
 
     def _create(self, eval_dir: Path, target: Target) -> Adapter:
         variables = self.environment(eval_dir).variables

@@ -12,6 +12,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.annotations import reason_of
 from pytest_agentv.reporting.ci.markdown import RunVerdict, Trouble, code_span, markdown_lines, table_row
+from pytest_agentv.reporting.comparing.case_scores import matching_key
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.reporting.failing.expected import STRICT_PASSES
@@ -38,7 +39,6 @@ _LONGEST_NAME: Final = 200
 _LONGEST_REASON: Final = 300
 _SLACK: Final = 1e-9
 
-_Key = tuple[str | None, str, str]
 _Pair = tuple[EvalResult, EvalResult]
 """The results of a case in the base and in this run."""
 _Reader = Callable[[EvalResult], float | None]
@@ -87,8 +87,9 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
 
 
 def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:
-    before = {_key(result): result for result in base}
-    both = [(before[_key(result)], result) for result in results if _key(result) in before]
+    key = matching_key(base, results)
+    before = {key(result): result for result in base}
+    both = [(before[key(result)], result) for result in results if key(result) in before]
     same = [(old, new) for old, new in both if _is_same_case(old, new)]
     judged = [(old, new) for old, new in same if _is_judged(old) and _is_judged(new)]
     others = {
@@ -121,10 +122,6 @@ def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
     cases = counted(count, "case") if count else "no case"
     yield f"Compared with the base over {cases} of both{f'. Not compared: {rest}' if rest else ''}."
     yield ""
-
-
-def _key(result: EvalResult) -> _Key:
-    return (result.node_id or result.eval_file, result.eval_id, result.target)
 
 
 def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:

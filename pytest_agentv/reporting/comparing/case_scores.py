@@ -1,14 +1,19 @@
 """The scores of a results file by case, ready to compare with those of another file."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.readers import iter_foreign, skipped
 from pytest_agentv.reporting.verdicts.case_reading import is_error_of, score_fault
+
+_DISTINGUISHING: Final = ("target", "node_id")
+"""Names that count only if a file has several of them for one case."""
 
 
 @record
@@ -75,8 +80,16 @@ def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
     has several of them for one case, so that a run of one target can be compared with a run of another.
     """
-    names = shared_names((first.by_key, second.by_key), ("target", "node_id"))
+    names = shared_names((first.by_key, second.by_key), _DISTINGUISHING)
     return _shorten(first, names), _shorten(second, names)
+
+
+def matching_key(
+    first: Sequence[EvalResult], second: Sequence[EvalResult]
+) -> Callable[[EvalResult], tuple[str | None, ...]]:
+    """Return the key by which the results of two runs match, in the same way as the scores of two files."""
+    names = shared_names((list(map(_key_of_result, first)), list(map(_key_of_result, second))), _DISTINGUISHING)
+    return lambda result: tuple(getattr(result, name) for name in names)
 
 
 def shared_names(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> list[str]:
@@ -97,6 +110,10 @@ def key_of(value: JsonObject) -> CaseKey:
     """Return the names of a result's case."""
     names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
     return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
+
+
+def _key_of_result(result: EvalResult) -> CaseKey:
+    return CaseKey(result.eval_id, result.eval_file, result.target, result.node_id)
 
 
 def is_error(value: JsonObject) -> bool:

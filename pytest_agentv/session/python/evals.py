@@ -138,7 +138,9 @@ class Agentv:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         case["id"] = self._unique_id(case.get("id") or self._item.name)
-        result, asked = self._finish(self._prepare(case, answer), case["id"])
+        prepared = self._prepare(case, answer)
+        self._session.skip_unasked_judging(prepared)
+        result, asked = self._finish(prepared, case["id"])
         self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
@@ -171,11 +173,25 @@ class EvalSession:
 
         `path` is its file. With `has_own_target`, an object of the project replaces the target.
         """
-        if self.asking.is_for_all or self.asking.names(path):
+        if self._is_asked(path):
             return
         if self.asking.is_paid_only and (has_own_target or not self.spending.is_paid_target(path.parent, target)):
             return
         pytest.skip(self.asking.reason)
+
+    def skip_unasked_judging(self, prepared: PreparedCase) -> None:
+        """Skip a test whose next answer costs money to judge, in the same way. Only its case says how it is judged."""
+        job = prepared.job
+        if not self.asking.is_paid_only or not isinstance(job, CaseJob):
+            return
+        path, name, own = Path(job.case.path), job.identity.target, prepared.own.fixtures
+        if self._is_asked(path):
+            return
+        if self.spending.is_paid_judging(path.parent, name, evaluators_of(job.case), own):
+            pytest.skip(self.asking.reason)
+
+    def _is_asked(self, path: Path) -> bool:
+        return self.asking.is_for_all or self.asking.names(path)
 
     def finish(self) -> None:
         """Cancel what still runs, close the targets, end the loop and close the results file."""
