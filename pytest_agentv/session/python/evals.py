@@ -156,11 +156,10 @@ class Agentv:
         item, session = self._item, self._session
         line = (item.location[1] or 0) + 1
         suite = python_suite(item.path, line, case, self._target, is_asked=answer is None)
-        hooks = session.user_hooks
+        hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
         ).marked(item)
-        own = self._own.replace(answer=answer)
         return prepared.replace(job=self._own_job(prepared.job, answer), hooks=hooks.of(item), own=own)
 
     def _own_job(self, job: CaseJob | EvalResult, answer: ProviderResponse | None) -> CaseJob | EvalResult:
