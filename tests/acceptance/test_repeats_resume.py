@@ -421,3 +421,16 @@ def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project
     run = project.run(*flags, "--agentv-repeat=1")
     assert (asked(project.path), calls) == ([], 2 + 2 + 2)
     assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+
+
+@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
+def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(project, capsys, mode):
+    project.write("repeating_agent.py", COSTLY)
+    write_suite(project, {"tent": "ppppp"})
+    calls = 0
+    for repeat in (5, 3, 5, 2, 4):
+        resume = ("--agentv-resume=own.jsonl",) if calls else ()
+        run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
+        calls += len(asked(project.path))
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+    assert calls == 5 + 2 + 2

@@ -94,10 +94,11 @@ class AnswerJournal:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         kept = Kept() if key is None else self._find(key, job.identity.node_id)
-        found = finished.take_answers(job)
+        found, spare = _split(finished.take_answers(job), numbers)
         unwritten = frozenset(found.keys() - kept.answers.keys())
         kept.answers = {**found, **kept.answers}
         taken = kept.take(numbers)
+        taken.lost += spare
         taken.unwritten = unwritten.intersection(taken.answers)
         return taken
 
@@ -114,6 +115,15 @@ class AnswerJournal:
 
     def close(self) -> None:
         self._appender.close()
+
+
+def _split(
+    answers: Mapping[int, EvalResult], numbers: Container[int]
+) -> tuple[dict[int, EvalResult], list[EvalResult]]:
+    """Return the answers with these numbers, and others that were paid for: the case is to have fewer answers now."""
+    found = {number: answer for number, answer in answers.items() if number in numbers}
+    spare = [answer for number, answer in answers.items() if number not in numbers and answer.attempts]
+    return found, spare
 
 
 def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], EvalResult]) -> None:
