@@ -89,7 +89,7 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     model = _open_model(file.suite, options, masker)
     if options.verbose:
         say(f"Asking target {model.name!r} for the rubrics of {counted(len(entries), 'case')}")
-    written = asyncio.run(_write_all(file, entries, model, masker, verbose=options.verbose))
+    written = asyncio.run(_write_all(file, entries, model, verbose=options.verbose))
     say(f"{shown}: wrote rubrics for {counted(written, 'case')}")
     return 0 if written == len(entries) else _FAILED
 
@@ -143,16 +143,13 @@ def _is_model(file: TargetsFile, kind: str) -> bool:
     return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
-async def _write_all(
-    file: RubricFile, entries: Sequence[CaseEntry], model: _Model, masker: Masker, *, verbose: bool
-) -> int:
+async def _write_all(file: RubricFile, entries: Sequence[CaseEntry], model: _Model, *, verbose: bool) -> int:
     """Write the rubrics of each case in turn as soon as the model replies. Return the number of cases."""
     written = 0
     try:
         for entry in entries:
             request = _request(entry)
-            replied = await write_rubrics(model.provider, request)
-            rubrics = [rubric.replace(description=masker.mask(rubric.description)) for rubric in replied]
+            rubrics = await write_rubrics(model.provider, request)
             written += file.write(entry, rubrics)
             say(f"{visible(request.eval_id)}: {counted(len(rubrics), 'rubric')}")
             for rubric in rubrics if verbose else ():

@@ -521,12 +521,14 @@ def test_variables_come_from_the_env_file_and_their_values_are_not_shown(folder)
 
 def test_a_secret_that_a_model_repeats_comes_neither_into_the_file_nor_on_the_screen(folder, monkeypatch, capsys):
     monkeypatch.setenv("MOCK_API_KEY", "hunter2hunter2")
-    reply = json.dumps({"rubrics": [{"id": "r", "description": "names hunter2hunter2\x1b[2J"}]})
+    named = [{"id": f"is-{secret}", "description": "d"} for secret in ("hunter2hunter2", "hunter2hunter2")]
+    reply = json.dumps({"rubrics": [{"id": "r", "description": "names hunter2hunter2\x1b[2J"}, *named]})
     targets = {"targets": [{"name": "default", "provider": "mock", "response": reply}]}
     (folder / "targets.yaml").write_text(json.dumps(targets))
     assert generate("a.eval.yaml", "-v") == 0
     printed = capsys.readouterr().out
     assert "  [r] names ***\\x1b[2J\n" in printed
+    assert "  [is-***] d\n  [is-***-3] d\n" in printed
     assert "hunter2" not in printed + (folder / "a.eval.yaml").read_text()
 
 

@@ -59,7 +59,7 @@ class RubricError(AgentvError):
 
 
 async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[WrittenRubric, ...]:
-    """Ask for the rubrics of a case, up to three times. Raises `RubricError`."""
+    """Ask for the rubrics of a case, up to three times, and mask them. Raises `RubricError`."""
     reply = ""
     for _ in range(ATTEMPTS):
         reply = await _ask(provider, request)
@@ -112,7 +112,7 @@ def _described(value: Json) -> list[JsonObject]:
 def _unique_ids(items: Sequence[JsonObject]) -> list[str]:
     ids: list[str] = []
     for number, item in enumerate(items, start=1):
-        given = _text(item.get("id")) or f"rubric-{number}"
+        given = masked(_text(item.get("id"))) or f"rubric-{number}"
         ids.append(given if given not in ids else f"{given}-{number}")
     return ids
 
@@ -121,7 +121,7 @@ def _rubric(rubric_id: str, item: JsonObject) -> WrittenRubric:
     required = item.get("required")
     return WrittenRubric(
         rubric_id,
-        _text(item["description"]),
+        masked(_text(item["description"])),
         _weight(item.get("weight")),
         required if isinstance(required, bool) else True,
     )
