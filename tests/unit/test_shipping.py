@@ -530,6 +530,20 @@ def test_what_a_case_names_travels_though_its_folder_does_not(shipper: Callable[
     assert "project/evals/node_modules/said.txt" in needs(shipper(), job_of(project, file_part(inner)))[0]
 
 
+def test_the_folder_of_a_script_behind_cd_travels(shipper: Callable[..., Shipper], project: Path) -> None:
+    for name in ("tools/agent.py", "tools/deep/read.txt", "tools/beside.txt", "other/left.txt"):
+        write(project / name, "")
+    make = shipper()
+    command = "cd ../tools && python agent.py {PROMPT}"
+    target = f"{{name: default, provider: cli, command_template: '{command}'}}"
+    write(project / "evals/targets.yaml", f"targets: [{target}]\n")
+
+    names = needs(make, job_of(project))[0]
+
+    assert {f"project/tools/{name}" for name in ("agent.py", "deep/read.txt", "beside.txt")} <= set(names)
+    assert "project/other/left.txt" not in names
+
+
 def test_a_folder_that_is_too_large_is_looked_through_once(
     shipper: Callable[..., Shipper], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,8 +83,12 @@ class NeedsFinder:
     def _of_words(self, words: Iterable[str], folder: Path) -> Iterator[str]:
         """Yield the folder of each script in a command, and the files that the script imports."""
         words = tuple(words)
-        for word in words:
-            yield from self._program(self._files.of_words([word], folder))
+        place = folder
+        for previous, word in zip(("", *words), words, strict=False):
+            if previous == "cd":
+                place /= word
+            else:
+                yield from self._program(self._files.of_words([word], place))
         yield from self._seen(self._files.of_words(words, folder))  # `-m module` is two words
 
     def _program(self, files: Iterable[Path]) -> Iterator[str]:
