@@ -4,11 +4,13 @@ import asyncio
 import importlib.util
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fake_llm import FakeLlm, Request
+from pydantic import ValidationError
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Secret
@@ -249,11 +251,40 @@ def test_embeddings_keep_the_query_of_a_base_url() -> None:
     assert gemini.embed(["a"]).url == "http://h/v1/models/m:batchEmbedContents?team=shop"
 
 
-def test_a_url_that_is_none_is_an_error_of_the_targets_file() -> None:
-    settings = OpenAi(model="gpt-4o", api_key=Secret(KEY), base_url="htp://nowhere:x")
+@pytest.mark.parametrize("tail", ["", "?team=shop"])
+def test_the_url_of_the_requests_may_be_the_base_url(tail: str) -> None:
+    api = OpenAi(model="gpt-4o", base_url=f"http://h/v1/chat/completions{tail}").api({})
+
+    assert api.request([ChatMessage("user", "hi")]).url == f"http://h/v1/chat/completions{tail}"
+    assert api.embed(["a"]).url == f"http://h/v1/embeddings{tail}"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "litellm"])
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("localhost:11434/v1", "starts with http:// or https://, got the text 'localhost:11434/v1'"),
+        ("htp://localhost", "starts with http:// or https://, got"),
+        ("http://h /v1", "without blanks, got"),
+        ("http://", "with a host, and a number as port if any, got"),
+        ("http://h:port/v1", "with a host, and a number as port if any, got"),
+        ("http://u:hunter22@h:port/v1", "with a host, and a number as port if any$"),
+        ("h/v1?key=hunter22", "starts with http:// or https://$"),
+    ],
+)
+def test_a_base_url_that_is_none_is_refused(kind: str, url: str, fault: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        KINDS.table[kind](model="m", base_url=url)
+
+    assert re.search(fault, caught.value.errors()[0]["msg"])
+
+
+def test_a_usual_url_that_is_none_is_an_error_of_the_targets_file() -> None:
+    settings = OpenAi(model="gpt-4o", api_key=Secret(KEY))
 
     async def run() -> None:
-        provider = create_provider(Target("t", "openai", settings, path="/p/targets.yaml", line=3), {})
+        target = Target("t", "openai", settings, path="/p/targets.yaml", line=3)
+        provider = create_provider(target, {"OPENAI_BASE_URL": "htp://nowhere:x"})
         try:
             await provider.invoke(ProviderRequest(Prompt("hi"), "c1"))
         finally:

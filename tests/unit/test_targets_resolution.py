@@ -117,9 +117,9 @@ class TestModels:
 
     @pytest.mark.scenario("Anthropic provider")
     def test_anthropic(self, resolve: Resolver) -> None:
-        body = "anthropic\n    variant: ${{ M }}\n    thinkingBudget: 1000\n    max_output_tokens: 5\n    base_url: u"
+        body = "anthropic\n    variant: ${{ M }}\n    thinkingBudget: 1000\n    max_output_tokens: 5\n    base_url: http://u"
         settings = llm(resolve(body, M="claude", ANTHROPIC_API_KEY=KEY))
-        assert settings == ModelSettings("claude", KEY, "u", None, None, 5, 1000)
+        assert settings == ModelSettings("claude", KEY, "http://u", None, None, 5, 1000)
 
     @pytest.mark.scenario("Google Gemini provider")
     @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ in. Variables always give text. So fields that require real numbers and booleans
 time, when the validation context is a `Resolution`. Importing this costs pydantic.
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Callable
@@ -69,6 +70,31 @@ def _url(value: object) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError(f"expected a URL that starts with http:// or https://, got {describe_value(value)}")
     return text
+
+
+def _server_url(value: object) -> str | None:
+    """Return the URL of a server without white space around it. Shows no URL that may hold a password."""
+    text = (_text_or_none(value) or "").strip()
+    if not text:
+        return None
+    shown = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
+    if not text.lower().startswith(("http://", "https://")):
+        raise ValueError(f"expected a URL that starts with http:// or https://{shown}")
+    if len(text.split()) > 1:
+        raise ValueError(f"expected a URL without blanks{shown}")
+    if not _has_host(text):
+        raise ValueError(f"expected a URL with a host, and a number as port if any{shown}")
+    return text
+
+
+def _has_host(url: str) -> bool:
+    """Whether a URL names a host, and no port or a port that is a number."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - for files with a URL
+
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0  # reading the port checks it
+    return False
 
 
 def _flag(value: object) -> bool:
@@ -182,6 +208,8 @@ SecretText: TypeAlias = Annotated[Secret | None, BeforeValidator(_secret), WithJ
 ShieldedText: TypeAlias = Annotated[str | Secret, AfterValidator(_shielded), WithJsonSchema({"type": "string"})]
 """A text that becomes a `Secret` if one of its variables holds a secret."""
 Url: TypeAlias = Annotated[str, BeforeValidator(_url)]
+ServerUrl: TypeAlias = Annotated[str | None, BeforeValidator(_server_url)]
+"""Blank counts as absent."""
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
 RealFlag: TypeAlias = Annotated[bool, BeforeValidator(_real_flag)]
 Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]

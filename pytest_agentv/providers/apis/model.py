@@ -12,6 +12,7 @@ from pytest_agentv.loading.targets.fields import (
     OptionalText,
     PositiveCount,
     SecretText,
+    ServerUrl,
     Share,
     Text,
     text_of,
@@ -66,7 +67,7 @@ class Model(RetryKeys):
 
     model: Text = spelled("model", "deployment", "variant", description="the name of the model")
     api_key: SecretText = spelled("api_key", "apiKey", default=None, description="the key of the API")
-    base_url: OptionalText = spelled(
+    base_url: ServerUrl = spelled(
         *("base_url", "baseUrl", "baseURL", "endpoint"), default=None, description="another server that speaks the API"
     )
     temperature: Number | None = Field(default=None, description="sent to models that support it")

@@ -72,7 +72,8 @@ class OpenAiApi:
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         usual = environment.get("OPENAI_BASE_URL", "").strip()
         base_url = settings.base_url or usual or _BASE_URL
-        self._base, self._query = split_query(base_url)
+        base, self._query = split_query(base_url)
+        self._base = base.removesuffix("/chat/completions")
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
             key = environment.get("OPENAI_API_KEY", "").strip()
