@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def main() -> int:
     here = Path(__file__).parent
     found = [str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, "-m", "pytest", "-p", "test_costs", *sys.argv[1:]]
+    command = [sys.executable, "-m", "pytest", "-p", "test_costs", "--durations=1", *sys.argv[1:]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
     return subprocess.run(command, env=environment, check=False).returncode
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import warm
+from brief_reports import BriefReports, are_enough
 from rewriting import rewrite_once
 from scheduling import ModuleScheduling, begins_early
 from thorough import THOROUGH, leave_out_variations, tries
@@ -61,6 +62,11 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleScheduling | None:
     return ModuleScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if are_enough(config):
+        config.pluginmanager.register(BriefReports())
 
 
 def pytest_report_header() -> str:

@@ -19,6 +19,8 @@ from _pytest.config import argparsing  # noqa: TID251 - what is remembered is wh
 
 from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
 
+_SHOWN_VERSIONS = ("pluggy",)
+"""Packages whose version pytest shows at the start of each run."""
 _PROPERTIES = ("metadata", "entry_points", "files")
 
 
@@ -34,6 +36,7 @@ def read_once() -> Iterator[None]:
         _search_for_fixtures_once(patch)
         _parse_sources_once(patch)
         _compare_options_once(patch)
+        _list_modules_of_plugins_once(patch)
         yield
 
 
@@ -111,6 +114,25 @@ def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(argparsing.OptionGroup, "addoption", addoption)
 
 
+def _list_modules_of_plugins_once(patch: pytest.MonkeyPatch) -> None:
+    """List the modules of installed plugins once: each run goes through the names of all their files."""
+    mark = pytest.Config._mark_plugins_for_rewrite
+    known: dict[tuple[metadata.Distribution, ...], set[str]] = {}
+
+    def mark_plugins(self: pytest.Config, hook: Any, disable_autoload: bool) -> None:
+        found = tuple(metadata.distributions())  # those of this environment are the same objects each time
+        if disable_autoload or found not in known:
+            before = set(hook._must_rewrite)
+            mark(self, hook, disable_autoload)
+            if not disable_autoload:
+                known[found] = hook._must_rewrite - before
+        else:
+            self.pluginmanager.rewrite_hook = hook
+            hook.mark_rewrite(*known[found])
+
+    patch.setattr(pytest.Config, "_mark_plugins_for_rewrite", mark_plugins)
+
+
 def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
     search = metadata.distributions
 
@@ -126,5 +148,8 @@ def _read_metadata_once(patch: pytest.MonkeyPatch) -> None:
         return chain.from_iterable(found)
 
     patch.setattr(metadata, "distributions", distributions)
+    versions = {name: metadata.version(name) for name in _SHOWN_VERSIONS}
+    version = metadata.version
+    patch.setattr(metadata, "version", lambda name: versions.get(name) or version(name))
     for name in _PROPERTIES:
         patch.setattr(metadata.Distribution, name, property(functools.cache(getattr(metadata.Distribution, name).fget)))
