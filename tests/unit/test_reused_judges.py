@@ -20,6 +20,7 @@ from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
 from pytest_agentv.evaluators.scripts.payload import build_payload
 from pytest_agentv.evaluators.scripts.python_words import python_words
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.prompt import Prompt
@@ -282,6 +283,18 @@ def test_an_import_that_is_always_killed_is_told_after_three_tries(tmp_path: Pat
     for judged in found:
         assert isinstance(judged, tuple)
         assert "the process that imports the script ended by signal 9: it said nothing" in judged[1]
+
+
+def test_what_an_import_said_at_last_shows_no_half_of_a_secret(tmp_path: Path) -> None:
+    key = "sk-Zq9Secret0123456789abcdefXY"
+    says = f"import os, sys\nsys.stderr.write('{key}' + 'y' * 1974)\nsys.stderr.flush()\nos._exit(3)\n"
+    (tmp_path / "judge.py").write_text(says)
+
+    with masking(Masker([key])):
+        (told,) = judgements(tmp_path, 1)
+
+    assert "the process that imports the script ended: " in told[1]
+    assert "Secret" not in told[1]
 
 
 def test_a_server_that_is_killed_between_cases_is_replaced_whenever_that_happens(tmp_path: Path) -> None:

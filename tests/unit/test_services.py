@@ -257,6 +257,42 @@ class TestReplies:
 
         assert failure(server, answer="$.answer").kind == "no_answer"
 
+    @pytest.mark.parametrize(
+        ("content", "answer"),
+        [
+            ([], None),
+            ([{"text": None}], None),
+            ([{"text": None}, {"text": "hi"}, {"text": " you"}], "hi you"),
+            ([{"text": ["a", None]}, {"text": []}], '[["a",null],[]]'),
+            ([{"text": {"a": 1}}, {"text": None}], '[{"a":1}]'),
+        ],
+    )
+    def test_an_answer_at_all_entries_needs_one_that_says_something(
+        self, server: Server, content: Any, answer: str | None
+    ) -> None:
+        server.answer = replying({"content": content, "stop_reason": "refusal"})
+        if answer is None:
+            error = failure(server, answer="$.content[*].text")
+            assert error.kind == "no_answer"
+            assert "gave no answer: there is nothing at $.content[*].text" in str(error)
+        else:
+            assert candidate_answer(ask(server, answer="$.content[*].text")[0].output_messages) == answer
+
+    def test_texts_of_lists_in_lists_are_joined(self, server: Server) -> None:
+        server.answer = replying({"output": [{"content": [{"text": "a"}]}, {"content": [{"text": "b"}, {}]}, {}]})
+
+        (found,) = ask(server, answer="$.output[*].content[*].text?", context="$.output[*].content[*].text?")
+
+        assert candidate_answer(found.output_messages) == "ab"
+        assert found.retrieved_context == ("a", "b")
+
+    def test_an_entry_without_an_optional_place_is_left_out(self, server: Server) -> None:
+        server.answer = replying({"answer": "4", "sources": [{"text": "a"}, {"title": "b"}, {"text": None}, None]})
+
+        (found,) = ask(server, answer="$.answer", context="$.sources[*].text?")
+
+        assert found.retrieved_context == ("a",)
+
     def test_what_is_no_json_is_told(self, server: Server) -> None:
         server.answer = replying(b"hello")
 
@@ -367,6 +403,12 @@ class TestReplies:
         assert [(candidate_answer(each.output_messages), each.cached) for each in said] == [("4", False), ("4", True)]
         assert len(server.asked) == 3
 
+    @pytest.mark.parametrize("error", [True, 503, ["quota"], [{"message": "quota"}], {"code": 503}])
+    def test_an_error_needs_no_text(self, server: Server, error: Any) -> None:
+        server.answer = replying({"said": "Try later.", "error": error})
+
+        assert "replied with an error: " in str(failure(server, answer="$.said"))
+
     @pytest.mark.parametrize("error", ["quota", {"message": "quota"}])
     def test_an_answer_beside_an_error_is_not_judged(self, server: Server, error: Any) -> None:
         server.answer = replying({"said": "", "error": error})
@@ -378,7 +420,7 @@ class TestReplies:
         assert "replied with an error: quota" in str(failure(server))
         assert candidate_answer(ask(server, answer="$.error")[0].output_messages) in ("quota", '{"message":"quota"}')
 
-        for none in (None, "", {}, False, {"code": 0, "message": None}, "None", "No error.", "ok"):
+        for none in (None, "", {}, [], 0, False, {"code": 0, "message": None}, "None", "No error.", "ok"):
             server.answer = replying({"said": "4", "error": none})
             assert candidate_answer(ask(server, answer="$.said")[0].output_messages) == "4"
 

@@ -57,7 +57,9 @@ def _as_written(values: list[Json], written: list[str]) -> list[Json]:
 def has_error(value: Json) -> bool:
     """Whether a value has an `error` that says something."""
     error = value.get("error") if isinstance(value, dict) else None
-    return any(error.values()) if isinstance(error, dict) else isinstance(error, str) and not _NO_ERROR.fullmatch(error)
+    if isinstance(error, dict):
+        return any(error.values())
+    return bool(error) and not (isinstance(error, str) and _NO_ERROR.fullmatch(error))
 
 
 def _is_step(value: Json, event: str) -> bool:

@@ -6,6 +6,7 @@ our own extension, marks a place that may be missing.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pytest_agentv.loading.problems import did_you_mean
@@ -42,14 +43,19 @@ class JsonPath(NamedTuple):
     def find(self, data: Json) -> Json | Absent:
         """Return the value at the path. With `*`, return a list of all values; `ABSENT` for a missing optional place.
 
-        Raises `MissingPathError`.
+        An entry without an optional place is left out. Raises `MissingPathError`.
         """
         try:
-            return _find(data, self.steps, "$")
+            return _find(data, self.steps, "$", self.is_optional)
         except MissingPathError as error:
             if self.is_optional:
                 return ABSENT
             raise MissingPathError(f"there is no {self.text}: {error}") from None
+
+    @property
+    def depth(self) -> int:
+        """How deep the values lie in lists: 1 for each `*`."""
+        return sum(to is None for (to,) in self.steps)
 
 
 def parse_path(text: str) -> JsonPath:
@@ -71,12 +77,14 @@ def parse_path(text: str) -> JsonPath:
     return JsonPath(path, tuple(steps), written != path)
 
 
-def _find(data: Json, steps: Sequence[Step], where: str) -> Json:
+def _find(data: Json, steps: Sequence[Step], where: str, is_optional: bool) -> Json:
     for position, (to,) in enumerate(steps):
         if to is None:
-            entries = _entries(data, where)
-            rest = steps[position + 1 :]
-            return [_find(item, rest, f"{where}{_shown(key)}") for key, item in entries]
+            found, rest = [], steps[position + 1 :]
+            for key, item in _entries(data, where):
+                with suppress(*[MissingPathError] if is_optional else ()):
+                    found.append(_find(item, rest, f"{where}{_shown(key)}", is_optional))
+            return found
         data = _step(data, to, where)
         where += _shown(to)
     return data

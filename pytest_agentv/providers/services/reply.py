@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
@@ -103,9 +104,11 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
     if paths.answer is None:
         whole = await _read_known(parts, label, is_stream=is_stream)
     else:
-        content = _content(_found(parts, paths.answer))
+        found = _found(parts, paths.answer)
+        content = _content(found, paths.answer.depth)
         if content is None:
-            raise ProviderError(f"{label} gave no answer: {paths.answer.text} is null", "no_answer")
+            what = "{} is null" if found and not paths.answer.depth else "there is nothing at {}"
+            raise ProviderError(f"{label} gave no answer: {what.format(paths.answer.text)}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
     if paths.tool_calls is not None:
         answers = whole.output_messages or ()
@@ -148,10 +151,10 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     return found
 
 
-def _content(found: Sequence[Json]) -> Json:
+def _content(found: Sequence[Json], depth: int) -> Json:
     """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    known = [value for value in found if value is not None]
-    pieces = [piece for value in known for piece in (value if isinstance(value, list) else [value])]
+    known = [value for value in map(_without_nulls, found, repeat(depth)) if value is not None]
+    pieces = list(_flat(known, max(depth, 1)))
     has_text = any(isinstance(piece, str) for piece in pieces)
     if has_text and all(isinstance(piece, str | int | float) for piece in pieces):
         return "".join(map(as_text, pieces))
@@ -159,8 +162,25 @@ def _content(found: Sequence[Json]) -> Json:
 
 
 def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
-    for value in _found(parts, path) if path is not None else ():
-        yield from value if isinstance(value, list) else [] if value is None else [value]
+    if path is not None:
+        yield from (entry for entry in _flat(_found(parts, path), max(path.depth, 1)) if entry is not None)
+
+
+def _flat(values: Sequence[Json], depth: int) -> Iterator[Json]:
+    """Yield the values, and in place of lists their entries, so many lists deep."""
+    for value in values:
+        if depth and isinstance(value, list):
+            yield from _flat(value, depth - 1)
+        else:
+            yield value
+
+
+def _without_nulls(value: Json, depth: int) -> Json:
+    """Leave out the entries without a value, so many lists deep; None if no entry is left."""
+    if not depth or not isinstance(value, list):
+        return value
+    kept = [entry for entry in map(_without_nulls, value, repeat(depth - 1)) if entry is not None]
+    return kept or None
 
 
 def _calling(calls: tuple[ToolCall, ...]) -> tuple[Message, ...]:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from typing import IO, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.runtime.closing import close_with_loop
 from pytest_agentv.runtime.processes.child import Child, ProcessStartError, explain_start_error
 from pytest_agentv.runtime.processes.forked import ForkedProcess, piped
@@ -140,7 +141,7 @@ class ForkServer:
     def _note_death(self) -> None:
         """Find out why the server has ended. Calls that wait for it take another one if that may help."""
         self._stderr.seek(0)
-        said = self._stderr.read().decode("utf-8", "replace").strip()[-_STDERR_TAIL:]
+        said = masked(self._stderr.read().decode("utf-8", "replace").strip())[-_STDERR_TAIL:]
         code = self._exit_code()
         how = f" by signal {-code}" if code < 0 else ""
         self._last_words = f"the process that imports the script ended{how}: {said or 'it said nothing'}"

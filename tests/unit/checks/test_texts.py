@@ -277,3 +277,24 @@ def test_the_beginning_of_an_answer_shows_no_half_of_a_secret(bench):
 
 def test_a_derived_name_is_no_part_of_the_hash(bench):
     assert bench.one({"contains": "a"}).to_plain() == {"kind": "contains", "value": "a"}
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ({"regex": "sk-Zq9[A-Za-z0-9]{20}"}, 'matches /sk-Zq9[A-Za-z0-9]{20}/: "***"'),
+        ({"regex": "is.*"}, 'matches /is.*/: "***"'),
+        ({"regex": "The k.."}, 'matches /The k../: "The key"'),
+        ({"ends-with": "Have a nice day and bye, you."}, 'ends with "The key is ***", not'),
+        ({"starts-with": "Have a nice day and bye, you."}, 'starts with "The key is ***", not'),
+    ],
+)
+def test_no_piece_of_a_secret_is_shown(bench, check, told):
+    key = "sk-Zq9Secret0123456789abcdefXY"
+
+    with masking(Masker([key])):
+        judged = bench.judged(check, f"The key is {key}")
+
+    said = [*judged.hits, *judged.misses]
+    assert told in said[0]
+    assert "Secret" not in str(said)

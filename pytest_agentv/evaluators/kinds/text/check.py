@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.models.kind import Items, Text, expected
-from pytest_agentv.models.masking.secrets import beginning
+from pytest_agentv.models.masking.secrets import MASK, beginning, masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -55,6 +55,11 @@ class TextsCheck(TextCheck):
 def shown(text: str) -> str:
     """Return a text in quotes, cut if it is long."""
     return f'"{beginning(text, _SHOWN)}"'
+
+
+def shown_piece(piece: str, text: str) -> str:
+    """Return a piece of a text in quotes, or the mask if it may be a part of a secret: the masker would not know it."""
+    return shown(piece if piece in masked(text) else MASK)
 
 
 def verdict(is_met: bool, hit: str, miss: str) -> Score:

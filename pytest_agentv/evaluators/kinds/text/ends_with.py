@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from pytest_agentv.evaluators.kinds.text.check import Edge, TextCheck, other_form, shown, verdict
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
 
@@ -19,5 +20,6 @@ class EndsWith(TextCheck):
         text, wanted = trim(answer), trim(self.value)
         if text.endswith(wanted):
             return verdict(True, f"ends with {shown(wanted)}", "")
-        form = other_form(wanted, text, lambda end, whole: whole.endswith(end))
-        return verdict(False, "", f"ends with {shown(text[-len(wanted) :])}, not {shown(wanted)}{form}")
+        end = masked(text)[-len(wanted) :]  # the masker could not find half a secret later
+        form = other_form(wanted, text, lambda ending, whole: whole.endswith(ending))
+        return verdict(False, "", f"ends with {shown(end)}, not {shown(wanted)}{form}")

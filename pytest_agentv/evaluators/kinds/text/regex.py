@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search
-from pytest_agentv.evaluators.kinds.text.check import shown, verdict
+from pytest_agentv.evaluators.kinds.text.check import shown_piece, verdict
 from pytest_agentv.models.kind import Text, expected
 from pytest_agentv.models.scores import Score
 
@@ -58,4 +58,4 @@ class Regex(Evaluator):
         pattern = f"/{self.value}/{self.flags or ''}"
         if found is None:
             return verdict(False, "", f"does not match {pattern}")
-        return verdict(True, f"matches {pattern}: {shown(found)}", "")
+        return verdict(True, f"matches {pattern}: {shown_piece(found, context.candidate_answer)}", "")
