@@ -434,3 +434,32 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
         calls += len(asked(project.path))
         assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
     assert calls == 5 + 2 + 2
+
+
+BROKEN_LAMP = COSTLY.replace(
+    '    return {"text"', '    if request.eval_id == "lamp":\n        1 / 0\n    return {"text"', 1
+)
+
+
+@pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), varied(("-n", "2"))], ids=str)
+def test_such_answers_cost_what_they_did_with_an_unfinished_case_beside_them(project, mode):
+    """Then each answer has a line of its own, and the result of their case has the cost of all."""
+    project.write("repeating_agent.py", BROKEN_LAMP)
+    write_suite(project, {"tent": "ppppp", "lamp": "ppppp"})
+    calls = 0
+    for repeat in (5, 2, 4, 1):
+        resume = ("--agentv-resume=own.jsonl",) if calls else ()
+        run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
+        calls += counts(asked(project.path)).get("tent", 0)
+        assert [line.split()[1] for line in run.lines if line.startswith("Cost:")] == [f"${calls * 0.25:.4f},"]
+        assert results(project)["tent"]["execution_metrics"]["cost_usd"] == calls * 0.25
+    assert calls == 5
+
+
+def test_answers_that_are_left_of_a_killed_case_with_more_answers_still_cost_what_they_did(project):
+    write_suite(project, {"tent": "pppkp"}, repeat=5)
+    project.run("--agentv-out=own.jsonl", "--agentv-stop=never", subprocess=True)
+    kept = len(journal(project))
+    run = project.run("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-repeat=2")
+    assert kept == 3
+    assert f"Cost:             ${kept * 0.25:.4f}" in run.lines

@@ -61,6 +61,11 @@ class Kept:
         replaced, self.replaced = self.replaced, Counter()
         return Kept(answers, lost, replaced=replaced)
 
+    def take_all(self) -> list[EvalResult]:
+        """Return the answers that the case is not to have, and forget them."""
+        rest, self.answers = list(self.answers.values()), {}
+        return rest
+
 
 _Known: TypeAlias = dict[CaseKey, dict[str | None, Kept]]
 """The inner key is the node id: several items may ask the same under one id."""
@@ -94,11 +99,14 @@ class AnswerJournal:
             self._sources, self._known = sources, _read(sources, with_errors=finished.with_errors)
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         kept = Kept() if key is None else self._find(key, job.identity.node_id)
-        found, spare = _split(finished.take_answers(job), numbers)
+        known = finished.take_answers(job)
+        if known.keys() <= kept.answers.keys():
+            known = {}  # each has a line of its own, with its own figures; in the result, one has those of all
+        found, spare = _split(known, numbers)
         unwritten = frozenset(found.keys() - kept.answers.keys())
-        kept.answers = {**found, **kept.answers}
+        kept.answers = {**{number: kept.answers[number] for number in kept.answers.keys() - known.keys()}, **found}
         taken = kept.take(numbers)
-        taken.lost += spare
+        taken.lost += spare if _may_be_asked_again(job) else [*spare, *kept.take_all()]
         taken.unwritten = unwritten.intersection(taken.answers)
         return taken
 
@@ -115,6 +123,11 @@ class AnswerJournal:
 
     def close(self) -> None:
         self._appender.close()
+
+
+def _may_be_asked_again(job: CaseJob) -> bool:
+    """Whether the run may ask for further answers of the case, and an earlier one may have done so."""
+    return job.options.baseline is not None and job.options.confirm > 0
 
 
 def _split(
