@@ -1,7 +1,7 @@
 """Plans how many cases and repeats it takes to see a drop."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pytest_agentv.statistics.distributions import LEVEL, Z_POWER, Z, t_quantile
@@ -102,14 +102,18 @@ def required_cases(drop: float, within: float, between: float, repeats: int) -> 
     return math.ceil(((Z + Z_POWER) / drop) ** 2 * (between + 2 * within / repeats))
 
 
-def variance_within(answers: Sequence[Sequence[float]]) -> float | None:
-    """Return the mean variance of the answers of one case; None if no case has two answers."""
-    variances = []
-    for scores in answers:
-        if len(scores) > 1:
-            mean = math.fsum(scores) / len(scores)
-            variances.append(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
-    return math.fsum(variances) / len(variances) if variances else None
+def variance_of(scores: Sequence[float]) -> float | None:
+    """Return the variance of the answers of one case; None with fewer than two."""
+    if len(scores) < 2:
+        return None
+    mean = math.fsum(scores) / len(scores)
+    return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
+
+
+def variance_within(variances: Iterable[float | None]) -> float | None:
+    """Return the mean variance of the answers of one case; None if that of no case is known."""
+    known = [variance for variance in variances if variance is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
 def chance_of_red_case(reliability: float, answers: int, min_pass_rate: float, cases: int) -> float:

@@ -42,6 +42,24 @@ def pass_rate(passes: int, judged: int, stopped: Verdict | None) -> float:
     return (passes - 1) / (judged - 1) if stopped == "pass" else passes / (judged - 1)
 
 
+def answer_variance(passes: int, judged: int, stopped: Verdict | None) -> float | None:
+    """Return the unbiased variance p (1 - p) of one answer of a case; None if its answers do not tell.
+
+    The arguments are those of `pass_rate`. The variance is the chance that of the first two answers, one passes and one
+    fails, in an order that does not end the case after the first. So it is the share of such orders among all orders
+    of the answers that end the case with the last one.
+
+    Source: Girshick, Mosteller and Savage 1946. The variance of the answers would be wrong by up to .48.
+    """
+    fails = judged - passes
+    if stopped is None:
+        return passes * fails / (judged * (judged - 1)) if judged > 1 else None
+    if judged <= 2:
+        return float(passes == fails)  # with one answer, no other one was possible
+    ends, others = (passes, fails) if stopped == "pass" else (fails, passes)
+    return (ends - 1) * others / ((judged - 1) * (judged - 2))
+
+
 def pass_at(j: int, passes: int, judged: int) -> float | None:
     """Return the chance that at least one of j answers passes (pass@j); None with fewer than j answers.
 

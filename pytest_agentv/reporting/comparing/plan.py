@@ -18,7 +18,7 @@ class Plan(Record):
     cases: int
     """Judged cases."""
     answers: int
-    """Answers of most cases."""
+    """Answers of most cases, at most: an early stop asks for fewer."""
     drop: float
     within: float
     """Variance of the answers of one case."""
@@ -35,7 +35,7 @@ class Plan(Record):
 def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, drop: float) -> Plan:
     """Return the plan from a run and, if given, another run of the same cases."""
     judged = [case for case in cases if case.scores]
-    answers = Counter(case.judged for case in judged).most_common(1)
+    answers = Counter(case.asked for case in judged).most_common(1)
     deviation, repeats = _deviation(judged, earlier)
     within, source = _within(judged, deviation, repeats)
     if within <= NO_DEVIATION and not deviation:
@@ -53,7 +53,7 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
 
 def _within(cases: Sequence[JudgedCase], deviation: float | None, repeats: int) -> tuple[float, str]:
     """Return the variance of the answers of one case, and where it comes from."""
-    within = variance_within([case.outcomes for case in cases])
+    within = variance_within(case.variance for case in cases)
     if within is not None:
         return within, "The variance within cases is that of their answers."
     bound = "One answer per case: the variance within cases is an upper bound"

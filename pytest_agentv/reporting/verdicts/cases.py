@@ -6,7 +6,8 @@ from datetime import datetime
 
 from pytest_agentv.models.base import LARGEST, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.statistics.repeats import Verdict, pass_rate
+from pytest_agentv.statistics.planning import variance_of
+from pytest_agentv.statistics.repeats import Verdict, answer_variance, pass_rate
 
 
 @record
@@ -77,6 +78,13 @@ class JudgedCase(Record):
         if self.threshold is None:
             return math.fsum(self.scores) / len(self.scores)
         return pass_rate(self.passes, self.judged, self.stopped)
+
+    @property
+    def variance(self) -> float | None:
+        """The variance of one answer, of its verdict or its score as for `value`; None: unknown."""
+        if self.threshold is None:
+            return variance_of(self.scores)
+        return answer_variance(self.passes, self.judged, self.stopped) if self.scores else None
 
     @property
     def outcomes(self) -> tuple[float, ...]:

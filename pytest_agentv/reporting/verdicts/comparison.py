@@ -110,7 +110,7 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
     if difference.estimate.units < 2 or drop <= 0:
         return None
     repeats = _answers_of_both(pairs)
-    seen = variance_within([side.outcomes for pair in pairs for side in (pair.new, pair.old)])
+    seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))
     # With one answer, the variance within cases is unknown. Half the variance of the differences is its upper bound.
     within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)

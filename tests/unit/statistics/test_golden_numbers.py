@@ -24,9 +24,19 @@ from pytest_agentv.statistics.planning import (
     least_drop,
     required_cases,
     variance_between,
+    variance_of,
     variance_within,
 )
-from pytest_agentv.statistics.repeats import is_flaky, needed_passes, pass_all, pass_at, pass_rate, passing, verdict
+from pytest_agentv.statistics.repeats import (
+    answer_variance,
+    is_flaky,
+    needed_passes,
+    pass_all,
+    pass_at,
+    pass_rate,
+    passing,
+    verdict,
+)
 
 NEAR = 1e-9
 GRADED = [-0.4, -0.2, 0, 0.2, -0.6, -0.2, -0.4, 0, 0.2, -0.8]
@@ -359,8 +369,33 @@ def test_the_least_drop_is_seen_with_the_cases_that_it_requires():
 
 
 def test_the_variance_within_cases():
-    assert variance_within([[1, 0], [1, 1, 1], [0]]) == pytest.approx(0.25)
-    assert variance_within([[1], [0]]) is None
+    assert variance_within(map(variance_of, ([1, 0], [1, 1, 1], [0]))) == pytest.approx(0.25)
+    assert variance_within(map(variance_of, ([1], [0]))) is None
+    assert variance_of([0.5, 0.7, 0.9]) == pytest.approx(0.04)
+
+
+def ends(answers, needed, passes=0, fails=0):
+    """Yield passes, fails and verdict for each order of answers that ends a case early, or with its last answer."""
+    found = verdict(passes, fails, answers, needed / answers)
+    if found is not None:
+        yield passes, fails, found
+        return
+    yield from ends(answers, needed, passes + 1, fails)
+    yield from ends(answers, needed, passes, fails + 1)
+
+
+@pytest.mark.parametrize(("answers", "needed"), [(k, needed) for k in (2, 3, 5, 8) for needed in range(1, k + 1)])
+def test_early_stops_bias_neither_the_rate_nor_the_variance(answers, needed):
+    for rate in (0.1, 0.5, 0.9):
+        chances = [(rate**s * (1 - rate) ** f, s, s + f, found) for s, f, found in ends(answers, needed)]
+        assert sum(p * pass_rate(*end) for p, *end in chances) == pytest.approx(rate)
+        assert sum(p * answer_variance(*end) for p, *end in chances) == pytest.approx(rate * (1 - rate))
+
+
+def test_the_variance_of_all_answers_is_that_of_their_verdicts():
+    assert answer_variance(3, 5, None) == pytest.approx(variance_of([1, 1, 1, 0, 0]))
+    assert answer_variance(1, 1, None) is None
+    assert answer_variance(1, 1, "pass") == 0
 
 
 def test_ten_answers_that_all_must_pass_fail_a_reliable_case_often():
