@@ -111,6 +111,39 @@ class FolderLock:
             self._descriptor = None
 
 
+class InUse:
+    """Tells other processes that this one uses a file. Writes no file; several processes may use one.
+
+    The operating system forgets it when the process dies.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def begin(self, path: Path) -> None:
+        """Tell it until `end`. Without effect where the system cannot."""
+        with suppress(OSError):
+            self._descriptor = os.open(path, os.O_RDONLY)
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def end(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether a process says that it uses a file, by `InUse`."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 @asynccontextmanager
 async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
     """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""

@@ -637,10 +637,13 @@ def test_the_file_of_another_project_is_refused(project, whole, flags, mode):
 
 
 @WITH_WORKERS_ON_REQUEST
-def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_is_killed(project, whole, mode):
+@pytest.mark.parametrize("flag", ["--agentv-resume", "--agentv-out"])
+def test_a_file_that_another_run_writes_is_not_resumed_until_that_run_ends_even_if_it_is_killed(
+    project, whole, mode, flag
+):
     cut_to(project, "case-0")
     write_cases(project, {**SUITE, "case-3": "sleep 60"})
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-resume=own.jsonl"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"{flag}=own.jsonl"]
     first = warm.Popen([*command, *mode], cwd=project.path, stdout=DEVNULL)
     try:
         deadline = time.monotonic() + 30
@@ -651,8 +654,11 @@ def test_a_file_that_is_being_resumed_is_refused_until_that_run_ends_even_if_it_
         first.kill()
         first.wait()
     assert refused.exit_code != 0
-    line, *_short_summary = [line for line in refused.lines if "is being resumed" in line]
-    assert f"own.jsonl is being resumed by process {first.pid} on {socket.gethostname()}" in line
+    said = {
+        "--agentv-resume": f"own.jsonl is being resumed by process {first.pid} on {socket.gethostname()}",
+        "--agentv-out": "--agentv-resume: a run that writes own.jsonl is not over; wait for its end, or end it",
+    }
+    assert any(said[flag] in line for line in refused.lines)
     write_cases(project, SUITE)
     deadline = time.monotonic() + 30
     while (last := run(project, "--agentv-resume=own.jsonl")).exit_code != 1 and time.monotonic() < deadline:

@@ -13,6 +13,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 from pytest_agentv.runtime.files import remove_leftovers
+from pytest_agentv.runtime.locks import InUse
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.run_results import RunResults, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
@@ -33,6 +34,7 @@ class ResultsHome:
         self.late_crashes: tuple[str, ...] = ()
         """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
+        self._in_use = InUse()
 
     def check(self, ids: Iterable[str], root: Path) -> None:
         """Check that the run may resume its file, and delete the unjudged answers of an earlier run with this file.
@@ -55,8 +57,13 @@ class ResultsHome:
             raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
         finally:
             self._sink.close()  # another process may write the results
+        self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
         self.drop_verdict()  # a failure is reported at the end of the run
         remove_leftovers(self._identity.results_path.parent)
+
+    def release(self) -> None:
+        """Let other runs resume the file."""
+        self._in_use.end()
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:
