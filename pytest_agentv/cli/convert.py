@@ -10,7 +10,7 @@ from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.reporting.readers import input_fault, iter_results
 from pytest_agentv.reporting.writers import result_text
 from pytest_agentv.runtime.files import write_atomically
 
@@ -32,6 +32,8 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"{target}: expected a name that ends in {', '.join(_FORMATS)}; or --format")
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"{target} is the file to convert; --out names another file")
+    if target.exists() and (fault := input_fault(target)):
+        raise UsageError(f"{target} {fault}, which this would spoil; --out names another file")
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists; --force overwrites it, --out names another file")
     if source.exists() and not source.is_file():

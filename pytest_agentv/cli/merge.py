@@ -22,7 +22,7 @@ from pytest_agentv.reporting.merging.merged import (
     merge_parts,
 )
 from pytest_agentv.reporting.merging.parts import Part, read_part
-from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, iter_entries
+from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, input_fault, iter_entries
 from pytest_agentv.reporting.writers import answers_path, result_text, verdict_path
 from pytest_agentv.runtime.files import write_pieces_atomically
 
@@ -92,6 +92,8 @@ def _create_parser() -> ArgumentParser:
 def _check_paths(sources: Sequence[Path], out: Path, *, overwrite: bool) -> None:
     if out.suffix not in _SUFFIXES:
         raise UsageError(f"{out}: expected a name that ends in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}")
+    if fault := input_fault(out):
+        raise UsageError(f"{out} {fault}, which this would spoil")
     for path in sources:
         if path.exists() and not path.is_file():
             raise FileError(path, "cannot be merged: expected a regular file, not a folder, a pipe or a device")

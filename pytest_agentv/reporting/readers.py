@@ -1,9 +1,11 @@
 """Reads results files, including those of crashed runs. Skips and reports what cannot be read."""
 
 import codecs
+import fnmatch
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,6 +13,7 @@ from typing import Final, TypeAlias
 from pytest_agentv.errors import FileError, SourceError, locate
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json, JsonObject, Record, is_number
+from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import SCHEMA_VERSION, EvalResult
 
@@ -78,6 +81,15 @@ def holds_baseline(path: Path) -> bool:
         return False  # a pipe can be read only once
     first = next(iter_entries(path), None)
     return isinstance(first, Entry) and "agentv_baseline" in first.value
+
+
+def input_fault(path: Path) -> str | None:
+    """Return why nothing may be written to a file: it is an eval file or a baseline, which no run can give back."""
+    if any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS):
+        return "has the name of an eval file"
+    with suppress(FileError, OSError):  # whoever opens the file tells why that fails
+        return "is a baseline" if holds_baseline(path) else None
+    return None
 
 
 def version_fault(value: JsonObject) -> str | None:

@@ -10,7 +10,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.readers import iter_texts
+from pytest_agentv.reporting.readers import input_fault, iter_texts
 from pytest_agentv.reporting.serialization import json_safe, recordable, safe_json
 from pytest_agentv.runtime.files import LockedAppender
 
@@ -36,6 +36,7 @@ class ResultSink:
         self._masker = masker
         self._tell = tell if self._output_format == "jsonl" else None
         self._appender = LockedAppender(path)
+        self._is_checked = False
 
     def write(self, *results: EvalResult) -> None:
         """Append all results under one lock, or none and raise `FileError` with path and reason."""
@@ -47,10 +48,12 @@ class ResultSink:
 
     def write_texts(self, texts: Iterable[str]) -> None:
         """Append texts from `serialize`, which may come from another process. Raises like `write`."""
+        self._check_place()
         self._appender.append("".join(texts).encode())
 
     def probe(self) -> None:
         """Check that results can be written and read again, without writing any. Raises `FileError` with the reason."""
+        self._check_place()
         self._appender.probe()
         if not self.path.is_file():
             message = "is a device or a pipe: expected a file, because what a run says at its end is read from it"
@@ -59,6 +62,13 @@ class ResultSink:
 
     def close(self) -> None:
         self._appender.close()
+
+    def _check_place(self) -> None:
+        """Look once whether the file is for results. Raises `FileError`."""
+        if not self._is_checked:
+            if fault := input_fault(self.path):
+                raise FileError(self.path, f"{fault}, which this would spoil")
+            self._is_checked = True
 
     def serialize(self, result: EvalResult) -> str:
         """Return the text of a result in the file, with secrets masked."""

@@ -12,6 +12,8 @@ import yaml
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
+from pytest_agentv.cli.main import main
+
 from .conftest import WITH_WORKERS_ON_REQUEST
 
 WORDS = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
@@ -140,6 +142,56 @@ def test_no_results_are_appended_to_a_file_in_utf_16(project):
     what = "is UTF-16, as `>` of Windows PowerShell writes it"
     refused(project, "old.jsonl", f"old.jsonl: {what}: save it as UTF-8, or let `-o` write the file")
     assert (project.path / "old.jsonl").read_bytes() == before
+
+
+BASELINE = '{"agentv_baseline": 1}\n'
+
+
+@pytest.mark.parametrize("flag", ["--agentv-out", "--agentv-html"])
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("own.jsonl", BASELINE, "is a baseline"),
+        ("new.eval.jsonl", None, "has the name of an eval file"),
+        ("rows.eval.jsonl", '{"id": "a", "input": "say hello"}\n', "is an eval file of this run"),
+    ],
+)
+def test_a_run_does_not_write_into_its_inputs(project, flag, name, text, what):
+    if text is not None:
+        project.write(name, text)
+    write_cases(project, numbered(2))
+    run = project.run(f"{flag}={name}")
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {flag}: {name} {what}, which this would spoil" in run.lines
+    assert read_calls(project.path).started == []
+    assert text == ((project.path / name).read_text() if (project.path / name).exists() else None)
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_an_evaluation_in_python_spoils_no_baseline(project, mode):
+    baseline = project.write("own.jsonl", BASELINE)
+    project.write("test_one.py", f"def test_one(agentv):\n    agentv.run('say hello', evaluators={WORDS})\n")
+    run = project.run("--agentv-out=own.jsonl", *mode)
+    assert "own.jsonl: is a baseline, which this would spoil" in run.text
+    assert (baseline.read_text(), read_calls(project.path).started) == (BASELINE, [])
+    assert run.exit_code != 0
+
+
+OVERWRITING = {"report": ("--format=html",), "merge": ("--overwrite",), "convert": ("--force",)}
+
+
+@pytest.mark.parametrize("command", OVERWRITING)
+@pytest.mark.parametrize(
+    ("name", "what"), [("b.jsonl", "is a baseline"), ("b.eval.jsonl", "has the name of an eval file")]
+)
+def test_a_command_does_not_overwrite_what_a_run_reads(project, capsys, command, name, what):
+    write_cases(project, numbered(1))
+    project.run("--agentv-out=run.jsonl")
+    out = project.write(name, BASELINE)
+    capsys.readouterr()
+    assert main([command, "run.jsonl", "-o", name, *OVERWRITING[command]]) == 2
+    assert f"{name} {what}, which this would spoil" in capsys.readouterr().err
+    assert out.read_text() == BASELINE
 
 
 def test_a_name_that_is_too_long_is_one_clear_error(project):

@@ -1,7 +1,7 @@
 """Writes and checks the results file in the process that owns the terminal."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.readers import input_fault
 from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
@@ -45,8 +46,17 @@ class ResultsHome:
         files = {node_id.partition("::")[0] for node_id in ids}
         if resumed is not None and (fault := resumed.foreign_fault(files, root)):
             raise pytest.UsageError(fault)
+        self._check_places({root / file for file in files})
         if not self._identity.goes_on:
             shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
+
+    def _check_places(self, collected: Collection[Path]) -> None:
+        """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
+        for flag, path in (("--agentv-out", self._options.out), ("--agentv-html", self._options.html)):
+            if path is not None:
+                fault = "is an eval file of this run" if path.absolute() in collected else input_fault(path)
+                if fault is not None:
+                    raise pytest.UsageError(f"{flag}: {locate(path, None)} {fault}, which this would spoil")
 
     def begin(self) -> None:
         """Delete the verdict on an earlier run. Raises `pytest.UsageError` if no results can be written."""
