@@ -147,6 +147,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         join(config, items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse a baseline whose eval files are all gone. A run without an eval file could not tell."""
+    config = session.config
+    if config.getoption("agentv_baseline") and not (config.getoption("collectonly") or hasattr(config, "workerinput")):
+        with unchanged_imports():
+            from pytest_agentv.session.gating.gone_baseline import refuse_gone
+
+            refuse_gone(config)
+
+
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     """Say that no evaluation was collected. Otherwise the run would look like a success."""
     options = ("agentv_baseline", "agentv_update_baseline")

@@ -341,6 +341,32 @@ def test_a_part_of_the_cases_gets_no_verdict_with_workers_either(small):
     assert run.exit_code == 0
 
 
+@WITH_WORKERS_ON_REQUEST
+def test_a_run_that_judges_no_case_of_its_baseline_is_not_green(small, mode):
+    small.write("evals/b.eval.yaml", suite(2, first=8))
+    small.run("--agentv-update-baseline")
+    (small.path / "evals/a.eval.yaml").unlink()
+    small.write("evals/b.eval.yaml", suite(2, first=8, c8="skip: later", c9="skip: later"))
+    run = small.run("--agentv-baseline", *mode)
+    assert (run.exit_code, run.outcomes) == (1, {"skipped": 2, "failed": 1})
+    assert "GATE: FAILED, stale baseline: no case of it is comparable" in section(run)
+    assert "agentv: no case was judged, so there is no verdict" not in run.lines
+    for flags in (("--agentv-run=asked",), ("-k", "nothing"), ("--agentv-dry-run",)):
+        assert small.run("--agentv-baseline", *flags, *mode).exit_code in (0, 5), flags
+
+
+@pytest.mark.parametrize("text", ["def test_a(): ...\n", "def test_a(agentv): ...\n"])
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
+def test_a_baseline_whose_files_are_gone_is_refused(small, text, mode):
+    (small.path / "evals/a.eval.yaml").unlink()
+    small.write("evals/test_plain.py", text)
+    run = small.run("--agentv-baseline", *mode)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    said = "the baseline agentv.baseline.jsonl is stale: the files of its cases are gone (evals/a.eval.yaml)"
+    assert f"ERROR: {said}; --agentv-update-baseline writes it anew" in run.lines
+    assert small.run(*mode).exit_code == 0
+
+
 def test_files_that_were_not_collected_leave_no_verdict_and_files_that_are_gone_make_the_baseline_stale(small):
     small.write("evals/b.eval.yaml", suite(2, first=10))
     small.run("--agentv-update-baseline")

@@ -35,6 +35,8 @@ def statistics_lines(
 
 
 def _size_text(cases: Sequence[JudgedCase]) -> str:
+    if not cases:
+        return "No case was judged"
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"

@@ -99,7 +99,7 @@ class RunGate:
     def judge(self, session: pytest.Session, results: Sequence[EvalResult], trouble: str | None) -> None:
         """Judge a finished run and report its gates. `trouble` is a reason against any verdict."""
         cases = cases_of_run(results)
-        if not cases:
+        if not cases and not self._expects_cases(trouble):
             return
         fault = self._late_fault()
         if fault is not None:
@@ -117,6 +117,14 @@ class RunGate:
             self.outcomes = tuple(self._unjudged(results))
         for outcome in self.outcomes:
             report_gate(session, outcome)
+
+    def _expects_cases(self, trouble: str | None) -> bool:
+        """Whether a run that judged no case should have: cases of its baseline are gone, and it left none out."""
+        if trouble or self._options.baseline is None or self._options.update_baseline is not None:
+            return False
+        if self._late_fault() is not None or self._baseline is None:
+            return True
+        return self._all.part(()) is None and len(self._all.skipped(())) < len(self._baseline.cases)
 
     def describe(self, results: Sequence[EvalResult], trouble: str | None = None) -> None:
         """Compute the figures of a run without a verdict."""

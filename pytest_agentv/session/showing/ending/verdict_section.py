@@ -71,7 +71,7 @@ class VerdictSection:
             self._gate.describe(results, self._trouble() or _BROKE_OFF)
         elif results:
             self._gate.complete(results)
-        elif self._is_judged:
+        elif self._is_judged and not self._gate.outcomes:
             self._faults.append(_NOTHING)  # all were skipped: say so, because a gate was asked for
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
