@@ -14,7 +14,7 @@ from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.showing.item_outcomes import uncollected_text
 
 _BROKE_OFF: Final = "the run broke off before its end"
-_NOTHING: Final = "agentv: no case was judged, so there is no verdict"
+_NOTHING: Final = "agentv: no case was judged"
 
 
 class VerdictSection:
@@ -71,8 +71,10 @@ class VerdictSection:
             self._gate.describe(results, self._trouble() or _BROKE_OFF)
         elif results:
             self._gate.complete(results)
-        elif self._is_judged and not self._gate.outcomes:
-            self._faults.append(_NOTHING)  # all were skipped: say so, because a gate was asked for
+        elif self._is_judged:
+            self._faults.append(
+                _NOTHING if self._gate.outcomes else f"{_NOTHING}, so there is no verdict"
+            )  # all were skipped: say so, because a gate was asked for
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
 
