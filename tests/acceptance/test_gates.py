@@ -350,6 +350,7 @@ def test_a_run_that_judges_no_case_of_its_baseline_is_not_green(small, mode):
     run = small.run("--agentv-baseline", *mode)
     assert (run.exit_code, run.outcomes) == (1, {"skipped": 2, "failed": 1})
     assert "GATE: FAILED, stale baseline: no case of it is comparable" in section(run)
+    small.write("evals/b.eval.yaml", suite(2, first=8))
     for flags in (("--agentv-run=asked",), ("-k", "nothing"), ("--agentv-dry-run",)):
         assert small.run("--agentv-baseline", *flags, *mode).exit_code in (0, 5), flags
 

@@ -72,9 +72,8 @@ class VerdictSection:
         elif results:
             self._gate.complete(results)
         elif self._is_judged:
-            self._faults.append(
-                _NOTHING if self._gate.outcomes else f"{_NOTHING}, so there is no verdict"
-            )  # all were skipped: say so, because a gate was asked for
+            # All were skipped: say so, because a gate was asked for.
+            self._faults.append(_NOTHING if self._gate.outcomes else f"{_NOTHING}, so there is no verdict")
         fault = self._gate.write(self._identity.results_path)
         return [*self._faults, *([fault] if fault else [])]
 
