@@ -117,7 +117,8 @@ def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "U
     from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
 
     pool = prepared.pool
-    return UnjudgedAnswer(job.identity, request, folders, pool.masker, pool.waiting)
+    is_repeated = job.repeat > 1
+    return UnjudgedAnswer(job.identity, request, folders, pool.masker, pool.waiting, is_repeated=is_repeated)
 
 
 async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:

@@ -260,6 +260,20 @@ def test_a_run_that_goes_on_in_another_file_finds_them(project, model):
     assert (len(kept(project)), kept(project, "other.jsonl")) == (2, [])
 
 
+@pytest.mark.parametrize("flags", [(), ("--agentv-repeat=2",)], ids=str)
+def test_another_file_counts_what_its_answers_cost(project, model, flags):
+    """The record that counted them first is in the other file."""
+    run(project, *flags)
+    model.script("judge", Reply(VERDICT))
+    again = run(project, *RETRY, *flags, out="other.jsonl")
+    calls = len(model.asked("model"))
+    assert calls == (4 if flags else 2)
+    assert (
+        sum(each["execution_metrics"]["cost_usd"] for each in records(project, "other.jsonl").values()) == calls * PRICE
+    )
+    assert any(line.startswith(f"Cost:             ${calls * PRICE:.6f}") for line in again.lines)
+
+
 def test_a_merged_file_takes_them_along(project, model, capsys):
     for name in ("c0", "c1"):
         run(project, f"--agentv-eval-id={name}", out=f"{name}.jsonl")

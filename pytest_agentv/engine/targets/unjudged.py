@@ -27,12 +27,15 @@ class UnjudgedAnswer:
         folders: UnjudgedFolders,
         masker: Masker,
         waiting: WaitingAnswers,
+        *,
+        is_repeated: bool,
     ) -> None:
         self._identity = identity
         self._request = request
         self._folders = folders
         self._masker = masker
         self._waiting = waiting
+        self._is_repeated = is_repeated
         self._is_kept = False
 
     @cached_property
@@ -48,7 +51,7 @@ class UnjudgedAnswer:
     def find(self) -> ProviderResponse | None:
         """Return an answer that was not judged: of an earlier run, of a worker that died, or of a case that is rerun.
 
-        It is `cached` if a results file already counts its cost.
+        It is `cached` if the results file of this run counts its cost already, or with the other answers of its case.
         """
         if self._waiting.holds(self._identity, self._request.answer):
             return None  # it is being judged for another item of the same name
@@ -62,9 +65,10 @@ class UnjudgedAnswer:
                 found = read_answer(path, of_run)
                 if found is not None:
                     _LOGGER.info("the target is not asked again: its answer was not judged yet")
-                    if folder == self._folders.own:
+                    is_own = folder == self._folders.own
+                    if is_own:
                         self._note(path)
-                    return found.replace(cached=path != plain)
+                    return found.replace(cached=path != plain and (is_own or self._is_repeated))
         return None
 
     async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
