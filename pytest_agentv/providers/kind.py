@@ -61,6 +61,8 @@ class Provider(Settings, Kind):
     """Its calls cost money: with `agentv_run = asked-if-paid`, its cases have to be asked for."""
     is_one_by_one: ClassVar[bool] = False
     """One case at a time in the whole run, whatever `workers` says."""
+    answers_by_id: ClassVar[bool] = False
+    """With `provider_batching`, only the ids of cases tell which answer is whose, so cases must not share one."""
 
     @abstractmethod
     def open(self, environment: TargetEnvironment) -> Any:
