@@ -89,6 +89,11 @@ class Provider(Settings, Kind):
         """Where its code is: if the code changes, earlier results are no longer valid."""
         return Sources()
 
+    @property
+    def own_code(self) -> object:
+        """The user's code that is called, for the same purpose; None for a built-in kind."""
+        return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
+
 
 def _plain(value: object) -> Json:
     if isinstance(value, Settings):
