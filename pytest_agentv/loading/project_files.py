@@ -146,6 +146,7 @@ class ProjectFiles:
 def source_file(value: object) -> Path | None:
     """Return the file that defines a function, a class, or the class of an object; None: unknown."""
     function = getattr(value, "func", value)  # of a `functools.partial`
+    function = inspect.unwrap(function) if inspect.isfunction(function) else function
     for candidate in (function, type(function)):
         try:
             return _file_of_methods(candidate) or Path(inspect.getfile(candidate))  # type: ignore[arg-type]

@@ -16,6 +16,10 @@ class FactoryProvider(Provider):
 
     factory: ClassVar[ProviderFactory]
 
+    @property
+    def own_code(self) -> object:
+        return type(self).factory
+
     def to_plain(self) -> dict[str, Json]:
         return dict(self.model_extra or {})
 

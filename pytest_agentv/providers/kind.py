@@ -61,6 +61,8 @@ class Provider(Settings, Kind):
     """Its calls cost money: with `agentv_run = asked-if-paid`, its cases have to be asked for."""
     is_one_by_one: ClassVar[bool] = False
     """One case at a time in the whole run, whatever `workers` says."""
+    answers_by_id: ClassVar[bool] = False
+    """With `provider_batching`, only the ids of cases tell which answer is whose, so cases must not share one."""
 
     @abstractmethod
     def open(self, environment: TargetEnvironment) -> Any:
@@ -86,6 +88,11 @@ class Provider(Settings, Kind):
     def sources(self) -> Sources:
         """Where its code is: if the code changes, earlier results are no longer valid."""
         return Sources()
+
+    @property
+    def own_code(self) -> object:
+        """The user's code that is called, for the same purpose; None for a built-in kind."""
+        return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
 
 def _plain(value: object) -> Json:

@@ -44,6 +44,20 @@ evalcases:
 """
 
 
+NEGATED = """
+evalcases:
+  - id: a
+    expected_outcome: o
+    input: q
+    assert:
+      - not-cost: 0.1
+      - not-token_usage: {max_output: 2}
+      - {latency: 1, negate: true}
+      - not-composite: {evaluators: [{cost: 0.1}], aggregator: {type: weighted_average}}
+      - not-python: len(tool_calls) > 3
+"""
+
+
 @pytest.fixture(autouse=True)
 def no_credentials(monkeypatch):
     for name in ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_DEPLOYMENT_NAME", "A_KEY_NOBODY_HAS"):
@@ -192,3 +206,9 @@ def test_a_delay_longer_than_the_time_limit_is_a_timeout_of_the_dry_run(project,
     (result,) = run.results
     assert (result["attempts"], result["dry_run"]) == (2, True)
     assert result["error"] == "target 'dry-run' timed out after 0.1s"
+
+
+def test_what_only_the_target_would_report_is_no_error(project):
+    project.write("targets.yaml", LOCKED)
+    project.write("a.eval.yaml", NEGATED)
+    assert project.run("--agentv-dry-run").outcomes == {"passed": 1}

@@ -185,3 +185,76 @@ def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
 def test_answers_of_a_kind_are_cached(own):
     own.run("--agentv-cache")
     assert {result.get("cached") for result in own.run("--agentv-cache").results} == {True}
+
+
+KINDS_IN_FILES = """
+from pytest_agentv import Provider
+
+from words import WORD
+
+
+class Listed(Provider):
+    kind = "listed"
+
+    def open(self, environment):
+        return Answering("")
+
+
+class Derived(Listed):
+    kind = "derived"
+
+
+class Answering:
+    def __init__(self, end):
+        self.end = end
+
+    def invoke(self, request):
+        with open("asked.txt", "a") as file:
+            file.write("x")
+        return WORD + self.end
+
+
+def made(target, variables, end=""):
+    return Answering(end)
+"""
+
+DECORATOR = """
+import functools
+
+
+def decorate(function):
+    return functools.wraps(function)(lambda *arguments: function(*arguments))
+"""
+
+FORMS = """
+import functools
+
+import parts
+from plain import decorate
+
+
+def pytest_agentv_providers():
+    partly = functools.partial(parts.made, end="!")
+    return {"mapped": parts.Listed, "function": parts.made, "partly": partly, "wrapped": decorate(parts.made)}
+"""
+
+
+def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, suite):
+    """A resumed run kept the answers of the old code: it could pass where a fresh run failed."""
+    forms = ("listed", "derived", "mapped", "function", "partly", "wrapped")
+    project.write("parts.py", KINDS_IN_FILES)
+    project.write("words.py", 'WORD = "hello"\n')
+    project.write("plain.py", DECORATOR)
+    project.write("conftest.py", FORMS)
+    project.write(
+        "evals/conftest.py", "import parts\ndef pytest_agentv_providers(): return [parts.Listed, parts.Derived]\n"
+    )
+    targets = "".join(f"  - {{name: {form}, provider: {form}}}\n" for form in forms)
+    project.write("evals/targets.yaml", f"targets:\n{targets}")
+    project.write("evals/a.eval.yaml", f"matrix: {{target: [{', '.join(forms)}]}}\n{suite(a='hello')}")
+    assert project.run("evals", "--agentv-out=run.jsonl").outcomes == {"passed": 6}
+    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"passed": 6}
+    assert (project.path / "asked.txt").read_text() == "x" * 6
+    project.write("words.py", 'WORD = "good evening"\n')
+    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"failed": 6}
+    assert (project.path / "asked.txt").read_text() == "x" * 12

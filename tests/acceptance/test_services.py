@@ -200,3 +200,19 @@ def test_a_model_server_without_a_key_and_calls_of_its_tools(project, monkeypatc
     assert scores["calls"] == 1
     assert asked.api_key is None
     assert asked.body["seed"] == 7
+
+
+def test_tokens_of_which_a_part_is_unknown_are_not_within_a_limit(project):
+    """Tokens of the answer that nobody had reported counted as 0."""
+    prepare(project, 1)
+    path = project.path / "targets.yaml"
+    path.write_text(path.read_text().replace("$.usage", "{input: $.usage.input_tokens}"))
+    path = project.path / "shop.eval.yaml"
+    path.write_text(path.read_text().replace("max_total: 15", "max_output: 2"))
+
+    run = project.run()
+
+    assert run.statuses == {"case-0": "fail"}
+    assert "token_usage" not in run.by_id["case-0"]["trace_summary"]
+    said = 'the tokens are {"input":10} and were left out: expected the numbers of input and of output tokens'
+    assert run.text.count(said) == 1

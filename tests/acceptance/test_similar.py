@@ -42,6 +42,9 @@ def test_each_api_gives_embeddings(project, llm, kind):
     (request,) = llm.asked("e")
     assert "sk-abcdefgh12345678" in (request.api_key or "")
     assert json.dumps(request.body).count("the tent") == 1
+    metered = [each.get("judge_metrics", {}) for each in found]
+    assert sum(each.get("calls", 0) for each in metered) >= 1, "a call counts even if its tokens are not reported"
+    assert any("token_usage" in each for each in metered) == (kind != "gemini")
     if kind != "gemini":  # it does not report tokens
         costs = [each["details"].get("cost_usd", 0) for each in found]
         assert sum(cost > 0 for cost in costs) == 1, "paid for once"
@@ -65,27 +68,41 @@ def test_the_cache_keeps_embeddings(project, llm):
         project.run("--agentv-cache")
     asked = [request.body["input"] for request in llm.asked("e")]
     assert asked == [["The tent!", "the tent"], ["A car"]]
+    assert "judge_metrics" not in project.run("--agentv-cache").by_id["a"]
+
+
+def test_a_text_that_is_compared_with_itself_is_paid_for_once(project, llm):
+    write(project, KINDS["openai"].format(url=llm.script("e")), answer="the tent")
+    metrics = project.run().by_id["a"]["judge_metrics"]
+    assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0})
 
 
 @pytest.mark.parametrize(
-    ("target", "reply", "error"),
+    ("target", "reply", "error", "metrics"),
     [
-        (KINDS["openai"], Reply(status=400), "the target 'embeddings' gave no embeddings: "),
-        (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text"),
-        ("provider: mock, response: x", Reply(), "target 'embeddings' (mock) gives no embeddings: openai, azure and"),
+        (KINDS["openai"], Reply(status=400), "the target 'embeddings' gave no embeddings: ", {"calls": 1}),
+        (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", {"calls": 1}),
+        (
+            "provider: mock, response: x",
+            Reply(),
+            "target 'embeddings' (mock) gives no embeddings: openai, azure and",
+            None,
+        ),
         (
             "provider: anthropic, model: m, api_key: sk-abcdefgh12345678, base_url: {url}",
             Reply(),
             "gives no embeddings",
+            None,
         ),
     ],
 )
-def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error):
+def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error, metrics):
     url = llm.script("e", reply)
     write(project, target.format(url=url))
     run = project.run()
     assert run.by_id["a"]["status"] == "error"
     assert error in run.by_id["a"]["error"]
+    assert run.by_id["a"].get("judge_metrics") == metrics
     assert "sk-abcdefgh12345678" not in json.dumps(run.by_id["a"])
 
 

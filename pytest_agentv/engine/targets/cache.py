@@ -15,7 +15,6 @@ from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 
-_PACKAGE: Final = "pytest_agentv."
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
 
@@ -102,9 +101,7 @@ def _code_place(target: Target) -> Path | None:
     settings = target.settings
     if settings.sources.callable is not None:
         return Path(settings.sources.folder or Path(target.path or "").parent)
-    kind = type(settings)
-    own = getattr(kind, "factory", None) if kind.__module__.startswith(_PACKAGE) else kind
-    return None if own is None else source_file(own)
+    return None if settings.own_code is None else source_file(settings.own_code)
 
 
 def lasting_settings(target: Target) -> Json:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,7 +12,9 @@ from pytest_agentv.engine.targets.answer_files import cached_file
 from pytest_agentv.engine.targets.cache import lasting_settings
 from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
+from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.models.targets import Target
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
 from pytest_agentv.runtime.files import write_atomically
@@ -50,34 +53,37 @@ class TargetEmbedder:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
-        """Return the embeddings of texts. The first caller that asks for a text gets its cost.
+        """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.
 
         Raises `EvaluatorError` when the target cannot be asked.
         """
-        new = dict.fromkeys(text for text in texts if text not in self._known)
-        for text in new:
-            self._request(text)
-        asked = [self._known[text] for text in texts]
+        sent = {text for text in dict.fromkeys(texts) if text not in self._known and self._request(text)}
+        asked = {text: self._known[text] for text in texts}
         # A cancelled case must not cancel a request that others wait for.
-        outcomes = [await asyncio.shield(each) for each in asked]
+        outcomes = {text: await asyncio.shield(each) for text, each in asked.items()}
+        if sent:
+            _meter([outcomes[text] for text in sent])
         try:
-            found = [outcome.get() for outcome in outcomes]
+            found = {text: outcome.get() for text, outcome in outcomes.items()}
         except ProviderError as error:
             raise EvaluatorError(f"the target {self._name!r} gave no embeddings: {error}", error.kind) from None
-        told = zip(texts, found, strict=True)
-        return [each if text in new else Embedding(each.vector) for text, each in told]
+        free = {text: Embedding(each.vector) for text, each in found.items()}
+        is_paid = [text in sent and text not in texts[:place] for place, text in enumerate(texts)]
+        return [found[text] if paid else free[text] for text, paid in zip(texts, is_paid, strict=True)]
 
-    def _request(self, text: str) -> None:
+    def _request(self, text: str) -> bool:
+        """Get the embedding of a text. Returns whether the target is asked for it, because it is not in the cache."""
         loop = asyncio.get_running_loop()
         self._known[text] = loop.create_future()
         path = self._path(text)
         kept = None if path is None else _read(path)
         if kept is not None:
             self._known[text].set_result(Outcome(kept))
-            return
+            return False
         self._waiting.append(text)
         if len(self._waiting) == 1:
             loop.call_later(WAIT_SECONDS, self._send)
+        return True
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -115,6 +121,20 @@ class TargetEmbedder:
         if self._cache is None:
             return None
         return cached_file(self._cache, {"embedding": _VERSION, "target": self._settings, "text": text})
+
+
+def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
+    """Count the call of the running evaluator, with what is known of its tokens and its cost.
+
+    A call that failed counts too, because it may have been paid for, but not one that no request was made for.
+    """
+    errors = [outcome.error for outcome in outcomes]
+    if not any(error is None or "request_attempts" in getattr(error, "raw", {}) for error in errors):
+        return
+    paid = [outcome.get() for outcome in outcomes if outcome.error is None]
+    costs = [each.cost_usd for each in paid if each.cost_usd is not None]
+    tokens = math.fsum(each.tokens or 0 for each in paid)
+    current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
 
 
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:

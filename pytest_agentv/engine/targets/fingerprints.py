@@ -82,12 +82,13 @@ class Fingerprints:
             except (AgentvError, OSError):
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
-            settings = self._plain(target.settings.to_plain())
+            settings, own = self._plain(target.settings.to_plain()), target.settings.own_code
             self._targets[key] = _digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
                 "files": files.hashes(_target_files(target, files)),
+                **({} if own is None else {"code": self._hash_object(own)}),
             })  # fmt: skip
         return self._targets[key]
 

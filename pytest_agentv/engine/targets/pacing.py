@@ -19,6 +19,8 @@ class Pace:
     """Whether one call runs all cases."""
     is_capped: bool = False
     """Whether `workers` overrides the options."""
+    is_by_id: bool = False
+    """Whether one call runs all cases, and only their ids tell which answer is whose."""
 
     def limit(self, options: RunOptions, size: int = 1) -> int:
         """Return the limit of cases in flight in the whole run: `size` where neither options nor target set one."""
@@ -30,7 +32,9 @@ def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> 
     """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
     if not options.dry_run and getattr(kind, "is_one_by_one", False):
         return Pace(1, definition.provider_batching, is_capped=True)
-    return Pace(definition.workers, definition.provider_batching and not options.dry_run)
+    is_batched = definition.provider_batching and not options.dry_run
+    is_by_id = is_batched and getattr(kind, "answers_by_id", False)
+    return Pace(definition.workers, is_batched, is_by_id=is_by_id)
 
 
 def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:

@@ -90,6 +90,12 @@ def _duration(event: TraceEvent) -> float | None:
     return value if is_number(value) else None
 
 
+def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return the calls in order; None if they are unknown, or only their numbers are known."""
+    counts, calls = call_counts(context), reported_calls(context)
+    return None if counts is None or (not calls and any(counts.values())) else calls or ()
+
+
 def call_counts(context: Context) -> Mapping[str, int] | None:
     """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
 

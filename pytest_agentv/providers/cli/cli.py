@@ -50,6 +50,7 @@ class Cli(Provider):
 
     kind = "cli"
     is_strict = True
+    answers_by_id = True
 
     command_template: CommandTemplate = spelled(
         *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"

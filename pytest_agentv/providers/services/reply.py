@@ -10,8 +10,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.variables.rendering import as_text
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.data import count, parsed, usage_of
+from pytest_agentv.providers.apis.data import parsed
 from pytest_agentv.providers.apis.exchange import HttpReply
 from pytest_agentv.providers.apis.failures import read_error_text, shorten
 from pytest_agentv.providers.base import ProviderResponse
@@ -20,11 +19,8 @@ from pytest_agentv.providers.python.streams import Chunks
 from pytest_agentv.providers.services.contents import NoContentError, read_content
 from pytest_agentv.providers.services.events import StreamError, has_error, read_events
 from pytest_agentv.providers.services.json_path import JsonPath, MissingPathError, Step
+from pytest_agentv.providers.services.usages import fault_of, read_usage
 
-_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens")
-_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
-_CACHED: Final = ("cached", "cache_read_input_tokens")
-_REASONING: Final = ("reasoning", "reasoning_tokens")
 _TOOL: Final = ("tool", "name", "tool_name", "toolName")
 _GIVEN: Final = ("input", "arguments", "args", "parameters")
 _RESULT: Final = ("output", "result")
@@ -115,7 +111,9 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
         whole = whole.replace(output_messages=(*_calling(calls), *answers), is_text_only=False)
     changes: dict[str, Any] = {}
     if paths.tokens is not None:
-        changes["token_usage"] = _usage(parts, paths.tokens)
+        usage = _tokens(parts, paths.tokens)
+        changes["token_usage"] = read_usage(mapping(usage))
+        changes["warnings"] = (*whole.warnings, *filter(None, [fault_of(usage)]))
     if paths.context is not None:
         changes["retrieved_context"] = tuple(map(_text, _entries(parts, paths.context)))
     return whole.replace(**changes)
@@ -206,24 +204,8 @@ def _text(value: Json) -> str:
     return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _usage(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> TokenUsage | None:
-    """Return the tokens. In a stream, the last reported ones count."""
+def _tokens(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> Json:
+    """Return what is said of the tokens. In a stream, the last reported ones count."""
     if isinstance(tokens, JsonPath):
-        found = [value for value in _found(parts, tokens) if value is not None]
-        return _read_usage(mapping(found[-1])) if found else None
-    counts = {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
-    return _read_usage(counts)
-
-
-def _read_usage(usage: JsonObject) -> TokenUsage | None:
-    if "prompt_tokens" in usage:  # OpenAI includes the cached ones in the input
-        cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-        found = usage_of(count(usage["prompt_tokens"]), count(usage.get("completion_tokens")), cached)
-        reasoning = count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-        return found and found.replace(reasoning=reasoning or None)
-    total_in, total_out, cached, reasoning = (
-        count(_first(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
-    )
-    if not (total_in or total_out):
-        return None
-    return TokenUsage(total_in, total_out, cached or None, reasoning or None)
+        return next((value for value in reversed(_found(parts, tokens)) if value is not None), None)
+    return {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}

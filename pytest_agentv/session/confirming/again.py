@@ -1,5 +1,6 @@
 """Asks cases again after their items ended. Fresh answers tell whether a case is really broken."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,11 +63,17 @@ def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: i
 
 
 def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
-    """Return the places in batches of the cases whose targets take batches: one call for each answer of all cases."""
-    groups: dict[tuple[Path, str], list[PreparedCase]] = {}
+    """Return the places in batches of the cases whose targets take batches: one call for each answer of all cases.
+
+    Of cases with the same id, the second goes into the next batch.
+    """
+    groups: dict[tuple[Path, str, int], list[PreparedCase]] = {}
+    namesakes: Counter[tuple[Path, str, str]] = Counter()
     for case in cases:
         if isinstance(case.job, CaseJob) and evals.cases.paces.is_batched(case):
-            groups.setdefault((case.job.case.folder, case.job.identity.target), []).append(case)
+            folder, target, eval_id = case.job.case.folder, case.job.identity.target, case.job.identity.eval_id
+            groups.setdefault((folder, target, namesakes[folder, target, eval_id]), []).append(case)
+            namesakes[folder, target, eval_id] += 1
     members: dict[int, Sequence[BatchMember]] = {}
     for group in groups.values():
         batches = [Batch(len(group), evals.cases.paces.limit(group[0])) for _ in range(answers)]

@@ -22,7 +22,8 @@ class Lookahead:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._items: list[pytest.Item] = []
+        self.items: list[pytest.Item] = []
+        """The items of the run, in their final order."""
         self._position = 0
         """The position of the last item that was searched for."""
         self._first_new = 0
@@ -36,7 +37,7 @@ class Lookahead:
 
     def remember(self, items: list[pytest.Item]) -> None:
         """Learn the items of the run, in their final order."""
-        self._items = items
+        self.items = items
         self._position = self._first_new = 0
 
     def begin(self, next_item: pytest.Item | None) -> None:
@@ -62,7 +63,7 @@ class Lookahead:
         yield from (following for following in new if _may_run_ahead(following, item))
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
-        queued = None if self._only_next else queued_items(self._config, self._items)
+        queued = None if self._only_next else queued_items(self._config, self.items)
         if queued is None:
             queued = iter(() if self._next is None else (self._next,))
         return islice(queued, reach)
@@ -71,14 +72,14 @@ class Lookahead:
         """Return the position of an item. It is usually near the last one, because pytest runs items in order."""
         for start in (self._position, 0):
             try:
-                self._position = self._items.index(item, start)
+                self._position = self.items.index(item, start)
             except ValueError:
                 continue
             return self._position
-        return len(self._items)
+        return len(self.items)
 
     def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
-        items = self._items
+        items = self.items
         start = self._find(item) + 1
         end = len(items) if reach is None else min(len(items), start + reach)
         if reach is not None and end < len(items):

@@ -46,6 +46,10 @@ class Paces:
         """Whether a case's target takes many cases in one call."""
         return self._pace(prepared).is_batched
 
+    def answers_by_id(self, prepared: PreparedCase) -> bool:
+        """Whether only the ids of cases tell which of its answers belongs to which case."""
+        return self._pace(prepared).is_by_id
+
     def _pace(self, prepared: PreparedCase) -> Pace:
         """Return the limits of a case's target. A broken target gets the default limits: its case reports the error."""
         job = prepared.job

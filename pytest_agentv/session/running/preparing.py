@@ -146,6 +146,10 @@ class CasePreparer:
         result = error_result(identity, "setup", kind, reason, dry_run=self._options.dry_run)
         return result.replace(duration_ms=0.0)
 
+    def target_of(self, suite: SuiteSource, entry: CaseEntry) -> str:
+        """Return the name of a case's target, as far as it is known before it is loaded."""
+        return choose_target(self._options, suite.target_of(entry))
+
     def planned(self, suite: SuiteSource, entry: CaseEntry) -> int:
         """Return how many answers a case asks for, as far as is known before it is loaded."""
         options, value = self._options, entry.value

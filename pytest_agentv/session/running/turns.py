@@ -1,8 +1,9 @@
 """Gives each item its result when its turn comes, and begins the cases of the following items ahead."""
 
 import unittest
+from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
@@ -17,6 +18,9 @@ from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 from pytest_agentv.session.workers.shares import AHEAD
+
+if TYPE_CHECKING:  # only for batches
+    from pytest_agentv.session.running.batches import Batches
 
 LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
@@ -139,19 +143,26 @@ class Turns:
         prepared = self._session.preparer.broken(item.suite, item.entry, item.nodeid, kind, reason)
         return self._cases.record(prepared.replace(hooks=self._session.user_hooks.of(item)))
 
+    @cached_property
+    def _batches(self) -> "Batches":
+        """What only targets that take batches need."""
+        from pytest_agentv.session.running.batches import Batches  # noqa: PLC0415
+
+        return Batches(self._cases, self._lookahead, self._session.preparer, self._prepare)
+
     def _begin_ahead(self, item: EvalItem, current: EvalItem) -> None:
         self.places = self._widest
         self._begin(item, self._prepare(item, current))
 
     def _begin(self, item: EvalItem, prepared: PreparedCase) -> None:
         """Begin an item's case."""
-        job = prepared.job
-        paces = self._cases.paces
-        if not isinstance(job, EvalResult) and paces.is_batched(prepared) and item not in self._cases:
-            followers = self._followers(item, job.identity.target)
-            self._begin_batch({item: prepared} | followers, paces.limit(prepared))
-        else:
-            self._note(self._cases.begin(item, prepared))
+        if self._cases.paces.is_batched(prepared):
+            prepared = self._batches.checked(item, prepared)
+            if not isinstance(prepared.job, EvalResult) and item not in self._cases:
+                for begun in self._batches.begin(item, prepared):
+                    self._note(begun)
+                return
+        self._note(self._cases.begin(item, prepared))
 
     def _run_ahead(self, item: EvalItem, begun: Begun) -> None:
         """Begin the cases after an item. Called at its turn, and repeatedly while it waits."""
@@ -199,31 +210,6 @@ class Turns:
             self._limits[target] = self._cases.paces.limit(prepared)
             self._widest = max(self._widest, self._limits[target])
         return self._limits[target] > 1
-
-    def _begin_batch(self, cases: dict[EvalItem, PreparedCase], limit: int) -> None:
-        """Begin cases that share a call. Repeated cases share one call per answer."""
-        from pytest_agentv.engine.batching import Batch, BatchMember  # noqa: PLC0415 - only for targets that take batches
-
-        counts = [prepared.repeat for prepared in cases.values()]
-        batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
-        for place, (item, prepared) in enumerate(cases.items()):
-            members = tuple(BatchMember(batch, place) for batch in batches[: prepared.repeat])
-            self._note(self._cases.begin(item, prepared, members))
-
-    def _followers(self, item: EvalItem, target: str) -> dict[EvalItem, PreparedCase]:
-        """Return the other cases of an item's batch: those in its folder with the same target."""
-        folder = item.path.parent
-        candidates = (
-            following for following in self._lookahead.after(item, self._cases) if following.path.parent == folder
-        )
-        prepared = {following: self._prepare(following, item) for following in candidates}
-        return {
-            following: case
-            for following, case in prepared.items()
-            if not isinstance(case.job, EvalResult)
-            and case.job.identity.target == target
-            and not case.own.replace_target
-        }
 
     def _note(self, begun: Begun) -> None:
         self._widest = max(self._widest, begun.limit)

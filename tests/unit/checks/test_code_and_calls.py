@@ -27,6 +27,7 @@ def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "
 def score(answer, case): return Score(0.25, hits=(case.eval_id,))
 async def later(answer, *, metrics): await asyncio.sleep(0); return metrics.cost_usd == 0.5
 def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
+def deletes(tool_calls): return any(call.tool == "delete" for call in tool_calls)
 def nothing(answer): return None
 def large(answer): return 42
 def odd(answer): return {"score": 1, "hit": []}
@@ -254,6 +255,28 @@ def test_a_target_that_reports_no_calls_cannot_be_judged(bench, check):
     assert (result.score, result.error_kind) == (0.0, "config")
 
 
+DELETES = "any(call.tool == 'delete' for call in tool_calls)"
+
+
+@pytest.mark.parametrize(
+    "check", [{"python": f"not {DELETES}"}, {"not-python": DELETES}, {"python": "checks.py:deletes", "negate": True}]
+)
+def test_code_that_names_unknown_calls_cannot_judge(bench, check):
+    """It got no calls, so what forbids one passed."""
+    result = bench.judged(check, "x", reports_calls=False)
+    assert (result.score, result.error_kind) == (0.0, "config")
+    assert result.error.startswith("No trace available for evaluation: target ")
+    assert bench.judged(check, "x", reports_calls=False, dry_run=True).error is None
+    assert bench.judged(check, "x", output_messages=(Message("assistant", "x"),)).score == 1
+
+
+def test_other_code_judges_without_calls(bench):
+    check = {"python": "answer == 'x' or answer.tool_calls"}
+    assert bench.judged(check, "x", reports_calls=False).score == 1
+    result = bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False)
+    assert (result.score, result.error) == (0.0, None), "`**given` has no tool_calls"
+
+
 @pytest.mark.parametrize("check", [{"latency": 5}, {"cost": 1}, {"token_usage": 5}])
 def test_an_unknown_amount_is_no_pass_when_it_is_negated(bench, check):
     ((kind, value),) = check.items()
@@ -294,6 +317,13 @@ def test_what_is_unknown_is_no_pass_when_what_holds_it_is_negated(bench, wrap, c
     assert result.error is not None
     assert "there is nothing to negate" in result.error
     assert result.error_kind == "config"
+
+
+@pytest.mark.parametrize("check", UNKNOWN[:3])
+def test_what_only_the_mock_of_a_dry_run_does_not_report_is_no_error(bench, check):
+    ((kind, value),) = check.items()
+    for negation in ({f"not-{kind}": value}, {"not-composite": _in_composite(check)}):
+        assert bench.judged(negation, "x", dry_run=True).error is None
 
 
 @pytest.mark.parametrize("check", UNKNOWN)

@@ -8,6 +8,7 @@ from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
 from pytest_agentv.evaluators.comparing.reported_calls import (
     call_counts,
+    listed_calls,
     no_trace,
     reported_calls,
     silent_calls,
@@ -56,7 +57,7 @@ class ToolCalled(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         counts, calls = call_counts(context), reported_calls(context)
-        if counts is None or (self.args is not ABSENT and not calls and any(counts.values())):
+        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
             return no_trace(context)
         same = [call for call in calls or () if call.tool == self.value]
         fitting = [call for call in same if call_fits(self.args, call)]

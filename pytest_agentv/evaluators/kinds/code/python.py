@@ -1,23 +1,22 @@
 """`python`: an expression, or a function of a file, that judges in this process."""
 
 import asyncio
-import builtins
 import inspect
 import math
-import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer
-from pytest_agentv.evaluators.comparing.reported_calls import reported_calls
+from pytest_agentv.evaluators.comparing.reported_calls import listed_calls, no_trace
 from pytest_agentv.evaluators.judging.grading import feedback
-from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault, name_hint
+from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read, require_known
+from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.shared import score_fault
 from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
@@ -34,7 +33,10 @@ _SHOWN: Final = 200
 
 
 class PythonCheck(Evaluator):
-    """A Python expression is true of the answer, or a function of a file judges it. Both run in this process."""
+    """A Python expression is true of the answer, or a function of a file judges it. Both run in this process.
+
+    Code that uses `tool_calls` is an ERROR if the target does not report its tool calls.
+    """
 
     kind = "python"
     examples = (
@@ -67,11 +69,11 @@ class PythonCheck(Evaluator):
                 raise ValueError(fault)
             return f"{reference.path}:{name}"
         try:
-            code = _compiled(value)
+            code = compiled(value)
         except (SyntaxError, ValueError) as error:
             message = error.msg if isinstance(error, SyntaxError) else str(error)
             raise ValueError(f"{value!r} is no Python expression: {message}") from None
-        _require_known(code)
+        require_known(code, NAMES)
         return value
 
     def summary(self) -> str:
@@ -101,11 +103,11 @@ class PythonCheck(Evaluator):
 
     def _judge(self, context: Context) -> Score:
         try:
-            if self._is_function:
-                value = _call(self.value, context)
-            else:
-                values = _values(context, _names_of(_compiled(self.value)))
-                value = eval(_compiled(self.value), values)  # noqa: S307 - the author's own code
+            code = _function(self.value) if self._is_function else _expression(self.value)
+            values = _values(context, NAMES if code.takes_all else code.names)
+            if "tool_calls" in code.names and "tool_calls" not in values:
+                return no_trace(context)
+            value = code.run(values)
         except EvaluatorError:
             raise
         except BaseException as error:
@@ -113,54 +115,41 @@ class PythonCheck(Evaluator):
         return read_result(value, self.summary())
 
 
-@lru_cache(maxsize=512)
-def _compiled(expression: str) -> types.CodeType:
-    return compile(expression.strip(), "<python>", "eval")
+class _Code(NamedTuple):
+    """What judges: an expression or a function."""
 
-
-def _require_known(code: types.CodeType) -> None:
-    """Raise `ValueError` for an unknown name, before an answer is paid for."""
-    import dis  # noqa: PLC0415 - only for expressions
-
-    found = [each for part in _codes(code) for each in dis.get_instructions(part)]
-    own = {each.argval for each in found if each.opname in ("STORE_NAME", "STORE_GLOBAL")}
-    for name in (each.argval for each in found if each.opname in ("LOAD_NAME", "LOAD_GLOBAL")):
-        if name not in NAMES and name not in own and not hasattr(builtins, name):
-            hint = name_hint(name, NAMES, f"names: {', '.join(NAMES)}")
-            raise ValueError(f"the name {name!r} is not known ({hint})")
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _codes(each)
+    run: Callable[[dict[str, Any]], Any]
+    names: Collection[str]
+    """The values that it names."""
+    takes_all: bool = False
+    """Whether it takes the others too."""
 
 
 @lru_cache(maxsize=512)
-def _names_of(code: types.CodeType) -> frozenset[str]:
-    return frozenset(name for part in _codes(code) for name in part.co_names)
+def _expression(text: str) -> _Code:
+    """Return an expression and the names that it reads, without those of attributes."""
+    code = compiled(text)
+    return _Code(lambda values: eval(code, values), names_read(code))  # noqa: S307 - the author's own code
 
 
-def _values(context: Context, wanted: Collection[str] = NAMES) -> dict[str, Any]:
+def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
     """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
 
-    The data is a copy, so that changes by the code affect no other check or case.
+    The data is a copy, so that changes by the code affect no other check or case. There are no `tool_calls` if the
+    target does not report them: without any, a check for what must not be called would pass.
     """
     values: dict[str, Any] = {
         "answer": context.candidate_answer,
         "case": context.case,
         "vars": getattr(context.case, "vars", None) or {},
-        "tool_calls": (),
         "metrics": context.metrics,
     }
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
-    if "tool_calls" in wanted:
-        calls = reported_calls(context) or ()
+    calls = listed_calls(context) if "tool_calls" in wanted else None
+    if calls is not None or context.dry_run:  # the mock of a dry run never reports any
         values["tool_calls"] = tuple(
-            call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls
+            call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
         )
     if "data" in wanted:
         data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
@@ -168,24 +157,23 @@ def _values(context: Context, wanted: Collection[str] = NAMES) -> dict[str, Any]
     return values
 
 
-def _call(name: str, context: Context) -> Any:
-    function, parameters = _function(name)
-    values = _values(context, parameters)
-    value = function(**{each: values[each] for each in parameters if each in values})
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-
-
 @lru_cache(maxsize=512)
-def _function(name: str) -> tuple[Callable[..., Any], Sequence[str]]:
-    """Import a function, once in this process; return it and the names that it takes."""
+def _function(name: str) -> _Code:
+    """Import a function, once in this process."""
     path = Path(name.rpartition(":")[0])
     try:
         function = import_callable(name, path.parent, f"python: {path.name}").function
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return function, NAMES if takes_all else [each.name for each in parameters]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    takes_all = len(names) < len(parameters)
+
+    def run(values: Mapping[str, Any]) -> Any:
+        value = function(**{name: value for name, value in values.items() if takes_all or name in names})
+        return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+    return _Code(run, names, takes_all)
 
 
 async def _awaited(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.data import terms_of
+from pytest_agentv.providers.apis.data import is_count, terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -82,10 +82,13 @@ def retrieved(item: object) -> Iterator[str]:
 
 
 def read_usage(usage: object, model: str | None) -> Spent | None:
-    """Return the tokens of a response."""
+    """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
+    read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
+    if not (is_count(read) and is_count(written)):
+        return None
     cached = part_count(usage, "input_tokens_details", "cached_tokens")
     reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
-    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), cached, reasoning)
+    found = tokens(read, written, cached, reasoning)
     return None if found is None else Spent(found, model, "openai")
 
 
