@@ -465,5 +465,16 @@ def test_a_long_reason_full_of_hints_does_not_hold_up_the_run():
 )
 def test_the_command_to_run_a_case_again_is_one_that_pytest_takes(node_id, command):
     """It takes no path with brackets."""
-    config = SimpleNamespace(getoption={"agentv_repeat": 3}.get)
-    assert rerun_command(config, node_id) == command
+    assert rerun_command(config_in(Path("/p")), node_id) == command
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"), [("/p/evals", "a.yaml"), ("/p/evals/deep", "../a.yaml"), ("/elsewhere", "../p/evals/a.yaml")]
+)
+def test_the_command_is_for_the_folder_that_pytest_was_started_in(folder, file):
+    assert rerun_command(config_in(Path(folder)), "evals/a.yaml::tent") == f"pytest {file}::tent --agentv-repeat=3"
+
+
+def config_in(folder):
+    started = SimpleNamespace(dir=folder)
+    return SimpleNamespace(getoption={"agentv_repeat": 3}.get, invocation_params=started, rootpath=Path("/p"))

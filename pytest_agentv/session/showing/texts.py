@@ -1,5 +1,6 @@
 """The errors of failed and broken cases, with the command that runs a case again."""
 
+import os
 import re
 import shlex
 from typing import Final
@@ -138,14 +139,17 @@ def _name(text: str) -> str:
 
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
-    """Return the command that runs a case again in the same way, from the root directory; None: there is none."""
+    """Return the command that runs a case again in the same way, where pytest was started; None: there is none."""
     if node_id is None:
         return None
     given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
     file, colons, name = node_id.partition("::")
+    started = config.invocation_params.dir
+    if started != config.rootpath:
+        file = os.path.relpath(config.rootpath / file, started)
     if "[" not in file:
-        return shlex.join(["pytest", node_id, *flags])
+        return shlex.join(["pytest", f"{file}{colons}{name}", *flags])
     from pytest_agentv.cli.inputs import below_brackets  # noqa: PLC0415 - rare
 
     split = below_brackets(file)
