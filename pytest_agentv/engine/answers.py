@@ -12,8 +12,9 @@ from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
-from pytest_agentv.providers.base import candidate_answer
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import describe_error
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -48,6 +49,25 @@ async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None or attempts.response.trace_ref is None:
         return _answered(attempts, options)
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
+
+
+async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Return the answer of a response, or what it cost if it cannot be read."""
+    try:
+        return await read_answer(attempts, options)
+    except Exception as error:  # noqa: BLE001 - code of users may put anything into a response
+        known = attempts.response or ProviderResponse()
+        names = ("token_usage", "cost_usd", "cost_source", "duration_ms", "cached")
+        figures = ProviderResponse(
+            **{name: getattr(known, name) for name in names},
+            error=f"the answer cannot be read: {describe_error(error)}",
+        )
+        return _answered(attempts.replace(response=figures), options)
+
+
+def broken_answer(answered: Answered) -> ProviderError | None:
+    """Return why a reply holds no answer; None: it holds one."""
+    return ProviderError(answered.error, answered.error_kind) if answered.error else None
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:

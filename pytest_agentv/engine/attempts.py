@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import field
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
@@ -17,6 +18,8 @@ from pytest_agentv.runtime.user_errors import describe_error, leaves
 _LOGGER: Final = logging.getLogger(__name__)
 _GRACE_SECONDS: Final = 10.0
 """Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
+
+_FIGURES: Final = ("request_attempts", "waited_ms")
 
 
 @record
@@ -45,10 +48,13 @@ async def invoke_with_retries(
         started = time.perf_counter()
         response = error = None
         try:
-            response = require_answer(await invoke_within_limit(provider, request))
-            raw = {} if response.cached else response.raw
+            response = await invoke_within_limit(provider, request)
+            raw = {} if response.cached else _checked_raw(response.raw)
         except ProviderError as failure:
-            error, raw = failure, failure.raw
+            error, raw = failure, _checked_raw(failure.raw)
+        if response is not None:
+            with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
+                response = require_answer(response)
         requests = _add_requests(requests, raw)
         attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests)
         _log_call(called, attempts, raw)
@@ -99,9 +105,15 @@ def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
     _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
 
 
+def _checked_raw(raw: JsonObject) -> JsonObject:
+    """Return the data on API requests and the log, without values of wrong types, which users' code may put there."""
+    figures = {name: raw[name] for name in _FIGURES if is_amount(raw.get(name))}
+    return {**figures, **{name: raw[name] for name in ("last_error", "log_file") if isinstance(raw.get(name), str)}}
+
+
 def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
-    sums = {name: before.get(name, 0) + raw[name] for name in ("request_attempts", "waited_ms") if name in raw}
-    return {**before, **sums, **{name: raw[name] for name in ("last_error", "log_file") if name in raw}}
+    sums = {name: before.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
+    return {**before, **raw, **sums}
 
 
 def _milliseconds_since(started: float) -> float:

@@ -185,3 +185,45 @@ def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
 def test_answers_of_a_kind_are_cached(own):
     own.run("--agentv-cache")
     assert {result.get("cached") for result in own.run("--agentv-cache").results} == {True}
+
+
+ODD_ANSWERS = """
+    from pytest_agentv import Message, Provider, ProviderResponse
+
+    class Odd(Provider):
+        kind = "odd"
+        said: str
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            endless = {}
+            endless["a"] = endless
+            content = {"object": {"a": object()}, "endless": endless}.get(self.said, "hello")
+            raw = {"request_attempts": "two"}
+            finish = "length" if self.said == "endless" else None
+            return ProviderResponse((Message("assistant", content),), cost_usd=0.5, raw=raw, finish_reason=finish)
+
+    def pytest_agentv_providers():
+        return [Odd]
+    """
+
+
+@pytest.mark.parametrize("said", ["object", "endless"])
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(project, suite, said):
+    project.write("conftest.py", ODD_ANSWERS)
+    project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    (result,) = project.run().results
+    assert result["error"].startswith("the answer cannot be read: ")
+    assert result["error_detail"] == {"stage": "provider", "kind": "crash"}
+    assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
+
+
+def test_odd_data_for_debugging_costs_no_answer(project, suite):
+    project.write("conftest.py", ODD_ANSWERS)
+    project.write("targets.yaml", "targets: [{name: default, provider: odd, said: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    (result,) = project.run().results
+    assert (result["status"], result.get("request_attempts")) == ("pass", None)
