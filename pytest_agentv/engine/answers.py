@@ -80,6 +80,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         response = with_trace(response)
     trace = extract_trace(response)
     reported = validated_metrics(response)
+    # Reading a kept answer takes no time, which says nothing about the call that was made for it.
+    measured_ms = None if response.cached else attempts.duration_ms
     for warning in reported.warnings:
         logger.warning("%s", masked(warning))
     return Answered(
@@ -87,9 +89,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         response.output_messages,
         trace,
         summarize_trace(trace, reported),
-        execution_metrics(
-            reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
-        ),
+        execution_metrics(reported, trace, exploration_tools=options.exploration_tools, measured_ms=measured_ms),
         cached=response.cached,
         is_text_only=response.is_text_only,
         error=(response.error or "").strip() or None,

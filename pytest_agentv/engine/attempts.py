@@ -116,5 +116,10 @@ def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
     return {**before, **raw, **sums}
 
 
+def timed(response: ProviderResponse, started: float) -> ProviderResponse:
+    """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
+    return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
+
+
 def _milliseconds_since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000)

@@ -64,6 +64,22 @@ def test_without_the_flag_answers_are_neither_kept_nor_reused(project):
     assert called(project) == ["case-0"] * 3 + ["case-1"] * 3
 
 
+def test_the_latency_of_a_kept_answer_is_that_of_its_call(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello, delay_ms: 60}]\n")
+    case = "{id: a, expected_outcome: o, input: q, evaluators: [{name: fast, latency: 40}]}"
+    project.write("a.eval.yaml", f"evalcases: [{case}]\n")
+    (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
+    assert [first["status"], second["status"]] == ["fail", "fail"]
+    assert (second["cached"], second["execution_metrics"]) == (True, first["execution_metrics"])
+    (entry,) = entries(project)
+    kept = json.loads(entry.read_text())
+    del kept["duration_ms"]  # as an earlier version kept it
+    entry.write_text(json.dumps(kept))
+    (third,) = project.run("--agentv-cache").results
+    assert (third["status"], third.get("execution_metrics")) == ("fail", None)
+    assert third["misses"] == ["No duration data available in trace"]
+
+
 def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
     write_cases(project, numbered(2))
     assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2

@@ -1,11 +1,13 @@
 """Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`)."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import source_file
@@ -64,7 +66,8 @@ class CachedProvider:
         known = read_answer(path)
         if known is not None:
             return known.replace(cached=True)
-        response = await self._provider.invoke(request)
+        started = time.perf_counter()
+        response = timed(await self._provider.invoke(request), started)
         keep_answer(path, response, self._masker)
         return response
 
@@ -81,10 +84,11 @@ class CachedProvider:
         paths = [self._path(request) for request in requests]
         kept = [None if known is None else known.replace(cached=True) for known in map(read_answer, paths)]
         missing = [number for number, known in enumerate(kept) if known is None]
+        started = time.perf_counter()
         asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
         if len(asked) != len(missing):  # unknown which answer belongs to which request
             raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
-        responses = dict(zip(missing, asked, strict=True))
+        responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
             keep_answer(paths[number], response, self._masker)
         return [known or responses[number] for number, known in enumerate(kept)]
