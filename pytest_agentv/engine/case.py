@@ -99,7 +99,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
 
 
 def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
-    return ProviderRequest(
+    request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
         answer=job.answer,
@@ -108,6 +108,9 @@ def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
     )
+    if prepared.services.judge is None and prepared.services.targets is None:
+        return request
+    return prepared.target.asked.next(prepared.target.provider, request)  # a judge may ask the same
 
 
 def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "UnjudgedAnswer | None":

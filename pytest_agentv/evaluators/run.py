@@ -40,7 +40,7 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
     Source: agentv-formats 6.10.
     """
-    if context.dry_run or not _may_ask_models(evaluator):
+    if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
     from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - only for evaluators that ask models
 
@@ -49,7 +49,8 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     return result.replace(judge_metrics=meter.total)
 
 
-def _may_ask_models(evaluator: AnyEvaluator) -> bool:
+def may_ask_models(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or a member of one, asks a model, or runs code that may."""
     return any(
         each.asks_judge or each.calls_targets or each.embeds_with is not None or each.own_code is not None
         for each in evaluator.walk()

@@ -356,3 +356,66 @@ def test_a_rerun_takes_another_reply_of_what_a_judge_script_asks(project):
     for _ in range(2):
         assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
         assert (project.path / "asked").read_text() == "xx", "replies of reruns are kept as well"
+
+
+VOTERS = """
+import json
+from pathlib import Path
+
+
+def vote(prompt):
+    count = len(Path("asked").read_text()) if Path("asked").exists() else 0
+    with open("asked", "a") as file:
+        file.write("x")
+    score = (1.0, 0.0, 0.5)[count % 3]
+    return json.dumps({"score": score, "reasoning": f"vote {count}"}) if "judge" in prompt else f"vote {count}"
+"""
+PANEL = "{name: %s, type: llm_judge}"
+ASKING_THRICE = """
+from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+
+@code_judge
+def judge(case):
+    client = create_target_client()
+    return Result(score=1, reasoning=", ".join(client.invoke("good?").raw_text for _ in range(3)))
+"""
+SCRIPT = "{name: %s, type: code_judge, script: [python3, judge.py], target: {max_calls: 3}}"
+
+
+def composite(template, *names):
+    members = ", ".join(template % name for name in names)
+    return "{name: all, type: composite, aggregator: {type: weighted_average}, evaluators: [" + members + "]}"
+
+
+@WITH_WORKERS_ON_REQUEST
+@pytest.mark.parametrize(
+    ("evaluators", "calls"),
+    [
+        (", ".join(PANEL % name for name in "abc"), 3),
+        (composite(PANEL, *"abc"), 3),
+        (composite("{name: %s, required: true, weight: 2, type: llm_judge}", *"abc"), 3),
+        (SCRIPT % "a", 3),
+        varied(composite(SCRIPT, *"ab"), 6),
+    ],
+    ids=["list", "composite", "required", "script", "scripts"],
+)
+def test_each_vote_of_a_panel_is_a_reply_of_its_own_and_found_again(project_in_all_modes, evaluators, calls):
+    project = project_in_all_modes
+    project.write("voters.py", VOTERS)
+    project.write("judge.py", ASKING_THRICE)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello, judge_target: judge}
+          - {name: judge, provider: python, callable: voters.py:vote}
+        """,
+    )
+    case = f"{{id: a, expected_outcome: Greets, input: hi, evaluators: [{evaluators}]}}"
+    project.write("a.eval.yaml", f"evalcases: [{case}]\n")
+    (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
+    assert (project.path / "asked").read_text() == "x" * calls
+    assert (first["judge_metrics"]["calls"], second["judge_metrics"]["cached"]) == (calls, calls)
+    assert sorted(re.findall(r"vote (\d)", first["reasoning"])) == [str(number) for number in range(calls)]
+    assert (second["score"], second["reasoning"]) == (first["score"], first["reasoning"])
