@@ -11,7 +11,6 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
@@ -59,9 +58,8 @@ class Similar(Likeness):
         tokens, cost = sum(each.tokens or 0 for each in found), math.fsum(costs) if costs else None
         if tokens or costs:  # otherwise another case has paid for both, or they were cached
             current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, cost)
-        more: dict[str, Json] = {"tokens": round(tokens)} if tokens else {}
-        more |= {} if cost is None else {"cost_usd": cost}
-        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)), more)
+        # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
+        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
