@@ -238,6 +238,12 @@ def candidate_answer(messages: Sequence[Message] | None) -> str:
     return ""
 
 
+def total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
+    """Return the time limit of a call for several requests: the sum of theirs. None: there is none."""
+    known = [request.timeout_seconds for request in requests if request.timeout_seconds is not None]
+    return sum(known) if len(known) == len(requests) else None
+
+
 def shortest(*limits: float | None) -> float | None:
     """Return the shortest of some time limits; None: there is none."""
     return min((limit for limit in limits if limit is not None), default=None)

@@ -227,3 +227,78 @@ def test_odd_data_for_debugging_costs_no_answer(project, suite):
     project.write("qa.eval.yaml", suite(a="hello"))
     (result,) = project.run().results
     assert (result["status"], result.get("request_attempts")) == ("pass", None)
+
+
+SLOW_PARTS = """
+    import asyncio
+    from pytest_agentv import Provider
+
+    class Sleepy(Provider):
+        kind = "sleepy"
+        asleep: str
+
+        def open(self, environment):
+            return Sleeper(self.asleep)
+
+    class Sleeper:
+        def __init__(self, asleep):
+            self.asleep = asleep
+
+        async def rest(self, part):
+            open("calls", "a").write(f"{part} ")
+            await asyncio.sleep(60 if part == self.asleep else 0)
+
+        async def check(self):
+            await self.rest("check")
+
+        async def close(self):
+            await self.rest("close")
+
+        async def invoke(self, request):
+            await self.rest("invoke")
+            return "hello"
+
+        async def invoke_batch(self, requests):
+            await self.rest("batch")
+            said = {"text": "hello", "cost_usd": 0.5}
+            return [None if request.eval_id == "none" else said for request in requests]
+
+    def pytest_agentv_providers():
+        return [Sleepy]
+    """
+
+
+@pytest.fixture
+def sleepy(project, suite):
+    def run(asleep, keys):
+        project.write("conftest.py", SLOW_PARTS)
+        project.write("targets.yaml", f"targets: [{{name: default, provider: sleepy, asleep: {asleep}, {keys}}}]\n")
+        project.write("a.eval.yaml", suite(a="hello", none="hello"))
+        return project.run("--agentv-timeout=0.3", "--agentv-max-retries=0")
+
+    return run
+
+
+def test_a_batch_that_hangs_is_timed_out_like_other_calls(sleepy, project):
+    run = sleepy("batch", "provider_batching: true")
+    assert run.statuses == {"a": "pass", "none": "pass"}
+    assert (project.path / "calls").read_text().split() == ["check", "batch", "invoke", "invoke", "close"]
+
+
+def test_a_check_that_hangs_is_an_error_of_the_cases(sleepy):
+    run = sleepy("check", "workers: 1")
+    assert run.by_id["a"]["error"] == "target 'default' (targets.yaml:1) timed out after 0.3s"
+    assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "timeout"}
+
+
+def test_a_close_that_hangs_does_not_hold_up_the_end_of_the_run(sleepy):
+    assert sleepy("close", "workers: 1").statuses == {"a": "pass", "none": "pass"}
+
+
+def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):
+    run = sleepy("nothing", "provider_batching: true")
+    assert run.statuses == {"a": "pass", "none": "error"}
+    assert run.by_id["none"]["error"].startswith("target 'default' (targets.yaml:1): invoke_batch() returned None")
+    assert run.by_id["none"]["error_detail"] == {"stage": "provider", "kind": "crash"}
+    assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
+    assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
