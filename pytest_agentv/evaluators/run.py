@@ -24,6 +24,8 @@ DEEPEST: Final = 100
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 
+_NO_REASON: Final = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+
 
 class _Took(NamedTuple):
     """The duration and the figures of a judgement."""
@@ -89,6 +91,9 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, shown)
         if evaluator.own_code is not None and (fault := score_fault(score)):
             raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
+        error = getattr(score, "error", None)  # a user's evaluator may return anything
+        if error is not None and not error.strip():  # as of `str(error)` for an error without a text
+            score = score.replace(error=_NO_REASON)
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
             score = negated(score)
     else:

@@ -11,6 +11,8 @@ from pydantic import Field
 from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
 from pytest_agentv.models.messages import Message, ToolCall
@@ -234,6 +236,27 @@ class Returns(Own):
 def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
     result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
     assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+@pytest.mark.parametrize("negate", [False, True])
+def test_an_error_without_a_text_is_an_error_everywhere(text, negate):
+    class Breaks(Evaluator):
+        kind = "breaks"
+
+        async def evaluate(self, context: Context) -> Score:
+            return Score(0.0, error=text, error_kind="timeout")
+
+    context = Context(CASE, Prompt("q"), "x")
+    alone = asyncio.run(run_evaluator(Breaks(negate=negate), context))
+    judgement = Judgement((alone,), Threshold(0.0, "case"))
+    assert (judgement.broken, judgement.status(judgement.combined)) == (alone, "error")
+    assert alone.error is not None
+    assert "with an empty `error`" in alone.error
+    assert alone.error_kind == "timeout"
+    composite = Composite(evaluators=(Breaks(name="b", negate=negate),), aggregator=WeightedAverage())
+    inside = asyncio.run(run_evaluator(composite, context))
+    assert inside.error == f"member 'b' could not judge: {alone.error}"
 
 
 @pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])
