@@ -34,6 +34,8 @@ class Attempts(Record):
     error: ProviderError | None = None
     requests: JsonObject = field(default_factory=dict)
     """The provider's data on its API requests and its log, under the keys of results."""
+    lost: tuple[ProviderResponse, ...] = ()
+    """What earlier calls reported that timed out: they were paid for."""
 
 
 async def invoke_with_retries(
@@ -44,6 +46,7 @@ async def invoke_with_retries(
     Returns any failure of the provider as a value. Source: decisions 26, "Timeout with retry".
     """
     requests: JsonObject = {}
+    lost: tuple[ProviderResponse, ...] = ()
     while True:
         started = time.perf_counter()
         response = error = None
@@ -56,11 +59,27 @@ async def invoke_with_retries(
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
         requests = _add_requests(requests, raw)
-        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
         _log_call(called, attempts, raw)
-        if error is None or error.kind != "timeout" or request.attempt >= max_retries:
-            return attempts
+        if not _timed_out(attempts) or request.attempt >= max_retries:
+            return _with_response(attempts)
+        lost += () if response is None else (response,)
         request = request.replace(attempt=request.attempt + 1)
+
+
+def _timed_out(attempts: Attempts) -> bool:
+    """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
+    response = attempts.response
+    failure = attempts.error or (ProviderError("", response.error_kind) if response and response.error else None)
+    return failure is not None and failure.kind == "timeout"
+
+
+def _with_response(attempts: Attempts) -> Attempts:
+    """Return the attempts with the last error as a response, if earlier calls were paid for: these have a record."""
+    error = attempts.error
+    if error is None or not attempts.lost:
+        return attempts
+    return attempts.replace(response=ProviderResponse(error=str(error), error_kind=error.kind), error=None)
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:

@@ -74,7 +74,9 @@ class ProviderJudge:
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
         response = attempts.response
-        current_meter().add_reply(response, attempts.count)
+        for lost in attempts.lost:
+            current_meter().add_reply(lost)
+        current_meter().add_reply(response, attempts.count - len(attempts.lost))
         if response is None:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
