@@ -1,6 +1,7 @@
 """Reads the answer out of a response: its text, its trace and its metrics."""
 
 import logging
+import math
 from dataclasses import field
 
 from pytest_agentv.engine.attempts import Attempts
@@ -11,9 +12,10 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
-from pytest_agentv.providers.base import candidate_answer
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary, added_usage
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer
 from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_errors import describe_error
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -27,6 +29,9 @@ class Answered(Record):
     trace: tuple[TraceEvent, ...] | None = None
     summary: TraceSummary | None = None
     metrics: ExecutionMetrics | None = None
+    """Those of the last call, which are judged."""
+    paid: ExecutionMetrics | None = None
+    """The same with tokens and cost of earlier calls that timed out, for the record."""
     cached: bool = False
     error: str | None = None
     """Set if the target replied without an answer."""
@@ -50,6 +55,25 @@ async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
 
 
+async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Return the answer of a response, or what it cost if it cannot be read."""
+    try:
+        return await read_answer(attempts, options)
+    except Exception as error:  # noqa: BLE001 - code of users may put anything into a response
+        known = attempts.response or ProviderResponse()
+        names = ("token_usage", "cost_usd", "cost_source", "duration_ms", "cached")
+        figures = ProviderResponse(
+            **{name: getattr(known, name) for name in names},
+            error=f"the answer cannot be read: {describe_error(error)}",
+        )
+        return _answered(attempts.replace(response=figures), options)
+
+
+def broken_answer(answered: Answered) -> ProviderError | None:
+    """Return why a reply holds no answer; None: it holds one."""
+    return ProviderError(answered.error, answered.error_kind) if answered.error else None
+
+
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
@@ -60,23 +84,37 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         response = with_trace(response)
     trace = extract_trace(response)
     reported = validated_metrics(response)
+    # Reading a kept answer takes no time, which says nothing about the call that was made for it.
+    measured_ms = None if response.cached else attempts.duration_ms
     for warning in reported.warnings:
         logger.warning("%s", masked(warning))
+    metrics = execution_metrics(reported, trace, exploration_tools=options.exploration_tools, measured_ms=measured_ms)
+    paid = _with_lost(metrics, attempts)
     return Answered(
         candidate_answer(response.output_messages),
         response.output_messages,
         trace,
         summarize_trace(trace, reported),
-        execution_metrics(
-            reported, trace, exploration_tools=options.exploration_tools, measured_ms=attempts.duration_ms
-        ),
+        metrics,
+        paid,
         cached=response.cached,
         is_text_only=response.is_text_only,
         error=(response.error or "").strip() or None,
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,
-        cost_source=None if reported.cost_usd is None else response.cost_source or "target",
+        cost_source=None if paid is None or paid.cost_usd is None else response.cost_source or "target",
         attempts=attempts.count,
         requests=attempts.requests,
     )
+
+
+def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> ExecutionMetrics | None:
+    """Return the metrics of the last call, with tokens and cost of the calls before it that timed out."""
+    if not attempts.lost:
+        return metrics
+    known = metrics or ExecutionMetrics()
+    lost = [validated_metrics(response) for response in attempts.lost]
+    costs = [cost for cost in (known.cost_usd, *(each.cost_usd for each in lost)) if cost is not None]
+    usage = added_usage([known.token_usage, *(each.token_usage for each in lost)])
+    return known.replace(token_usage=usage, cost_usd=math.fsum(costs) if costs else None)

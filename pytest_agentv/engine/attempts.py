@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import field
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
@@ -17,6 +18,8 @@ from pytest_agentv.runtime.user_errors import describe_error, leaves
 _LOGGER: Final = logging.getLogger(__name__)
 _GRACE_SECONDS: Final = 10.0
 """Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
+
+_FIGURES: Final = ("request_attempts", "waited_ms")
 
 
 @record
@@ -31,6 +34,8 @@ class Attempts(Record):
     error: ProviderError | None = None
     requests: JsonObject = field(default_factory=dict)
     """The provider's data on its API requests and its log, under the keys of results."""
+    lost: tuple[ProviderResponse, ...] = ()
+    """What earlier calls reported that timed out: they were paid for."""
 
 
 async def invoke_with_retries(
@@ -41,20 +46,40 @@ async def invoke_with_retries(
     Returns any failure of the provider as a value. Source: decisions 26, "Timeout with retry".
     """
     requests: JsonObject = {}
+    lost: tuple[ProviderResponse, ...] = ()
     while True:
         started = time.perf_counter()
         response = error = None
         try:
-            response = require_answer(await invoke_within_limit(provider, request))
-            raw = {} if response.cached else response.raw
+            response = await invoke_within_limit(provider, request)
+            raw = {} if response.cached else _checked_raw(response.raw)
         except ProviderError as failure:
-            error, raw = failure, failure.raw
+            error, raw = failure, _checked_raw(failure.raw)
+        if response is not None:
+            with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
+                response = require_answer(response)
         requests = _add_requests(requests, raw)
-        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
         _log_call(called, attempts, raw)
-        if error is None or error.kind != "timeout" or request.attempt >= max_retries:
-            return attempts
+        if not _timed_out(attempts) or request.attempt >= max_retries:
+            return _with_response(attempts)
+        lost += () if response is None else (response,)
         request = request.replace(attempt=request.attempt + 1)
+
+
+def _timed_out(attempts: Attempts) -> bool:
+    """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
+    response = attempts.response
+    failure = attempts.error or (ProviderError("", response.error_kind) if response and response.error else None)
+    return failure is not None and failure.kind == "timeout"
+
+
+def _with_response(attempts: Attempts) -> Attempts:
+    """Return the attempts with the last error as a response, if earlier calls were paid for: these have a record."""
+    error = attempts.error
+    if error is None or not attempts.lost:
+        return attempts
+    return attempts.replace(response=ProviderResponse(error=str(error), error_kind=error.kind), error=None)
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
@@ -99,9 +124,20 @@ def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
     _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
 
 
+def _checked_raw(raw: JsonObject) -> JsonObject:
+    """Return the data on API requests and the log, without values of wrong types, which users' code may put there."""
+    figures = {name: raw[name] for name in _FIGURES if is_amount(raw.get(name))}
+    return {**figures, **{name: raw[name] for name in ("last_error", "log_file") if isinstance(raw.get(name), str)}}
+
+
 def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
-    sums = {name: before.get(name, 0) + raw[name] for name in ("request_attempts", "waited_ms") if name in raw}
-    return {**before, **sums, **{name: raw[name] for name in ("last_error", "log_file") if name in raw}}
+    sums = {name: before.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
+    return {**before, **raw, **sums}
+
+
+def timed(response: ProviderResponse, started: float) -> ProviderResponse:
+    """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
+    return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
 
 
 def _milliseconds_since(started: float) -> float:

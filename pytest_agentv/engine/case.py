@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentv.engine.answers import Answered, read_answer
+from pytest_agentv.engine.answers import Answered, broken_answer, read_answer, salvage_answer
 from pytest_agentv.engine.asking_hooks import decide, show_response
 from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.engine.dumping import dump_job_prompt, dump_job_traces
@@ -16,7 +16,7 @@ from pytest_agentv.engine.results import Asked, error_result, judged_result, unj
 from pytest_agentv.engine.scoring import Judgement, effective_threshold
 from pytest_agentv.engine.targets.judging import evaluators_of, take_long
 from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
-from pytest_agentv.errors import AgentvError, HookError, KindError, ProviderError
+from pytest_agentv.errors import AgentvError, EvaluatorError, HookError, KindError
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.loading.problems import Problem
@@ -99,7 +99,7 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
 
 
 def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
-    return ProviderRequest(
+    request = ProviderRequest(
         prepared.asked.prompt,
         eval_id=job.case.eval_id,
         answer=job.answer,
@@ -108,6 +108,9 @@ def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
         input_paths=job.case.file_paths[len(job.case.guideline_paths) :],
         timeout_seconds=job.timeout_seconds,
     )
+    if prepared.services.judge is None and prepared.services.targets is None:
+        return request
+    return prepared.target.asked.next(prepared.target.provider, request)  # a judge may ask the same
 
 
 def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "UnjudgedAnswer | None":
@@ -122,6 +125,18 @@ def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "U
 
 
 async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
+    """Judge the outcome of the calls. What breaks then is in the record beside the answer, which was paid for."""
+    try:
+        return await _read_and_judge(job, prepared, attempts, hooks)
+    except Exception as error:
+        logger.debug("case %s broke after its answer", job.identity.eval_id, exc_info=error)
+        answered = await salvage_answer(attempts, job.options)
+        return unjudged_result(
+            job, prepared.asked, answered, broken_answer(answered) or EvaluatorError(user_traceback(error))
+        )
+
+
+async def _read_and_judge(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: CaseHooks) -> EvalResult:
     """Read the outcome of the calls, show it to the hooks and judge it."""
     if attempts.response is not None and attempts.response.warnings:
         warnings = [masked(warning) for warning in attempts.response.warnings]
@@ -142,7 +157,7 @@ async def _finish(job: CaseJob, prepared: _Prepared, attempts: Attempts, hooks: 
         )
         return result.replace(**attempts.requests)
     dump_job_traces(job, prepared.pool, attempts.count, answered)
-    unanswered = ProviderError(answered.error, answered.error_kind) if answered.error else fault
+    unanswered = broken_answer(answered) or fault
     if unanswered is None:
         return await _judged(job, prepared, answered)
     return unjudged_result(job, prepared.asked, answered, unanswered)

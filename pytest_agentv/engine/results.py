@@ -101,7 +101,7 @@ def _answer_fields(answered: Answered) -> JsonObject:
         "trace_summary": answered.summary,
         "finish_reason": answered.finish_reason,
         "retrieved_context": answered.retrieved_context,
-        "execution_metrics": answered.metrics,
+        "execution_metrics": answered.paid,
         "output_messages": _conversation(answered),
         "cost_source": answered.cost_source,
         "cached": answered.cached or None,

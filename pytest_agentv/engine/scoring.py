@@ -55,7 +55,7 @@ class Judgement(Record):
     def broken(self) -> EvaluatorResult | None:
         """The first evaluator that could not judge."""
         for evaluation in self.evaluations:
-            if evaluation.error:
+            if evaluation.error is not None:
                 return evaluation
         return None
 

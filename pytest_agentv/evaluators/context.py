@@ -50,6 +50,11 @@ class ProxiedQuestion(Record):
     """The number of the answer that is judged, 0-based, where the case asks for several (`repeat`)."""
     reruns: int = 0
     """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
+    twin: tuple[int, ...] = ()
+    """The number of the evaluator, 0-based, among equal members of its composite, after those of outer composites.
+
+    The cache keeps the replies to their questions apart, whichever of them asks first.
+    """
 
 
 class ProxiedTargets(Protocol):
@@ -125,6 +130,11 @@ class Context(Record):
     """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     reruns: int = 0
     """How often the case was asked before in this run, as by `--reruns`: the cache keeps these replies apart."""
+    twin: tuple[int, ...] = ()
+    """The number of the evaluator, 0-based, among equal members of its composite, after those of outer composites.
+
+    The cache keeps the replies to their questions apart, whichever of them asks first.
+    """
     timeout_seconds: float | None = None
     """The longest that a judge may take, in seconds; None: no limit."""
     target: str = ""

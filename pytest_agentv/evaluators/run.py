@@ -24,6 +24,8 @@ DEEPEST: Final = 100
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
 
+_NO_REASON: Final = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+
 
 class _Took(NamedTuple):
     """The duration and the figures of a judgement."""
@@ -40,7 +42,7 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
 
     Source: agentv-formats 6.10.
     """
-    if context.dry_run or not _may_ask_models(evaluator):
+    if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
     from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - only for evaluators that ask models
 
@@ -49,7 +51,8 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     return result.replace(judge_metrics=meter.total)
 
 
-def _may_ask_models(evaluator: AnyEvaluator) -> bool:
+def may_ask_models(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or a member of one, asks a model, or runs code that may."""
     return any(
         each.asks_judge or each.calls_targets or each.embeds_with is not None or each.own_code is not None
         for each in evaluator.walk()
@@ -88,6 +91,9 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, shown)
         if evaluator.own_code is not None and (fault := score_fault(score)):
             raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
+        error = getattr(score, "error", None)  # a user's evaluator may return anything
+        if error is not None and not error.strip():  # as of `str(error)` for an error without a text
+            score = score.replace(error=_NO_REASON)
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
             score = negated(score)
     else:

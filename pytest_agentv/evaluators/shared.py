@@ -1,15 +1,15 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
-from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import Score, Verdict, clamp_score, is_score
+from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, is_score
 from pytest_agentv.models.text import compact_json
 
 KEYS: Final = ("required", "negate", "path")
@@ -17,7 +17,28 @@ SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
 _TEXTS: Final = ("reasoning", "raw_output", "error", "unknown", "unchecked")
-_LISTS: Final = ("hits", "misses", "warnings", "unmet_required")
+_LISTS: Final = ("hits", "misses", "warnings")
+
+
+class _Expected(NamedTuple):
+    """What a value of a score has to be."""
+
+    type: Any
+    text: str
+
+
+_TYPES: Final[Mapping[str, _Expected]] = {
+    **dict.fromkeys(_TEXTS, _Expected(str | None, "a text or None")),
+    **dict.fromkeys(_LISTS, _Expected(list | tuple, "a list of texts")),
+    "unmet_required": _Expected(list | tuple | None, "a list of texts or None"),
+    **dict.fromkeys(("request", "details"), _Expected(Mapping | None, "a mapping")),
+    "results": _Expected(list | tuple | None, "a list of EvaluatorResult or None"),
+    "judge_retries": _Expected(int | None, "a whole number or None"),
+}
+_WORDS: Final[Mapping[str, tuple[str | None, ...]]] = {
+    "verdict": (*get_args(Verdict), None),
+    "error_kind": get_args(ErrorKind),
+}
 _NEGATED: Final = "negated: hits and misses are swapped"
 _NOT_NEGATED: Final = "negated, but the check could not be made"
 
@@ -59,21 +80,30 @@ def score_fault(score: object) -> str | None:
     """Return which value of a score from user code cannot be recorded; None if all can."""
     if not isinstance(score, Score):
         return None  # `build_result` reports that
-    for name in _TEXTS:
-        value = getattr(score, name)
-        if not isinstance(value, str | None):
-            return f"its `{name}` is of type {type(value).__name__}: expected a text or None"
-    for name in _LISTS:
-        value = getattr(score, name)
-        odd = [item for item in value if not isinstance(item, str)] if isinstance(value, list | tuple) else []
-        if odd or (name == "unmet_required" and not isinstance(value, list | tuple | None)):
-            return f"its `{name}` has a value of type {type(odd[0] if odd else value).__name__}: expected texts"
-    if score.verdict not in (*get_args(Verdict), None):
-        return f"its `verdict` is none of {', '.join(get_args(Verdict))}"
-    for name in ("request", "details"):
-        if not isinstance(value := getattr(score, name), Mapping | None):
-            return f"its `{name}` is of type {type(value).__name__}: expected a mapping"
-    return None
+    for name, expected in _TYPES.items():
+        if not isinstance(value := getattr(score, name), expected.type):
+            return f"its `{name}` is of type {type(value).__name__}: expected {expected.text}"
+    for name, words in _WORDS.items():
+        if getattr(score, name) not in words:
+            return f"its `{name}` is none of {', '.join(filter(None, words))}"
+    return next(_item_faults(score), None)
+
+
+def _item_faults(score: Score) -> Iterator[str]:
+    for name in (*_LISTS, "unmet_required"):
+        for item in getattr(score, name) or ():
+            if not isinstance(item, str):
+                yield f"its `{name}` has a value of type {type(item).__name__}: expected texts"
+    yield from _member_faults("results", score.results or ())
+
+
+def _member_faults(place: str, members: Sequence[object]) -> Iterator[str]:
+    for number, member in enumerate(members):
+        where = f"{place}[{number}]"
+        if isinstance(member, EvaluatorResult):
+            yield from _member_faults(f"{where}.evaluator_results", member.evaluator_results or ())
+        else:
+            yield f"its `{where}` is of type {type(member).__name__}: expected an EvaluatorResult"
 
 
 def negated(score: Score) -> Score:

@@ -33,6 +33,8 @@ class ProviderRequest(Record):
     """The number of the answer, 0-based, where the case asks for several (`repeat`)."""
     reruns: int = 0
     """How often the case was asked before in this run, as by `--reruns`: the cache keeps these answers apart."""
+    occurrence: tuple[int, ...] = ()
+    """Which of several equal questions of the case this is; empty: the first. The cache keeps their answers apart."""
     guideline_paths: tuple[str, ...] = ()
     """Absolute paths of the guidelines."""
     input_paths: tuple[str, ...] = ()
@@ -130,6 +132,9 @@ class BatchProvider(Protocol):
 @runtime_checkable
 class KeepsAnswers(Protocol):
     """An adapter that keeps answers for later runs."""
+
+    def place(self, request: ProviderRequest) -> Path:
+        """Return where the answer to a request is kept."""
 
     def forget(self, request: ProviderRequest) -> None:
         """Delete the answer to a request, if it is kept."""
@@ -231,6 +236,12 @@ def candidate_answer(messages: Sequence[Message] | None) -> str:
             # Subclasses of str may compare and join differently. The cache returns a plain text.
             return compact_json(content) if found is None else str.__str__(found)
     return ""
+
+
+def total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
+    """Return the time limit of a call for several requests: the sum of theirs. None: there is none."""
+    known = [request.timeout_seconds for request in requests if request.timeout_seconds is not None]
+    return sum(known) if len(known) == len(requests) else None
 
 
 def shortest(*limits: float | None) -> float | None:

@@ -64,6 +64,22 @@ def test_without_the_flag_answers_are_neither_kept_nor_reused(project):
     assert called(project) == ["case-0"] * 3 + ["case-1"] * 3
 
 
+def test_the_latency_of_a_kept_answer_is_that_of_its_call(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello, delay_ms: 60}]\n")
+    case = "{id: a, expected_outcome: o, input: q, evaluators: [{name: fast, latency: 40}]}"
+    project.write("a.eval.yaml", f"evalcases: [{case}]\n")
+    (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
+    assert [first["status"], second["status"]] == ["fail", "fail"]
+    assert (second["cached"], second["execution_metrics"]) == (True, first["execution_metrics"])
+    (entry,) = entries(project)
+    kept = json.loads(entry.read_text())
+    del kept["duration_ms"]  # as an earlier version kept it
+    entry.write_text(json.dumps(kept))
+    (third,) = project.run("--agentv-cache").results
+    assert (third["status"], third.get("execution_metrics")) == ("fail", None)
+    assert third["misses"] == ["No duration data available in trace"]
+
+
 def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
     write_cases(project, numbered(2))
     assert [result.get("cached") for result in project.run("--agentv-cache", "--agentv-dry-run").results] == [None] * 2
@@ -340,3 +356,70 @@ def test_a_rerun_takes_another_reply_of_what_a_judge_script_asks(project):
     for _ in range(2):
         assert project.run("evals", "--reruns=1", "--agentv-cache").outcomes == {"passed": 1, "rerun": 1}
         assert (project.path / "asked").read_text() == "xx", "replies of reruns are kept as well"
+
+
+VOTERS = """
+import json
+from itertools import count
+from threading import Lock
+
+numbers, lock = count(), Lock()
+
+
+def vote(prompt):
+    with lock:
+        number = next(numbers)
+        with open("asked", "a") as file:
+            file.write("x")
+    score = (1.0, 0.0, 0.5)[number % 3]
+    return json.dumps({"score": score, "reasoning": f"vote {number}"}) if "judge" in prompt else f"vote {number}"
+"""
+PANEL = "{name: %s, type: llm_judge}"
+ASKING_THRICE = """
+from pytest_agentv.sdk import Result, code_judge, create_target_client
+
+
+@code_judge
+def judge(case):
+    client = create_target_client()
+    return Result(score=1, reasoning=", ".join(client.invoke("good?").raw_text for _ in range(3)))
+"""
+SCRIPT = "{name: %s, type: code_judge, script: [python3, judge.py], target: {max_calls: 3}}"
+
+
+def composite(template, *names):
+    members = ", ".join(template % name for name in names)
+    return "{name: all, type: composite, aggregator: {type: weighted_average}, evaluators: [" + members + "]}"
+
+
+@WITH_WORKERS_ON_REQUEST
+@pytest.mark.parametrize(
+    ("evaluators", "calls"),
+    [
+        (", ".join(PANEL % name for name in "abc"), 3),
+        (composite(PANEL, *"abc"), 3),
+        (composite("{name: %s, required: true, weight: 2, type: llm_judge}", *"abc"), 3),
+        (SCRIPT % "a", 3),
+        varied(composite(SCRIPT, *"ab"), 6),
+    ],
+    ids=["list", "composite", "required", "script", "scripts"],
+)
+def test_each_vote_of_a_panel_is_a_reply_of_its_own_and_found_again(project_in_all_modes, evaluators, calls):
+    project = project_in_all_modes
+    project.write("voters.py", VOTERS)
+    project.write("judge.py", ASKING_THRICE)
+    project.write(
+        "targets.yaml",
+        """
+        targets:
+          - {name: default, provider: mock, response: hello, judge_target: judge}
+          - {name: judge, provider: python, callable: voters.py:vote}
+        """,
+    )
+    case = f"{{id: a, expected_outcome: Greets, input: hi, evaluators: [{evaluators}]}}"
+    project.write("a.eval.yaml", f"evalcases: [{case}]\n")
+    (first,), (second,) = (project.run("--agentv-cache").results for _ in range(2))
+    assert (project.path / "asked").read_text() == "x" * calls
+    assert (first["judge_metrics"]["calls"], second["judge_metrics"]["cached"]) == (calls, calls)
+    assert sorted(re.findall(r"vote (\d)", first["reasoning"])) == [str(number) for number in range(calls)]
+    assert (second["score"], second["reasoning"]) == (first["score"], first["reasoning"])

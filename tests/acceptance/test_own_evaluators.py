@@ -284,3 +284,51 @@ def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
     assert own.run(resume).exit_code == 0
     own.write("conftest.py", CONFTEST.replace("Score(float(similarity >= self.least)", "Score(float(similarity > 1)"))
     assert own.run(resume).exit_code == 1
+
+
+ODD = """
+    from pytest_agentv import Evaluator, EvaluatorResult, Score
+
+    class Odd(Evaluator):
+        kind = "odd"
+        given: dict = {}
+
+        def evaluate(self, context):
+            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=5)
+            return Score(1.0, **(self.given or {"results": [odd_member]}))
+
+    def pytest_agentv_evaluators():
+        return [Odd]
+    """
+
+
+@pytest.fixture
+def paid(project):
+    project.write("conftest.py", ODD)
+    project.write("agent.py", "def ask(prompt):\n    return {'text': 'hello', 'cost_usd': 0.5}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
+    return project
+
+
+def test_a_score_that_cannot_be_recorded_costs_neither_the_answer_nor_its_cost(paid):
+    odd = ("{results: [{name: x}]}", "{judge_retries: x}", "{hits: text}")
+    paid.write("a.eval.yaml", suite(*(f"{{type: odd, given: {each}}}" for each in odd)))
+    run = paid.run()
+    (result,) = run.results
+    faults = [
+        each["error"].removeprefix("evaluate() returned a Score that cannot be recorded: its ")
+        for each in result["evaluator_results"]
+    ]
+    assert [fault.partition(" is ")[0] for fault in faults] == ["`results[0]`", "`judge_retries`", "`hits`"]
+    assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
+    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
+    assert "$0.5000" in run.text
+
+
+def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
+    paid.write("a.eval.yaml", suite("{type: odd}"))
+    (result,) = paid.run().results
+    assert result["error"].startswith("AttributeError: 'int' object has no attribute")
+    assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
+    assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
+    assert result["execution_metrics"]["cost_usd"] == 0.5

@@ -258,3 +258,120 @@ def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, 
     project.write("words.py", 'WORD = "good evening"\n')
     assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"failed": 6}
     assert (project.path / "asked.txt").read_text() == "x" * 12
+
+
+ODD_ANSWERS = """
+    from pytest_agentv import Message, Provider, ProviderResponse
+
+    class Odd(Provider):
+        kind = "odd"
+        said: str
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            endless = {}
+            endless["a"] = endless
+            content = {"object": {"a": object()}, "endless": endless}.get(self.said, "hello")
+            raw = {"request_attempts": "two"}
+            finish = "length" if self.said == "endless" else None
+            return ProviderResponse((Message("assistant", content),), cost_usd=0.5, raw=raw, finish_reason=finish)
+
+    def pytest_agentv_providers():
+        return [Odd]
+    """
+
+
+@pytest.mark.parametrize("said", ["object", "endless"])
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(project, suite, said):
+    project.write("conftest.py", ODD_ANSWERS)
+    project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    (result,) = project.run().results
+    assert result["error"].startswith("the answer cannot be read: ")
+    assert result["error_detail"] == {"stage": "provider", "kind": "crash"}
+    assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
+
+
+def test_odd_data_for_debugging_costs_no_answer(project, suite):
+    project.write("conftest.py", ODD_ANSWERS)
+    project.write("targets.yaml", "targets: [{name: default, provider: odd, said: hello}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    (result,) = project.run().results
+    assert (result["status"], result.get("request_attempts")) == ("pass", None)
+
+
+SLOW_PARTS = """
+    import asyncio
+    from pytest_agentv import Provider
+
+    class Sleepy(Provider):
+        kind = "sleepy"
+        asleep: str
+
+        def open(self, environment):
+            return Sleeper(self.asleep)
+
+    class Sleeper:
+        def __init__(self, asleep):
+            self.asleep = asleep
+
+        async def rest(self, part):
+            open("calls", "a").write(f"{part} ")
+            await asyncio.sleep(60 if part == self.asleep else 0)
+
+        async def check(self):
+            await self.rest("check")
+
+        async def close(self):
+            await self.rest("close")
+
+        async def invoke(self, request):
+            await self.rest("invoke")
+            return "hello"
+
+        async def invoke_batch(self, requests):
+            await self.rest("batch")
+            said = {"text": "hello", "cost_usd": 0.5}
+            return [None if request.eval_id == "none" else said for request in requests]
+
+    def pytest_agentv_providers():
+        return [Sleepy]
+    """
+
+
+@pytest.fixture
+def sleepy(project, suite):
+    def run(asleep, keys):
+        project.write("conftest.py", SLOW_PARTS)
+        project.write("targets.yaml", f"targets: [{{name: default, provider: sleepy, asleep: {asleep}, {keys}}}]\n")
+        project.write("a.eval.yaml", suite(a="hello", none="hello"))
+        return project.run("--agentv-timeout=0.3", "--agentv-max-retries=0")
+
+    return run
+
+
+def test_a_batch_that_hangs_is_timed_out_like_other_calls(sleepy, project):
+    run = sleepy("batch", "provider_batching: true")
+    assert run.statuses == {"a": "pass", "none": "pass"}
+    assert (project.path / "calls").read_text().split() == ["check", "batch", "invoke", "invoke", "close"]
+
+
+def test_a_check_that_hangs_is_an_error_of_the_cases(sleepy):
+    run = sleepy("check", "workers: 1")
+    assert run.by_id["a"]["error"] == "target 'default' (targets.yaml:1) timed out after 0.3s"
+    assert run.by_id["a"]["error_detail"] == {"stage": "setup", "kind": "timeout"}
+
+
+def test_a_close_that_hangs_does_not_hold_up_the_end_of_the_run(sleepy):
+    assert sleepy("close", "workers: 1").statuses == {"a": "pass", "none": "pass"}
+
+
+def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):
+    run = sleepy("nothing", "provider_batching: true")
+    assert run.statuses == {"a": "pass", "none": "error"}
+    assert run.by_id["none"]["error"].startswith("target 'default' (targets.yaml:1): invoke_batch() returned None")
+    assert run.by_id["none"]["error_detail"] == {"stage": "provider", "kind": "crash"}
+    assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
+    assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"

@@ -303,3 +303,61 @@ def shown_calls(run):
     """Return what stands below the lines of cases, without the times of calls."""
     lines = (re.fullmatch(r"  DEBUG .+?:attempts\.py:\d+ (.+: call \d+), [\d.]+ ms(: .+)", line) for line in run.lines)
     return ["".join(line.groups()) for line in lines if line]
+
+
+PAYS = """
+    from pytest_agentv import Message, Provider, ProviderError, ProviderResponse, TokenUsage
+
+    class Pays(Provider):
+        kind = "pays"
+        ways: str
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            way = self.ways[request.attempt]
+            if way == "x":
+                raise ProviderError("too late", "timeout")
+            error = "too late" if way == "t" else None
+            said = (Message("assistant", '{"score": 1}'),)
+            paid = {"cost_usd": 1.0, "token_usage": TokenUsage(10, 5)}
+            return ProviderResponse(said, error=error, error_kind="timeout", **paid)
+
+    def pytest_agentv_providers():
+        return [Pays]
+    """
+
+
+@pytest.fixture
+def paying(project):
+    def run(ways, judge_ways="a"):
+        project.write("conftest.py", PAYS)
+        target = f"{{name: default, provider: pays, ways: {ways}, judge_target: judge}}"
+        project.write("targets.yaml", f"targets: [{target}, {{name: judge, provider: pays, ways: {judge_ways}}}]\n")
+        checks = "[{name: cheap, cost: 1.5}, {name: judged, type: llm_judge}]"
+        project.write("a.eval.yaml", f"evalcases: [{{id: a, expected_outcome: o, input: q, evaluators: {checks}}}]\n")
+        return project.run()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("ways", "cost", "status"),
+    [("a", 1, "pass"), ("tta", 3, "pass"), ("xta", 2, "pass"), ("ttt", 3, "error"), ("ttx", 2, "error")],
+)
+def test_calls_that_timed_out_and_were_paid_for_count(paying, ways, cost, status):
+    run = paying(ways)
+    (result,) = run.results
+    assert (result["status"], result["attempts"]) == (status, len(ways))
+    metrics = result["execution_metrics"]
+    assert (metrics["cost_usd"], metrics["token_usage"]) == (cost, {"input": 10 * cost, "output": 5 * cost})
+    assert result["cost_source"] == "target"
+    assert f"${cost:.4f}" in run.text
+    if status == "error":
+        assert (result["error"], result["error_detail"]) == ("too late", {"stage": "provider", "kind": "timeout"})
+
+
+def test_calls_of_a_judge_that_timed_out_and_were_paid_for_count(paying):
+    metrics = paying("a", judge_ways="txa").results[0]["judge_metrics"]
+    assert (metrics["calls"], metrics["cost_usd"], metrics["priced"]) == (3, 2, 2)

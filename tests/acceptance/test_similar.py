@@ -46,8 +46,9 @@ def test_each_api_gives_embeddings(project, llm, kind):
     assert sum(each.get("calls", 0) for each in metered) >= 1, "a call counts even if its tokens are not reported"
     assert any("token_usage" in each for each in metered) == (kind != "gemini")
     if kind != "gemini":  # it does not report tokens
-        costs = [each["details"].get("cost_usd", 0) for each in found]
-        assert sum(cost > 0 for cost in costs) == 1, "paid for once"
+        paid = [each["judge_metrics"]["cost_usd"] for each in found if "judge_metrics" in each]
+        assert len(paid) == 1, "paid for once"
+        assert paid[0] > 0
 
 
 @pytest.mark.parametrize("check", ["similar: x, target: nope", "field: {path: a, similar: x, target: nope}"])
@@ -75,6 +76,38 @@ def test_a_text_that_is_compared_with_itself_is_paid_for_once(project, llm):
     write(project, KINDS["openai"].format(url=llm.script("e")), answer="the tent")
     metrics = project.run().by_id["a"]["judge_metrics"]
     assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0})
+
+
+AGGREGATED = """
+  - id: a
+    expected_outcome: o
+    input: q
+    assert:
+      - {type: composite, aggregator: {type: llm_judge}, evaluators: [{similar: the tent}, {contains: tent}]}
+"""
+JUDGE = """
+def judge(prompt):
+    with open("asked", "a") as file:
+        file.write("x")
+    return '{"score": 1}'
+"""
+
+
+def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, llm):
+    """It is paid in the first run only, so that the second one would ask again."""
+    url = llm.script("e")
+    write(project, KINDS["openai"].format(url=url))
+    project.write("a.eval.yaml", f"evalcases:{AGGREGATED}")
+    project.write("judge.py", JUDGE)
+    with (project.path / "targets.yaml").open("a") as file:
+        file.write("  - {name: judge, provider: python, callable: 'judge.py:judge'}\n")
+    targets = (project.path / "targets.yaml").read_text()
+    project.write("targets.yaml", targets.replace("provider: mock,", "provider: mock, judge_target: judge,"))
+    for _ in range(2):
+        run = project.run("--agentv-cache")
+        assert run.statuses == {"a": "pass"}
+    assert (project.path / "asked").read_text() == "x"
+    assert (len(llm.asked("e")), run.by_id["a"]["judge_metrics"]) == (1, {"calls": 0, "cached": 1})
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,13 @@ def test_a_program_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     assert has_ended(int((tmp_path / "pid").read_text()))
 
 
+def test_what_a_stopped_program_reported_of_its_cost_stays_in_the_record() -> None:
+    event = {"type": "result", "subtype": "success", "result": "4", "total_cost_usd": 0.5}
+    response = invoke(f"echo {shlex.quote(json.dumps(event))}; exec sleep 1000", timeout_seconds=1.5)
+    assert (response.error or "").startswith("Claude Code CLI timed out after 2s")
+    assert (response.error_kind, response.cost_usd) == ("timeout", 0.5)
+
+
 def test_an_answer_that_comes_while_a_program_is_stopped_is_none() -> None:
     text, kind = headline("""trap 'echo "$RESULT"; exit 0' TERM; while :; do sleep 0.05; done""", timeout_seconds=1.5)
     assert text.startswith("Claude Code CLI timed out after 2s")

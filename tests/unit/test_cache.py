@@ -64,6 +64,34 @@ def test_the_same_question_is_asked_once_and_the_hit_is_marked(tmp_path: Path) -
     assert second.token_usage == TokenUsage(1, 2)
 
 
+class SlowProvider(CountingProvider):
+    """Takes a while, and does not say how long."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        await asyncio.sleep(0.02)
+        return await super().invoke(request)
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        return [await self.invoke(request) for request in requests]
+
+
+def test_an_answer_is_kept_with_the_time_that_it_took(tmp_path: Path) -> None:
+    provider = cached(SlowProvider(), tmp_path)
+    first, second = ask(provider), ask(provider)
+    assert first.duration_ms is not None
+    assert first.duration_ms >= 19
+    assert second.duration_ms == first.duration_ms
+    (batched,), (again,) = (asyncio.run(provider.invoke_batch([REQUEST.replace(answer=1)])) for _ in range(2))
+    assert batched.duration_ms is not None
+    assert batched.duration_ms >= 19
+    assert (again.duration_ms, again.cached) == (batched.duration_ms, True)
+
+
+def test_a_time_that_the_target_reports_is_kept_as_it_is(tmp_path: Path) -> None:
+    provider = cached(SlowProvider(RESPONSE.replace(duration_ms=7.5)), tmp_path)
+    assert [ask(provider).duration_ms for _ in range(2)] == [7.5, 7.5]
+
+
 def test_what_was_kept_by_earlier_versions_is_found_and_not_paid_for_again() -> None:
     """A key that is made in another way misses every answer that users have."""
     prompt = {"question": "question", "guidelines": ""}
@@ -182,7 +210,8 @@ def test_what_a_key_of_a_users_kind_means_is_not_known(tmp_path: Path) -> None:
 def test_an_answer_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
     leaky = RESPONSE.replace(output_messages=(Message("assistant", "the key is sk-secret-1"),))
     provider = CountingProvider(leaky)
-    assert [ask(cached(provider, tmp_path)) for _ in range(2)] == [leaky, leaky]
+    answers = [ask(cached(provider, tmp_path)) for _ in range(2)]
+    assert [(answer.output_messages, answer.cached) for answer in answers] == [(leaky.output_messages, False)] * 2
     assert (provider.calls, list(tmp_path.rglob("*.json"))) == (2, [])
 
 

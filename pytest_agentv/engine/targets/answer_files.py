@@ -27,8 +27,8 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
         "guidelines": len(request.guideline_paths),
         "files": [_hash_file(path) for path in request.file_paths],
     }
-    # The first answer keeps the key that it has without repeats and reruns.
-    numbers = {"answer": request.answer, "reruns": request.reruns}
+    # The first answer keeps the key that it has without repeats, reruns and equal questions.
+    numbers = {"answer": request.answer, "reruns": request.reruns, "occurrence": list(request.occurrence)}
     return {**asked, **{name: number for name, number in numbers.items() if number}}
 
 

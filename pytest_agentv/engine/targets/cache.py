@@ -1,11 +1,13 @@
 """Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`)."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.project_files import source_file
@@ -23,8 +25,9 @@ class CachedProvider:
     """Calls the provider behind it only for requests that are not in the cache.
 
     `keep_answer` says which answers are kept. The key covers everything that affects an answer: the kind, the target's
-    settings without secrets, the prompt, the system prompt, the case's id, the numbers of the answer and of the rerun,
-    and the content of the files. Entries are written in one step, so any number of processes may share the folder.
+    settings without secrets, the prompt, the system prompt, the case's id, the numbers of the answer, of the rerun
+    and among equal questions of the case, and the content of the files. Entries are written in one step, so any number
+    of processes may share the folder.
     """
 
     def __init__(
@@ -59,36 +62,39 @@ class CachedProvider:
         await self._provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        path = self._path(request)
+        path = self.place(request)
         known = read_answer(path)
         if known is not None:
             return known.replace(cached=True)
-        response = await self._provider.invoke(request)
+        started = time.perf_counter()
+        response = timed(await self._provider.invoke(request), started)
         keep_answer(path, response, self._masker)
         return response
 
     def forget(self, request: ProviderRequest) -> None:
         """Delete the answer to a request, which was of no use."""
         with suppress(OSError):
-            self._path(request).unlink(missing_ok=True)
+            self.place(request).unlink(missing_ok=True)
 
     async def close(self) -> None:
         await self._provider.close()
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Ask the requests that are not in the cache in one call, if there are any."""
-        paths = [self._path(request) for request in requests]
+        paths = [self.place(request) for request in requests]
         kept = [None if known is None else known.replace(cached=True) for known in map(read_answer, paths)]
         missing = [number for number, known in enumerate(kept) if known is None]
+        started = time.perf_counter()
         asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
         if len(asked) != len(missing):  # unknown which answer belongs to which request
             raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
-        responses = dict(zip(missing, asked, strict=True))
+        responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
             keep_answer(paths[number], response, self._masker)
         return [known or responses[number] for number, known in enumerate(kept)]
 
-    def _path(self, request: ProviderRequest) -> Path:
+    def place(self, request: ProviderRequest) -> Path:
+        """Return the file of the answer to a request."""
         question = {"version": _VERSION, "target": self._target, **what_is_asked(request)}
         return cached_file(self._folder, self._as_at_home(question))
 

@@ -171,7 +171,7 @@ class FolderTargets:
         variables = self.environment(eval_dir).variables
         if target.settings.is_one_by_one and self._places.shared_folder is not None:
             variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
-        provider = create_provider(target, variables)
+        provider = create_provider(target, variables, self._options.timeout or None)
         warm_up = getattr(provider, "warm_up", None)
         if getattr(provider, "reads_environ", False):
             provider = self.in_process(eval_dir, provider)

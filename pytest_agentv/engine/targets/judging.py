@@ -1,5 +1,6 @@
 """The target that judges, for evaluators that need a model."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,25 +19,64 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest, candidate_answer
 
 
+class EqualQuestions:
+    """Numbers the equal questions of a case, so that the cache keeps their answers apart. Used on the event loop.
+
+    Only questions whose answers are kept need a number. Equal members of a composite ask at the same time, in an order
+    that may differ in the next run. So each of them counts its own questions (`Context.twin`).
+    """
+
+    def __init__(self) -> None:
+        self._asked: Counter[tuple[Path, tuple[int, ...]]] = Counter()
+
+    def next(self, provider: Adapter, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
+        """Count a question that is asked now, and return it with its number."""
+        if not isinstance(provider, KeepsAnswers):
+            return request
+        asked = (provider.place(request), _shortened(twin))
+        self._asked[asked] += 1
+        return _numbered(request, self._asked[asked] - 1, asked[1])
+
+    def last(self, provider: KeepsAnswers, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
+        """Return a question with the number with which it was last asked."""
+        asked = (provider.place(request), _shortened(twin))
+        return _numbered(request, max(0, self._asked[asked] - 1), asked[1])
+
+
+def _shortened(twin: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers without zeros at their end: the first of equal members asks like an evaluator alone."""
+    while twin and not twin[-1]:
+        twin = twin[:-1]
+    return twin
+
+
+def _numbered(request: ProviderRequest, number: int, twin: tuple[int, ...]) -> ProviderRequest:
+    return request.replace(occurrence=(number, *twin) if number or twin else ())
+
+
 class ProviderJudge:
     """A judge that is a target."""
 
-    def __init__(self, target: Target, provider: Adapter, options: RunOptions) -> None:
+    def __init__(self, target: Target, provider: Adapter, options: RunOptions, asked: EqualQuestions) -> None:
+        """`asked` counts the questions of the case."""
         self.name = target.name
         self.model: str | None = getattr(target.settings, "model", None)
         self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
         self._provider = provider
         self._options = options
+        self._asked = asked
 
     async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
         from pytest_agentv.evaluators.metering import current_meter  # noqa: PLC0415 - for those that ask a judge
 
-        request = self._request(system_prompt, user_prompt, context)
+        request = self._asked.next(self._provider, self._request(system_prompt, user_prompt, context), context.twin)
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
         response = attempts.response
-        current_meter().add_reply(response, attempts.count)
+        for lost in attempts.lost:
+            current_meter().add_reply(lost)
+        current_meter().add_reply(response, attempts.count - len(attempts.lost))
         if response is None:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
@@ -52,7 +92,8 @@ class ProviderJudge:
     def forget(self, system_prompt: str, user_prompt: str, context: Context) -> None:
         """Forget the reply, so that the next run asks for it anew."""
         if isinstance(self._provider, KeepsAnswers):
-            self._provider.forget(self._request(system_prompt, user_prompt, context))
+            request = self._request(system_prompt, user_prompt, context)
+            self._provider.forget(self._asked.last(self._provider, request, context.twin))
 
     def _request(self, system_prompt: str, user_prompt: str, context: Context) -> ProviderRequest:
         question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"

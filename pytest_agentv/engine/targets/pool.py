@@ -10,7 +10,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.targets.checks import HealthChecks, Together, sharing
 from pytest_agentv.engine.targets.folders import FolderTargets, Places, UnjudgedFolders
-from pytest_agentv.engine.targets.judging import ProviderJudge, judging_fault, needs_of
+from pytest_agentv.engine.targets.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
 from pytest_agentv.engine.targets.pacing import Pace, cap_warning, is_first_to_warn, pace_of
 from pytest_agentv.engine.targets.waiting import WaitingAnswers
 from pytest_agentv.errors import AgentvError, ProviderError, TargetError
@@ -47,6 +47,8 @@ class ReadyTarget:
     """The targets that judge scripts may call; None: no evaluator of the case needs them."""
     unjudged: UnjudgedFolders | None = None
     """Where answers are until they are judged; None: they are not kept, or a cache keeps all."""
+    asked: EqualQuestions = field(default_factory=EqualQuestions)
+    """Counts the questions of the case."""
 
 
 def choose_target(options: RunOptions, written: str | None) -> str:
@@ -102,14 +104,17 @@ class TargetPool:
                 self.file(eval_dir).find(each)
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
-        judge = self._judge(eval_dir, target, own) if needs.judge else None
-        callable_targets = self._callable(eval_dir, target, provider, own) if needs.targets else None
+        asked = EqualQuestions()
+        judge = self._judge(eval_dir, target, own, asked) if needs.judge else None
+        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         if file is not None:
             await self._check(target, provider)
         is_agent = getattr(target.settings, "is_agent", False)
         variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
-        return ReadyTarget(target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged)
+        return ReadyTarget(
+            target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged, asked
+        )
 
     async def pace(self, eval_dir: Path, name: str) -> Pace:
         """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
@@ -163,16 +168,16 @@ class TargetPool:
         function = (lambda _: own.answer) if own.provider is None else own.provider
         return Target(name, "python"), self._folders.in_process(eval_dir, _adapted(function, OWN_PROVIDER))
 
-    def _judge(self, eval_dir: Path, target: Target, own: Overrides) -> Judge:
+    def _judge(self, eval_dir: Path, target: Target, own: Overrides, asked: EqualQuestions) -> Judge:
         if own.judge is not None:
-            return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options)
+            return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options, asked)
         if own.replace_target:
             target = self._named_target(eval_dir, target.name)
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
         judge_name = target.name if target.judge_target is None else target.judge_target
-        return ProviderJudge(*self._folders.open(eval_dir, judge_name), self._options)
+        return ProviderJudge(*self._folders.open(eval_dir, judge_name), self._options, asked)
 
     def _named_target(self, eval_dir: Path, name: str) -> Target:
         """Return the target that a user's object replaces, because it may name a judge."""
@@ -181,7 +186,9 @@ class TargetPool:
         except AgentvError as error:
             raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
-    def _callable(self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides) -> ProxiedTargets:
+    def _callable(
+        self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
+    ) -> ProxiedTargets:
         from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - for scripts that call targets
 
         opened = {target.name: (target, provider)}
@@ -196,7 +203,11 @@ class TargetPool:
         default_name = OWN_JUDGE if own.judge is not None else target.judge_target or target.name
         known = (*opened, *names)
         return CallableTargets(
-            target.name, known, default_name, lambda name: opened.get(name) or self._folders.open(eval_dir, name)
+            target.name,
+            known,
+            default_name,
+            lambda name: opened.get(name) or self._folders.open(eval_dir, name),
+            asked=asked,
         )
 
     def _embedder(self, eval_dir: Path, name: str) -> Embedder:
@@ -222,7 +233,7 @@ class TargetPool:
         delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
         provider = dry_run_provider(*delays)
         mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
-        judge = ProviderJudge(mock, provider, self._options)
+        judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
         callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
         return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
 

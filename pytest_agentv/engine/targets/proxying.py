@@ -5,6 +5,7 @@ from functools import partial
 from typing import TypeAlias
 
 from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.engine.targets.judging import EqualQuestions
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion
 from pytest_agentv.models.targets import Target
@@ -18,7 +19,15 @@ OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 class CallableTargets:
     """The targets of a targets file. The first call of a target resolves it."""
 
-    def __init__(self, primary: str, others: Sequence[str], default_name: str, open_target: OpenTarget) -> None:
+    def __init__(
+        self,
+        primary: str,
+        others: Sequence[str],
+        default_name: str,
+        open_target: OpenTarget,
+        *,
+        asked: EqualQuestions | None = None,
+    ) -> None:
         """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
         Args:
@@ -26,18 +35,22 @@ class CallableTargets:
             others: All names of its targets file.
             default_name: The target of calls that name no other.
             open_target: Resolves a target.
+            asked: Counts the questions of the case; None: none was asked before.
         """
         self.default_name = default_name
         self.names = tuple(dict.fromkeys((primary, *others)))
         self._open = open_target
+        self._asked = asked or EqualQuestions()
         open_target(default_name)
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
         """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
-        return partial(_ask, *self._open(name))
+        return partial(_ask, *self._open(name), self._asked)
 
 
-async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
+async def _ask(
+    target: Target, provider: Adapter, questions: EqualQuestions, asked: ProxiedQuestion
+) -> ProviderResponse:
     """Call a target once, without retries, because the script has the time limit of one call.
 
     Raises `ProviderError` if there is no reply. An error may hold the metrics of the call.
@@ -54,6 +67,7 @@ async def _ask(target: Target, provider: Adapter, asked: ProxiedQuestion) -> Pro
         system_prompt=system_prompt,
         timeout_seconds=asked.timeout_seconds,
     )
+    request = questions.next(provider, request, asked.twin)
     attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")

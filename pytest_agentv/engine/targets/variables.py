@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.engine.attempts import invoke_within_limit
+from pytest_agentv.engine.attempts import invoke_within_limit, timed
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
@@ -142,10 +142,7 @@ class InProcessProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         async with self._process.shown(self._variables):
             started = time.perf_counter()
-            response = await invoke_within_limit(self._provider, request)
-            if response.duration_ms is None:
-                return response.replace(duration_ms=round((time.perf_counter() - started) * 1000))
-            return response
+            return timed(await invoke_within_limit(self._provider, request), started)
 
     async def close(self) -> None:
         await self._provider.close()

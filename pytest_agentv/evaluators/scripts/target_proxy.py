@@ -42,8 +42,10 @@ class TargetProxy:
         targets: ProxiedTargets,
         max_calls: int,
         timeout_seconds: float | None = None,
+        *,
         answer: int = 0,
         reruns: int = 0,
+        twin: tuple[int, ...] = (),
     ) -> None:
         """Prepare a proxy.
 
@@ -53,9 +55,11 @@ class TargetProxy:
             timeout_seconds: The longest that one call may take; None: no limit.
             answer: The number of the answer that is judged.
             reruns: How often its case was asked before in this run.
+            twin: The numbers of the script among equal members of its composites.
         """
         self._answer = answer
         self._reruns = reruns
+        self._twin = twin
         self._meter = current_meter()
         self.max_calls = max_calls
         self.call_count = 0
@@ -175,6 +179,7 @@ class TargetProxy:
             timeout_seconds=self._timeout_seconds,
             answer=self._answer,
             reruns=self._reruns,
+            twin=self._twin,
         )
 
     def _check_limit(self) -> None:

@@ -26,7 +26,7 @@ def check_failure(
     *,
     limit: float | None,
 ) -> ProviderResponse:
-    """Return the response of a call. It has an error if the call failed and reports its cost.
+    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
 
     Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
     CLI provider".
@@ -37,7 +37,7 @@ def check_failure(
     if fault == _NO_ANSWER:
         answer = answer.replace(failure_kind="no_answer")
     error = _explain(f"{title} {fault}", result, output, answer, response.raw)
-    if result.timed_out or not (answer.token_usage or answer.cost_usd):
+    if not (answer.token_usage or answer.cost_usd):
         raise error
     return response.replace(error=str(error), error_kind=error.kind, raw=error.raw)
 

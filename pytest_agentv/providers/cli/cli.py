@@ -1,7 +1,7 @@
 """The `cli` provider: a command line, rendered and run once per case, or once for a whole batch."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -14,7 +14,7 @@ from pytest_agentv.loading.targets.free_data import reveal
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest, total_seconds
 from pytest_agentv.providers.cli.command import Command, CommandRun
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli.output import parse_batch_output, parse_one_of_batch, parse_output
@@ -147,7 +147,7 @@ class CliProvider:
         with self._folder("batch") as folder:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
-            limit = shortest(self._settings.timeout_seconds, _total_seconds(requests))
+            limit = shortest(self._settings.timeout_seconds, total_seconds(requests))
             run = await self._command.run(values, limit)
             responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
             share = round(run.duration_ms / max(1, len(requests)))
@@ -177,9 +177,3 @@ class CliProvider:
 async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
     """Parse a long answer in a thread, so that other cases go on meanwhile."""
     return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
-
-
-def _total_seconds(requests: Iterable[ProviderRequest]) -> float | None:
-    """Return the time limit of a batch: the sum of the limits of its requests."""
-    limits = [request.timeout_seconds for request in requests]
-    return None if None in limits else sum(filter(None, limits))

@@ -15,7 +15,13 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.text import format_number
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import RUN_VARIABLE, ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import (
+    RUN_VARIABLE,
+    ProviderRequest,
+    ProviderResponse,
+    TargetEnvironment,
+    total_seconds,
+)
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.providers.vscode.dispatch import Dispatch, describe_exchange
 from pytest_agentv.providers.vscode.messages import name_files
@@ -108,7 +114,7 @@ class VscodeProvider:
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Send all requests in one chat. A missing answer is an error of its own request only."""
-        return await self._ask(requests, _total_seconds(requests), is_batch=True)
+        return await self._ask(requests, total_seconds(requests), is_batch=True)
 
     async def close(self) -> None:
         """Do nothing: windows stay open."""
@@ -218,10 +224,3 @@ def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
     is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
     name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
     return Path(environment.get("HOME") or Path.home(), ".subagent", name)
-
-
-def _total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
-    """Return the time limit of a batch: the sum of the limits of its requests."""
-    limits = [request.timeout_seconds for request in requests]
-    known = [limit for limit in limits if limit is not None]
-    return sum(known) if len(known) == len(limits) else None

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import Field
 
 from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.composite import Composite
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
 from pytest_agentv.models.messages import Message, ToolCall
@@ -215,14 +218,45 @@ class Returns(Own):
         ({"unchecked": True}, "its `unchecked` is of type bool: expected a text or None"),
         ({"reasoning": 5}, "its `reasoning` is of type int: expected a text or None"),
         ({"misses": ("a", 5)}, "its `misses` has a value of type int: expected texts"),
-        ({"unmet_required": "abc"}, "its `unmet_required` has a value of type str: expected texts"),
+        ({"hits": "text"}, "its `hits` is of type str: expected a list of texts"),
+        ({"hits": None}, "its `hits` is of type NoneType: expected a list of texts"),
+        ({"unmet_required": "abc"}, "its `unmet_required` is of type str: expected a list of texts or None"),
         ({"verdict": "great"}, "its `verdict` is none of pass, borderline, fail"),
+        ({"error": "e", "error_kind": "odd"}, f"its `error_kind` is none of {', '.join(get_args(ErrorKind))}"),
+        ({"judge_retries": "x"}, "its `judge_retries` is of type str: expected a whole number or None"),
+        ({"results": "abc"}, "its `results` is of type str: expected a list of EvaluatorResult or None"),
+        ({"results": [{"name": "x"}]}, "its `results[0]` is of type dict: expected an EvaluatorResult"),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, evaluator_results=(None,)),)},  # type: ignore[arg-type]
+            "its `results[0].evaluator_results[0]` is of type NoneType: expected an EvaluatorResult",
+        ),
         ({"request": 5}, "its `request` is of type int: expected a mapping"),
     ],
 )
 def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
     result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
     assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+@pytest.mark.parametrize("negate", [False, True])
+def test_an_error_without_a_text_is_an_error_everywhere(text, negate):
+    class Breaks(Evaluator):
+        kind = "breaks"
+
+        async def evaluate(self, context: Context) -> Score:
+            return Score(0.0, error=text, error_kind="timeout")
+
+    context = Context(CASE, Prompt("q"), "x")
+    alone = asyncio.run(run_evaluator(Breaks(negate=negate), context))
+    judgement = Judgement((alone,), Threshold(0.0, "case"))
+    assert (judgement.broken, judgement.status(judgement.combined)) == (alone, "error")
+    assert alone.error is not None
+    assert "with an empty `error`" in alone.error
+    assert alone.error_kind == "timeout"
+    composite = Composite(evaluators=(Breaks(name="b", negate=negate),), aggregator=WeightedAverage())
+    inside = asyncio.run(run_evaluator(composite, context))
+    assert inside.error == f"member 'b' could not judge: {alone.error}"
 
 
 @pytest.mark.parametrize("check", ["tool-called", "not-tool-called"])

@@ -163,8 +163,10 @@ class CodeJudge(Evaluator):
         request = {"script": list(self.command), "cwd": self.cwd}
         if self.target is None or context.services.targets is None:
             return (await self._judge(context, {}, Masker())).replace(request=request)
-        limits, asked = (self.target.max_calls, context.timeout_seconds), (context.answer, context.reruns)
-        async with TargetProxy(context.services.targets, *limits, *asked) as proxy:
+        targets, most, limit = context.services.targets, self.target.max_calls, context.timeout_seconds
+        async with TargetProxy(
+            targets, most, limit, answer=context.answer, reruns=context.reruns, twin=context.twin
+        ) as proxy:
             score = await self._judge(context, proxy.environment, Masker([proxy.token]))
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})

@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.evaluators.run import may_ask_models, run_evaluator
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
@@ -23,6 +23,8 @@ from pytest_agentv.models.kind import NOT_EMPTY, Items, definition, expected, sp
 from pytest_agentv.models.scores import Score, explicitly_unmet, judge_metrics_of
 
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
+
+_OF_THE_VERDICT: Final = ("name", "weight", "required", "negate")
 
 
 def _read_members(value: Json, info: ValidationInfo) -> Json:
@@ -111,7 +113,7 @@ class Composite(Evaluator):
 
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
-        results = await asyncio.gather(*(run_evaluator(member, context) for member in self.evaluators))
+        results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))
         try:
             _require_judgements(results)
             score = await self.aggregator.combine(results, context)
@@ -124,6 +126,25 @@ class Composite(Evaluator):
         missed = explicitly_unmet(results)
         unmet = tuple(dict.fromkeys((*(score.unmet_required or ()), *missed)))
         return score.replace(unmet_required=unmet, verdict="fail") if unmet else score
+
+    def _members(self, context: Context) -> Iterator[tuple[Evaluator, Context]]:
+        """Yield each member and its context. Those that may ask a model are numbered among equal members."""
+        known: Counter[str] = Counter()
+        for member in self.evaluators:
+            if not may_ask_models(member):
+                yield member, context
+                continue
+            asked = _asked(member)
+            yield member, context.replace(twin=(*context.twin, known[asked]))
+            known[asked] += 1
+
+
+def _asked(member: Evaluator) -> str:
+    """Return what a member asks, the same for equal members: all but its name and what its verdict counts for."""
+    plain = {key: value for key, value in member.to_plain().items() if key not in _OF_THE_VERDICT}
+    if isinstance(member, Composite):
+        plain["evaluators"] = [_asked(each) for each in member.evaluators]
+    return repr(plain)
 
 
 def _require_unique_names(names: Iterable[str]) -> None:

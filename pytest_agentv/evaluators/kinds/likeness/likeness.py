@@ -1,6 +1,5 @@
 """The base of the kinds that measure likeness."""
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Annotated, TypeAlias
 
@@ -9,7 +8,6 @@ from pydantic import Field, WithJsonSchema, field_validator
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.shared import SLACK
-from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import digits_apart, format_fixed, format_number
@@ -45,9 +43,9 @@ class Likeness(Evaluator):
     def required_score(self, threshold: float) -> float:
         return threshold if self.threshold is None else 1.0
 
-    def score(self, similarity: float, more: Mapping[str, Json] | None = None) -> Score:
-        """Return the score of a similarity; `more` goes into the details."""
-        details = {"similarity": similarity, **(more or {})}
+    def score(self, similarity: float) -> Score:
+        """Return the score of a similarity."""
+        details = {"similarity": similarity}
         digits = 3 if self.threshold is None else digits_apart(similarity, self.threshold, 3)
         shown = f"similarity {format_fixed(similarity, digits)}"
         if self.threshold is None:

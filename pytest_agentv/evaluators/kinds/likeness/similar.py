@@ -10,7 +10,6 @@ from pydantic import Field
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
-from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
@@ -53,11 +52,8 @@ class Similar(Likeness):
         if not answer:  # APIs refuse an empty text
             return Score(0.0, misses=("the answer is empty",), details={"similarity": 0.0})
         found = await embedder.embed([answer, trim(self.value)])
-        costs = [each.cost_usd for each in found if each.cost_usd is not None]
-        tokens, cost = sum(each.tokens or 0 for each in found), math.fsum(costs) if costs else None
-        more: dict[str, Json] = {"tokens": round(tokens)} if tokens else {}
-        more |= {} if cost is None else {"cost_usd": cost}
-        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)), more)
+        # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
+        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
