@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
+
+if TYPE_CHECKING:  # only for objects that ask the target that they replace
+    from pytest_agentv.providers.python.own_calls import OwnCalls
 
 
 @record
@@ -42,6 +45,8 @@ class Overrides(Record):
     provider_files: tuple[Path, ...] = ()
     """The files of the fixtures that made the provider. They may configure it."""
     judge_files: tuple[Path, ...] = ()
+    calls: "OwnCalls | None" = None
+    """The running calls of a provider that asks the target that it replaces; None: it does not ask it."""
     answer: ProviderResponse | None = None
     """A given answer; no provider is called."""
 

@@ -41,6 +41,9 @@ class ProviderRequest(Record):
     """The system prompt of a judge; None: the prompt is that of a case."""
     timeout_seconds: float | None = None
     """The run's limit for this call, in seconds; a provider may have a shorter one of its own. None: no limit."""
+    asked_before: int = 0
+    """How often an object that stands in for the target asked the same for this answer before: the cache keeps these
+    replies apart."""
 
     @property
     def file_paths(self) -> tuple[str, ...]:

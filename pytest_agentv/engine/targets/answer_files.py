@@ -28,7 +28,7 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
         "files": [_hash_file(path) for path in request.file_paths],
     }
     # The first answer keeps the key that it has without repeats and reruns.
-    numbers = {"answer": request.answer, "reruns": request.reruns}
+    numbers = {"answer": request.answer, "reruns": request.reruns, "asked_before": request.asked_before}
     return {**asked, **{name: number for name, number in numbers.items() if number}}
 
 

@@ -23,7 +23,7 @@ from pytest_agentv.session.options import run_options
 from pytest_agentv.session.platforms import obstacle
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.target_caller import TargetCaller, overrides
+from pytest_agentv.session.running.target_caller import TargetCaller, caller_of, overrides
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -50,7 +50,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return TargetCaller(lambda: participate(item.config), item.path, target)
+    return caller_of(item, lambda: participate(item.config), target)
 
 
 def take_part(item: pytest.Item) -> None:
