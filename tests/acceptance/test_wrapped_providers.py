@@ -189,6 +189,19 @@ def test_a_test_may_ask_the_target_itself_as_well(project):
     assert project.run().outcomes == {"passed": 1}
 
 
+@pytest.mark.parametrize("changed", ["by: default}", "by: other}"])
+def test_a_resumed_run_sees_that_the_asked_target_has_changed(project, changed):
+    write_case(project, target="other")
+    project.write("test_it.py", f"""
+        def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+        """)  # fmt: skip
+    project.run("--agentv-out=first.jsonl")
+    asked(project)
+    project.write("targets.yaml", TARGETS.replace(changed, changed.replace("}", "2}")))
+    assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
+    assert asked(project) == ({"other2": 2} if "other" in changed else {})
+
+
 def test_a_call_that_timed_out_is_retried_as_often_as_without_the_fixture(project):
     write_case(project, input="wait")
     project.write("test_it.py", f"def test_it(agentv): agentv.run('wait', evaluators={HELLO})\n")
