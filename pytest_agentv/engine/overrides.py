@@ -57,8 +57,8 @@ class Overrides(Record):
 
     @property
     def fixtures(self) -> tuple[str, ...]:
-        """The names of the targets that are replaced: `OWN_PROVIDER`, `OWN_JUDGE`."""
-        replaced = {OWN_PROVIDER: self.replace_target, OWN_JUDGE: self.judge is not None}
+        """The names of the targets that are replaced and not asked: `OWN_PROVIDER`, `OWN_JUDGE`."""
+        replaced = {OWN_PROVIDER: self.replace_target and self.calls is None, OWN_JUDGE: self.judge is not None}
         return tuple(name for name, is_replaced in replaced.items() if is_replaced)
 
 

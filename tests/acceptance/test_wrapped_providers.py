@@ -245,3 +245,20 @@ def test_nobody_asks_for_an_answer_that_is_not_awaited_any_more(project):
     run = project.run(limit, "--agentv-max-retries=0", "qa.eval.yaml", "test_last.py")
     assert run.outcomes == {"errors": 1, "passed": 1}
     assert asked(project) == {"default": 1}
+
+
+def test_a_bare_run_skips_what_asks_a_paid_target(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+    paid = '  - {name: paid, provider: openai, model: m, api_key: k, base_url: "http://127.0.0.1:1/v1"}\n'
+    project.write("targets.yaml", TARGETS.lstrip() + paid)
+    write_case(project, "free")
+    write_case(project, "paid", target="paid")
+    project.write("test_it.py", f"""
+        import pytest
+
+        @pytest.mark.parametrize("agentv_target", ["default", "paid"])
+        def test_it(agentv): assert agentv.run("hi", evaluators={HELLO})
+        """)  # fmt: skip
+    run = project.run()
+    assert run.outcomes == {"passed": 2, "skipped": 2}
+    assert {result["target"] for result in run.results} == {"default"}

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import pytest
 
+from pytest_agentv.engine.overrides import OWN_PROVIDER
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.targets.definitions import TargetDefinition
@@ -74,7 +75,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
     if session.options.dry_run:
         allow_to_pass(item)  # mocked answers pass
     own = overrides(item, provider, judge)
-    session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
+    session.skip_unasked(item.path, target, has_own_target=OWN_PROVIDER in own.fixtures)
     return Agentv(item, session, target, own)
 
 
