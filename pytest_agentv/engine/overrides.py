@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
+
+if TYPE_CHECKING:  # only for objects that ask the target that they replace
+    from pytest_agentv.providers.python.own_calls import OwnCalls
 
 
 @record
@@ -42,6 +45,8 @@ class Overrides(Record):
     provider_files: tuple[Path, ...] = ()
     """The files of the fixtures that made the provider. They may configure it."""
     judge_files: tuple[Path, ...] = ()
+    calls: "OwnCalls | None" = None
+    """The running calls of a provider that asks the target that it replaces; None: it does not ask it."""
     answer: ProviderResponse | None = None
     """A given answer; no provider is called."""
 
@@ -52,8 +57,8 @@ class Overrides(Record):
 
     @property
     def fixtures(self) -> tuple[str, ...]:
-        """The names of the targets that are replaced: `OWN_PROVIDER`, `OWN_JUDGE`."""
-        replaced = {OWN_PROVIDER: self.replace_target, OWN_JUDGE: self.judge is not None}
+        """The names of the targets that are replaced and not asked: `OWN_PROVIDER`, `OWN_JUDGE`."""
+        replaced = {OWN_PROVIDER: self.replace_target and self.calls is None, OWN_JUDGE: self.judge is not None}
         return tuple(name for name, is_replaced in replaced.items() if is_replaced)
 
 

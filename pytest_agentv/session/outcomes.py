@@ -1,5 +1,6 @@
 """The exceptions of eval items, and how pytest shows them."""
 
+import re
 import warnings
 from collections.abc import Iterable
 from types import TracebackType
@@ -36,11 +37,17 @@ RUN_ENDS: Final = (KeyboardInterrupt, pytest.exit.Exception)
 """Exceptions that end the run, and not only the item."""
 
 
+_NO_PARAMETER: Final = re.compile(
+    r"The requested fixture has no parameter.*Requested fixture '(.+?)' defined in:\s*(.+?)\n", re.DOTALL
+)
+
+
 def kind_of_break(error: BaseException) -> ErrorKind:
     """Return the error kind to record for a case whose item failed in set-up."""
     if isinstance(error, RUN_ENDS):
         return "cancelled"
-    return "config" if isinstance(error, pytest.FixtureLookupError | OSError) else "crash"
+    is_config = isinstance(error, pytest.FixtureLookupError | OSError) or parameter_fault(error) is not None
+    return "config" if is_config else "crash"
 
 
 def text_of_break(error: BaseException) -> str:
@@ -49,7 +56,16 @@ def text_of_break(error: BaseException) -> str:
         return error.msg or f"fixture {error.argname!r} not found"
     if isinstance(error, KeyboardInterrupt):
         return "Ctrl-C (KeyboardInterrupt)"
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    return parameter_fault(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def parameter_fault(error: BaseException) -> str | None:
+    """Return why a fixture with `params` cannot be set up for a case; None: the error is another one."""
+    found = _NO_PARAMETER.match(str(error)) if isinstance(error, pytest.fail.Exception) else None
+    if found is None:
+        return None
+    way_out = "`execution.targets` and `matrix` run a case several times"
+    return f"fixture {found[1]!r} ({found[2]}) has params, and only tests in Python can be parametrized: {way_out}"
 
 
 def as_text(error: BaseException, traceback: TracebackType, headline: str, place: tuple[str, int]) -> Any:
@@ -74,8 +90,8 @@ class AgentvWarning(UserWarning):
     """A likely mistake in an eval, targets or config file."""
 
 
-class MissingFixture(AgentvError):
-    """A case requests a fixture that does not exist. pytest's own message would show one of our functions."""
+class UnusableFixture(AgentvError):
+    """A case requests a fixture that does not exist or has `params`. pytest's own message would show our functions."""
 
     @property
     def headline(self) -> str:

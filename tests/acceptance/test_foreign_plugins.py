@@ -133,7 +133,11 @@ def test_a_parametrized_autouse_fixture_is_the_readable_error_of_the_cases_in_it
     )
     run = project.run()
     assert run.outcomes == {"passed": 2, "errors": 2}
-    assert "The requested fixture has no parameter defined for test:" in run.text
+    fault = "fixture 'number' (conftest.py:3) has params, and only tests in Python can be parametrized"
+    assert fault in run.text
+    assert "The requested fixture" not in run.text
+    assert [result["error_detail"] for result in run.results] == [{"stage": "setup", "kind": "config"}] * 2
+    assert all(result["error"].startswith(fault) for result in run.results)
     assert "pytest_agentv/" not in run.text
     assert calls(project) == []
 

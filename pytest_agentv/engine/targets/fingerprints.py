@@ -40,7 +40,8 @@ class Fingerprints:
         if own.answer is not None:
             return _digest({"kind": "answer"})
         if own.provider is not None:
-            return self._hash_object(own.provider, own.provider_files)
+            made = self._hash_object(own.provider, own.provider_files)
+            return made if own.calls is None else _digest({"object": made, "asks": self._hash_target(eval_dir, name)})
         return self._hash_target(eval_dir, name)
 
     async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:

@@ -166,7 +166,10 @@ class TargetPool:
 
     def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
         function = (lambda _: own.answer) if own.provider is None else own.provider
-        return Target(name, "python"), self._folders.in_process(eval_dir, _adapted(function, OWN_PROVIDER))
+        provider = _adapted(function, OWN_PROVIDER)
+        if own.calls is not None:
+            provider = own.calls.of(provider, eval_dir, name)
+        return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
     def _judge(self, eval_dir: Path, target: Target, own: Overrides, asked: EqualQuestions) -> Judge:
         if own.judge is not None:

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import pytest
 
+from pytest_agentv.engine.overrides import OWN_PROVIDER
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.targets.definitions import TargetDefinition
@@ -23,7 +24,7 @@ from pytest_agentv.session.options import run_options
 from pytest_agentv.session.platforms import obstacle
 from pytest_agentv.session.python.evals import Agentv
 from pytest_agentv.session.running.hooks import participate
-from pytest_agentv.session.running.target_caller import TargetCaller, overrides
+from pytest_agentv.session.running.target_caller import TargetCaller, caller_of, overrides
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -50,7 +51,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return TargetCaller(lambda: participate(item.config), item.path, target)
+    return caller_of(item, lambda: participate(item.config), target)
 
 
 def take_part(item: pytest.Item) -> None:
@@ -74,7 +75,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
     if session.options.dry_run:
         allow_to_pass(item)  # mocked answers pass
     own = overrides(item, provider, judge)
-    session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
+    session.skip_unasked(item.path, target, has_own_target=OWN_PROVIDER in own.fixtures)
     return Agentv(item, session, target, own)
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_agentv.engine.targets.asking import ask_target
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.folders import Places, UnjudgedFolders
 from pytest_agentv.engine.targets.pool import TargetPool
@@ -28,7 +27,8 @@ from pytest_agentv.session.running.paces import Paces
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.workers.shares import process_share, shared_folder
 
-if TYPE_CHECKING:  # only for runs with an executor
+if TYPE_CHECKING:  # only for runs with an executor, or with objects that ask targets
+    from pytest_agentv.providers.python.own_calls import OwnCall
     from pytest_agentv.session.away.away import Away
 
 
@@ -76,7 +76,15 @@ class RunEngine:
 
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something outside of any case. Raises `AgentvError`."""
+        from pytest_agentv.engine.targets.asking import ask_target  # noqa: PLC0415 - only for user code that asks
+
         return self.loop.run(ask_target(self.pool, self._options, eval_dir, target, prompt))
+
+    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
+        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
+        from pytest_agentv.engine.targets.asking import ask_for_call  # noqa: PLC0415 - as above
+
+        return self.loop.run(ask_for_call(self.pool, call, prompt))
 
     @property
     def is_open(self) -> bool:

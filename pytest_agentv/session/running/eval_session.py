@@ -34,9 +34,10 @@ from pytest_agentv.session.showing.logs import CaseLogHandler
 from pytest_agentv.session.showing.masked_streams import MaskedStreams
 from pytest_agentv.session.workers.interrupts import Parent
 
-if TYPE_CHECKING:  # only for repeated cases and executors
+if TYPE_CHECKING:  # only for repeated cases, executors and objects that ask targets
     from pytest_agentv.engine.scheduler import Scheduler
     from pytest_agentv.models.results import EvalResult
+    from pytest_agentv.providers.python.own_calls import OwnCall
     from pytest_agentv.session.away.away import Away
     from pytest_agentv.session.repeating.repeats import Repeats
 
@@ -139,6 +140,10 @@ class EvalSession:
     def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
         """Ask a target something outside of any case. Raises `AgentvError`."""
         return self._engine.ask(eval_dir, target, prompt)
+
+    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
+        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
+        return self._engine.ask_for_call(call, prompt)
 
     def _warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""

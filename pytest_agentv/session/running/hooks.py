@@ -215,7 +215,7 @@ def _is_eval(item: pytest.Item) -> bool:
 
 def _is_paid(item: EvalItem, session: EvalSession) -> bool:
     case = session.preparer.load(item.suite, item.entry)
-    return case is not None and session.spending.is_paid(case, item.own_fixtures)
+    return case is not None and session.spending.is_paid(case, item.stand_ins)
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[pytest.Item]) -> None:

@@ -8,14 +8,21 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.overrides import NO_OVERRIDES, Overrides
+from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_PROVIDER, Overrides
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import allow_to_pass, missing_fixture_text
-from pytest_agentv.session.outcomes import AgentvWarning, EvalErrored, EvalFailed, MissingFixture, as_text
+from pytest_agentv.session.outcomes import (
+    AgentvWarning,
+    EvalErrored,
+    EvalFailed,
+    UnusableFixture,
+    as_text,
+    parameter_fault,
+)
 from pytest_agentv.session.running.eval_session import EvalSession
-from pytest_agentv.session.running.target_caller import OWN_FIXTURES, overrides
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES, asks_target, overrides
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
@@ -86,6 +93,11 @@ class EvalItem(pytest.Function):
             return NO_OVERRIDES
         return overrides(self, *(self.funcargs[name] if name in names else None for name in OWN_FIXTURES))
 
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Those of `own_fixtures` whose values do not ask what they replace."""
+        return tuple(name for name in self.own_fixtures if name != OWN_PROVIDER or not asks_target(self))
+
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
         """Return the same as pytest, but look for the path once for all items of a file."""
@@ -117,12 +129,16 @@ class EvalItem(pytest.Function):
         """Whether an error is shown as our own text, without a traceback."""
         return self._account_of(error) is not None
 
-    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | MissingFixture | None:
+    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | UnusableFixture | None:
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
         if isinstance(error, pytest.FixtureLookupError):
+            fault: str | None = missing_fixture_text(error)
+        else:
+            fault = parameter_fault(error)
+        if fault is not None:
             path, line = self._place()
-            return MissingFixture(f"{missing_fixture_text(error)}\n\nCase:   {path}:{line}")
+            return UnusableFixture(f"{fault}\n\nCase:   {path}:{line}")
         if self.was_ended and self.result is not None:
             return self._errored(self.result)
         return None

@@ -1,0 +1,264 @@
+"""A fixture `agentv_provider` that asks the target that it stands in for: for which case, answer and rerun it asks."""
+
+import json
+from collections import Counter
+
+import pytest
+from busy import slowness
+
+WRAP = """
+import pytest
+
+@pytest.fixture
+def agentv_provider(agentv_provider):
+    return lambda prompt: agentv_provider(f"please: {prompt}")
+"""
+TARGETS = """
+targets:
+  - {name: default, provider: python, callable: "agent.py:answer", arguments: {by: default}}
+  - {name: other, provider: python, callable: "agent.py:answer", arguments: {by: other}}
+"""
+AGENT = """
+import asyncio
+
+async def answer(prompt, by):
+    with open("calls.txt", "a") as file:
+        print(by, file=file)
+    if "wait" in prompt:
+        await asyncio.sleep(60)
+    return f"hello from {by}: {prompt}"
+"""
+HELLO = [{"contains": "hello"}]
+
+
+@pytest.fixture(autouse=True)
+def files(pytester):
+    for name, text in {"conftest.py": WRAP, "targets.yaml": TARGETS, "agent.py": AGENT}.items():
+        (pytester.path / name).write_text(text)
+
+
+def write_case(project, name="qa", **keys):
+    case = {"id": "a", "input": "hi", "evaluators": HELLO, **keys}
+    project.write(f"{name}.eval.yaml", json.dumps({"evalcases": [case]}))
+
+
+def asked(project):
+    """Return how often each target was asked since this was last called."""
+    path = project.path / "calls.txt"
+    found = Counter(path.read_text().split()) if path.exists() else Counter()
+    path.unlink(missing_ok=True)
+    return dict(found)
+
+
+def test_each_case_asks_its_own_target(project_in_all_modes):
+    project = project_in_all_modes
+    write_case(project, "plain")
+    write_case(project, "own", execution={"target": "other"})
+    matrix = {
+        "execution": {"targets": ["default", "other"]},
+        "evalcases": [{"id": "m", "input": "hi", "evaluators": HELLO}],
+    }
+    project.write("matrix.eval.yaml", json.dumps(matrix))
+    project.write("test_it.py", f"""
+        def test_fixture(agentv):
+            assert agentv.run("hi", evaluators={HELLO})
+
+        def test_case(agentv):
+            assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+        """)  # fmt: skip
+    run = project.run()
+    assert run.outcomes == {"passed": 6}
+    answers = [(result["target"], result["candidate_answer"]) for result in run.results]
+    assert sorted(answers) == sorted([(by, f"hello from {by}: please: hi") for by in ("default", "other")] * 3)
+
+
+def test_targets_of_the_command_line_are_each_asked(project):
+    write_case(project)
+    project.write("test_it.py", f"def test_it(agentv): assert agentv.run('hi', evaluators={HELLO})\n")
+    run = project.run("--agentv-target=default,other")
+    assert {result["candidate_answer"] for result in run.results if result["target"] == "other"} == {
+        "hello from other: please: hi"
+    }
+    assert asked(project) == {"default": 2, "other": 2}
+
+
+def test_the_cache_keeps_each_answer_by_its_number(project):
+    write_case(project, repeat=3)
+    project.write("test_it.py", f"def test_it(agentv): assert agentv.run('hi', evaluators={HELLO}, repeat=2)\n")
+    first = project.run("--agentv-cache", "--agentv-workers=3")
+    assert asked(project) == {"default": 5}
+    assert [result["repeat"].get("cached") for result in first.results] == [None, None]
+    second = project.run("--agentv-cache")
+    assert asked(project) == {}
+    assert sorted(result["repeat"]["cached"] for result in second.results) == [2, 3]
+
+
+def test_a_rerun_asks_for_another_answer(project):
+    write_case(project, evaluators=[{"contains": "goodbye"}])
+    project.write("test_it.py", "def test_it(agentv): assert agentv.run('hi', evaluators=[{'contains': 'bye'}])\n")
+    project.run("--agentv-cache", "--reruns=2")
+    assert asked(project) == {"default": 6}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[agentv_provider(prompt).raw for _ in 'ab']",
+        "list(pool.map(agentv_provider, [prompt] * 2))",  # threads of the project's own do not know the case
+    ],
+    ids=["one-thread", "own-threads"],
+)
+def test_a_question_that_is_asked_twice_for_an_answer_gets_two_replies(project, body):
+    project.write("conftest.py", f"""
+        from concurrent.futures import ThreadPoolExecutor
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            def answer(prompt):
+                with ThreadPoolExecutor() as pool:
+                    {body}
+                return "hello"
+            return answer
+        """)  # fmt: skip
+    write_case(project, target="other")
+    for calls in ({"other": 2}, {}):
+        assert project.run("--agentv-cache").outcomes == {"passed": 1}
+        assert asked(project) == calls
+
+
+def test_an_async_function_asks_in_a_thread(project):
+    project.write("conftest.py", """
+        import asyncio, pytest
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            async def answer(prompt):
+                replies = [asyncio.to_thread(agentv_provider, prompt) for _ in "ab"]
+                return (await asyncio.gather(*replies))[0]
+            return answer
+        """)  # fmt: skip
+    write_case(project, target="other", repeat=2)
+    assert project.run("--agentv-cache", "--agentv-workers=2").outcomes == {"passed": 1}
+    assert asked(project) == {"other": 4}
+
+
+def test_threads_of_several_answers_say_how_to_tell_them_apart(project):
+    project.write("conftest.py", """
+        import threading, pytest
+        from concurrent.futures import ThreadPoolExecutor
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            together = threading.Barrier(2)
+            def answer(prompt):
+                together.wait(60)
+                with ThreadPoolExecutor() as pool:
+                    try:
+                        return pool.submit(agentv_provider, prompt).result()
+                    finally:
+                        together.wait(60)
+            return answer
+        """)  # fmt: skip
+    write_case(project, repeat=2)
+    run = project.run("--agentv-workers=2")
+    assert run.outcomes == {"errors": 1}
+    assert "start the thread with contextvars.copy_context().run" in run.results[0]["error"]
+
+
+def test_python_evals_in_threads_ask_their_own_targets(project):
+    project.write("test_it.py", f"""
+        from concurrent.futures import ThreadPoolExecutor
+
+        def test_it(agentv):
+            def evaluate(by):
+                return agentv.run({{"input": "hi", "target": by}}, id=by, evaluators={HELLO})
+            with ThreadPoolExecutor() as pool:
+                assert all(pool.map(evaluate, ["default", "other"]))
+        """)  # fmt: skip
+    for result in project.run().results:
+        assert result["candidate_answer"].startswith(f"hello from {result['target']}")
+
+
+def test_a_test_may_ask_the_target_itself_as_well(project):
+    project.write("test_it.py", f"""
+        def test_it(agentv, agentv_provider):
+            assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+            assert "hello from default: please: yes" in str(agentv_provider("yes"))
+        """)  # fmt: skip
+    assert project.run().outcomes == {"passed": 1}
+
+
+@pytest.mark.parametrize("changed", ["by: default}", "by: other}"])
+def test_a_resumed_run_sees_that_the_asked_target_has_changed(project, changed):
+    write_case(project, target="other")
+    project.write("test_it.py", f"""
+        def test_it(agentv): assert agentv.run({{"input": "hi", "target": "other"}}, evaluators={HELLO})
+        """)  # fmt: skip
+    project.run("--agentv-out=first.jsonl")
+    asked(project)
+    project.write("targets.yaml", TARGETS.replace(changed, changed.replace("}", "2}")))
+    assert project.run("--agentv-resume=first.jsonl").outcomes == {"passed": 2}
+    assert asked(project) == ({"other2": 2} if "other" in changed else {})
+
+
+def test_a_call_that_timed_out_is_retried_as_often_as_without_the_fixture(project):
+    write_case(project, input="wait")
+    project.write("test_it.py", f"def test_it(agentv): agentv.run('wait', evaluators={HELLO})\n")
+    run = project.run(f"--agentv-timeout={0.2 * slowness():.1f}", "--agentv-max-retries=1")
+    assert [(result["attempts"], result["error_detail"]["kind"]) for result in run.results] == [(2, "timeout")] * 2
+    assert asked(project) == {"default": 4}
+
+
+def test_nobody_asks_for_an_answer_that_is_not_awaited_any_more(project):
+    """The first question is cancelled with the answer, and the thread cannot ask the second one."""
+    project.write("conftest.py", """
+        import pytest
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            def answer(prompt):
+                try:
+                    agentv_provider("wait")
+                finally:
+                    try:
+                        agentv_provider(prompt)
+                    except Exception as error:
+                        noted = str(error)
+                    else:
+                        noted = "answered"
+                    with open("noted.txt", "w") as file:
+                        file.write(noted)
+            return answer
+        """)  # fmt: skip
+    write_case(project)
+    project.write("test_last.py", """
+        import pathlib, time
+
+        def test_it():
+            until = time.monotonic() + 60
+            while not pathlib.Path("noted.txt").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            assert pathlib.Path("noted.txt").read_text().endswith("nobody waits for any more")
+        """)  # fmt: skip
+    limit = f"--agentv-timeout={0.2 * slowness():.1f}"
+    run = project.run(limit, "--agentv-max-retries=0", "qa.eval.yaml", "test_last.py")
+    assert run.outcomes == {"errors": 1, "passed": 1}
+    assert asked(project) == {"default": 1}
+
+
+def test_a_bare_run_skips_what_asks_a_paid_target(project):
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+    paid = '  - {name: paid, provider: openai, model: m, api_key: k, base_url: "http://127.0.0.1:1/v1"}\n'
+    project.write("targets.yaml", TARGETS.lstrip() + paid)
+    write_case(project, "free")
+    write_case(project, "paid", target="paid")
+    project.write("test_it.py", f"""
+        import pytest
+
+        @pytest.mark.parametrize("agentv_target", ["default", "paid"])
+        def test_it(agentv): assert agentv.run("hi", evaluators={HELLO})
+        """)  # fmt: skip
+    run = project.run()
+    assert run.outcomes == {"passed": 2, "skipped": 2}
+    assert {result["target"] for result in run.results} == {"default"}
