@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Final
@@ -12,7 +11,7 @@ import pytest
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
@@ -21,6 +20,7 @@ from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
 from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
+from pytest_agentv.session.python.ids import EvalIds
 from pytest_agentv.session.python.results import PythonEvalResult
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -41,8 +41,7 @@ class Agentv:
         self._session = session
         self._target = target
         self._own = own
-        self._ids: set[str] = set()
-        self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
+        self._ids = EvalIds(item)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
         self._is_closed = False
@@ -137,7 +136,7 @@ class Agentv:
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
-        case["id"] = self._unique_id(case.get("id") or self._item.name)
+        case["id"] = self._ids.take(case.get("id") or self._item.name)
         prepared = self._prepare(case, answer)
         self._session.skip_unasked_judging(prepared)
         result, asked = self._finish(prepared, case["id"])
@@ -208,17 +207,6 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
-
-    def _unique_id(self, given: Json) -> Json:
-        """Make an id unique within the test. The loader reports an id that is not a text."""
-        name, copy = given, 1
-        with self._naming:
-            while isinstance(given, str) and name in self._ids:
-                copy += 1
-                name = f"{given}-{copy}"
-            if isinstance(name, str):
-                self._ids.add(name)
-        return name
 
 
 def _response(

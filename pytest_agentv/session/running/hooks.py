@@ -151,6 +151,10 @@ class SessionHooks:
             if self._turns.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
+            if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
+                from pytest_agentv.session.showing.python_reports import tell_heed  # noqa: PLC0415 - few cases have such
+
+                tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - only if asked for
 
