@@ -18,7 +18,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer, response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
-from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
+from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
 from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
 from pytest_agentv.session.python.ids import EvalIds
 from pytest_agentv.session.python.results import PythonEvalResult
@@ -138,7 +138,8 @@ class Agentv:
         case = python_case(prompt, words)
         case["id"] = self._ids.take(case.get("id") or self._item.name)
         prepared = self._prepare(case, answer)
-        self._session.skip_unasked_judging(prepared)
+        if self._session.is_unasked(prepared):
+            pytest.skip(self._session.asking.reason)
         result, asked = self._finish(prepared, case["id"])
         self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
@@ -200,8 +201,7 @@ class Agentv:
                 self._session.cases.end(begun, _ENDED)
             return self._session.cases.wait(begun)
         except BaseException as error:
-            reason = f"ended before it was done: {text_of_break(error)}"
-            self._session.cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            self._session.cases.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
             self._open.discard(begun)

@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterable
 
 import pytest
 
+from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
@@ -202,8 +204,12 @@ def _is_eval(item: pytest.Item) -> bool:
 
 
 def _is_paid(item: EvalItem, session: EvalSession) -> bool:
+    """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
     case = session.preparer.load(item.suite, item.entry)
-    return case is not None and session.spending.is_paid(case, item.own_fixtures)
+    if case is None:
+        return False
+    target = choose_target(session.options, case.target)
+    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.own_fixtures)
 
 
 def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
