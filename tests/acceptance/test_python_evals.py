@@ -498,6 +498,74 @@ def test_given(agentv):
     assert (project.path / "calls.txt").read_text().split() == ["one", "two"]
 
 
+@pytest.fixture
+def ordered(project):
+    """Run a test that asks questions in an order, each in a thread of its own or in that of the test."""
+    project.write("test_evals.py", HEAD + """
+import threading
+from pathlib import Path
+
+@pytest.fixture
+def agentv_provider():
+    def answer(prompt):
+        with open("calls.txt", "a") as file:
+            print(prompt, file=file)
+        return "hello"
+    return answer
+
+def test_many(agentv):
+    how, *words = Path("order.txt").read_text().split()
+    for word in words:
+        ask = lambda: agentv.run(word, evaluators=HELLO)
+        if how == "threads":
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+        else:
+            ask()
+""")  # fmt: skip
+
+    def run(order, *flags):
+        project.write("order.txt", order)
+        project.write("calls.txt", "")
+        run = project.run("--agentv-out=own.jsonl", *flags)
+        assert run.outcomes == {"passed": 1}
+        return run, (project.path / "calls.txt").read_text().split()
+
+    return run
+
+
+def asked_under(project):
+    """Return what was asked under each id in the end."""
+    lines = map(json.loads, (project.path / "own.jsonl").read_text().splitlines())
+    return {each["eval_id"].removeprefix("test_many"): each["lm_provider_request"]["question"] for each in lines}
+
+
+@pytest.mark.parametrize("how", ["threads", "in-order"])
+def test_evaluations_that_come_in_another_order_keep_their_ids_and_results(project, ordered, how):
+    run, asked = ordered(f"{how} a b c d")
+    ids = {"": "a", "-2": "b", "-3": "c", "-4": "d"}
+    assert (asked, asked_under(project)) == (["a", "b", "c", "d"], ids)
+    written = (project.path / "own.jsonl").read_bytes()
+    run, asked = ordered(f"{how} d c a b", "--agentv-resume=own.jsonl")
+    assert (asked, (project.path / "own.jsonl").read_bytes()) == ([], written)
+    assert "Reruns:" not in run.text
+    assert "Total eval cases: 4 (4 passed, 0 failed, 0 errors)" in run.lines
+
+
+def test_a_case_that_a_killed_run_lacks_takes_no_id_of_a_case_that_comes_later(project, ordered):
+    ordered("threads a b d")
+    run, asked = ordered("threads d c b a", "--agentv-resume=own.jsonl")
+    assert (asked, asked_under(project)) == (["c"], {"": "a", "-2": "b", "-3": "d", "-4": "c"})
+    assert "Total eval cases: 4 (4 passed, 0 failed, 0 errors)" in run.lines
+
+
+def test_a_changed_case_of_a_test_without_threads_replaces_its_result(project, ordered):
+    ordered("in-order a b c")
+    _, asked = ordered("in-order a other c", "--agentv-resume=own.jsonl")
+    assert (asked, asked_under(project)) == (["other"], {"": "a", "-2": "other", "-3": "c"})
+
+
 def test_a_rerun_of_a_test_asks_anew(project):
     write_tests(
         project,

@@ -46,6 +46,8 @@ class SuiteSource:
     """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
+    hashed_id: Json = None
+    """The id by which its case is hashed; None: its own. Evaluations of a test are numbered as they come."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""

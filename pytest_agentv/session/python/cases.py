@@ -78,8 +78,19 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     return case
 
 
-def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True) -> SuiteSource:
-    """Return an eval file that holds one case, written at a line of a test file. `is_asked`: no answer is there yet."""
+def python_suite(
+    path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True, hashed_id: Json = None
+) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file.
+
+    Args:
+        path: That of the test file.
+        line: The line of the test.
+        case: The case, as in an eval file.
+        target: The target of the test.
+        is_asked: Whether no answer is there yet.
+        hashed_id: The id without the number that tells the case from others of its test.
+    """
     source = PythonSource(path, [case], line)
     return SuiteSource(
         path=path,
@@ -93,6 +104,7 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_ask
         threshold=None,
         problems=(),
         is_asked=is_asked,
+        hashed_id=hashed_id,
     )
 
 

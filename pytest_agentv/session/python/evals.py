@@ -11,7 +11,7 @@ import pytest
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
@@ -41,7 +41,7 @@ class Agentv:
         self._session = session
         self._target = target
         self._own = own
-        self._ids = EvalIds(item)
+        self._ids = EvalIds(item, session.cases.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
         self._is_closed = False
@@ -136,11 +136,12 @@ class Agentv:
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
-        case["id"] = self._ids.take(case.get("id") or self._item.name)
-        prepared = self._prepare(case, answer)
+        given = case.get("id") or self._item.name
+        case["id"] = self._ids.number(given)
+        prepared = self._ids.claim(given, self._prepare(case, given, answer))
         if self._session.is_unasked(prepared):
             pytest.skip(self._session.asking.reason)
-        result, asked = self._finish(prepared, case["id"])
+        result, asked = self._finish(prepared)
         self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
@@ -152,10 +153,10 @@ class Agentv:
         note_result(self._item, result, account, reads)
         return PythonEvalResult.of(result, account, one_line(result, masker), reads)
 
-    def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
+    def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
         line = (item.location[1] or 0) + 1
-        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None)
+        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None, hashed_id=given_id)
         hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
@@ -175,9 +176,9 @@ class Agentv:
             identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
         return job.replace(identity=identity)
 
-    def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, Asked]:
+    def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
-        session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
+        session, cases, key = self._session, self._session.cases, (self._item.nodeid, prepared.eval_id)
         begun = cases.begin(key, prepared)
         session.progress.total += prepared.repeat
         try:
