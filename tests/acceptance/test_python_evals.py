@@ -275,6 +275,36 @@ def test_has_an_odd_id(agentv):
     )
 
 
+def test_a_case_may_skip_its_test_and_other_keys_for_pytest_give_a_warning(project):
+    """They were dropped silently, and a skipped case was paid for."""
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    write_tests(
+        project,
+        """
+def test_skips(agentv):
+    agentv.run({"input": "Hi", "skip": "costs too much"}, evaluators=HELLO)
+
+def test_does_not_skip(agentv):
+    assert agentv.run({"input": "Hi", "skip": False, "xfail": False, "marks": [], "tags": "polite"}, evaluators=HELLO)
+
+def test_warns(agentv):
+    case = {"input": "Hi", "xfail": "too hard", "marks": "slow", "fixtures": ["shop"]}
+    assert agentv.run(case, evaluators=HELLO)
+""",
+    )
+    run = project.run("-rs")
+    assert run.outcomes == {"passed": 2, "skipped": 1, "warnings": 3}
+    assert run.statuses == {"test_does_not_skip": "pass", "test_warns": "pass"}
+    assert [line for line in run.lines if line.startswith("SKIPPED")] == ["SKIPPED [1] test_evals.py:8: costs too much"]
+    for key, instead in (
+        ("xfail", "mark the test with pytest.mark.xfail"),
+        ("marks", "mark the test"),
+        ("fixtures", "let the test request them"),
+    ):
+        assert f"test_evals.py:13: {key}: has no effect in a test ({instead})" in run.text
+    assert project.run("-k", "test_warns", "--agentv-strict").outcomes["errors"] == 1
+
+
 def test_files_are_looked_up_from_the_tests_folder(project):
     project.write("sub/policy.txt", "Within 30 days.")
     project.write(

@@ -11,6 +11,7 @@ import pytest
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
+from pytest_agentv.loading.keys import is_reason
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
@@ -136,6 +137,8 @@ class Agentv:
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
+        if is_reason(skip := case.get("skip")):
+            pytest.skip(skip if isinstance(skip, str) else "as its case says")
         given = case.get("id") or self._item.name
         case["id"] = self._ids.number(given)
         prepared = self._ids.claim(given, self._prepare(case, given, answer))
