@@ -15,7 +15,7 @@ from pytest_agentv.session.importing import import_as_before, import_unchanged, 
 import_unchanged()
 
 from pytest_agentv.models.options.values import parse_shard
-from pytest_agentv.session.options import add_options, attach_optional_values, check_options
+from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
     agentv_judge,
@@ -128,11 +128,11 @@ def _broken_symlinks(folder: Path) -> list[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run evals in Python once for each target of the command line."""
-    if "agentv_target" in metafunc.fixturenames and "," in str(metafunc.config.getoption("agentv_target")):
+    """Run evals in Python once for each of several targets."""
+    if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
         from pytest_agentv.session.python.several_targets import parametrize_targets
 
-        parametrize_targets(metafunc)
+        parametrize_targets(metafunc, targets)
 
 
 @pytest.hookimpl(tryfirst=True)

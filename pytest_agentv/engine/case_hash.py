@@ -45,7 +45,8 @@ class CaseHashes:
         files = [(part.is_guideline, _content(part)) for part in parts]
         files_json = _to_json(files) if files else _NONE
         expected = _to_json(written.expected_messages) if written.expected_messages else _NONE  # with texts of files
-        hashed = [_to_json(_without_rules(loaded.value)), self._headers[suite.path], files_json, expected]
+        own = loaded.value if suite.hashed_id is None else {**loaded.value, "id": suite.hashed_id}
+        hashed = [_to_json(_without_rules(own)), self._headers[suite.path], files_json, expected]
         hashed += [] if written.vars is None else [_to_json(written.vars)]  # judges see all of them
         if case is not written and case != written:
             before, after = written.to_plain(), case.to_plain()

@@ -101,7 +101,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
     cwd = config.invocation_params.dir
     for name in ("targets", "out", "dump_prompts", "dump_traces", "html", "resume"):
         values[name] = None if values[name] is None else cwd / values[name]
-    targets = tuple(filter(None, map(str.strip, (values["target"] or "").split(","))))
+    targets = _names(values["target"])
     if values["baseline"] is not None:
         folder = config.rootpath if values["baseline"] == DEFAULT_BASELINE else cwd
         values["baseline"] = folder / values["baseline"]
@@ -112,7 +112,7 @@ def run_options(config: pytest.Config) -> "RunOptions":
         **{
             **values,
             "target": targets[0] if len(targets) == 1 else None,
-            "several_targets": tuple(dict.fromkeys(targets)) if len(targets) > 1 else (),
+            "several_targets": _if_several(targets),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
             "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
@@ -120,6 +120,23 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "exploration_tools": ini_names(config, "agentv_exploration_tools"),
         }
     )
+
+
+def several_targets(config: pytest.Config) -> tuple[str, ...]:
+    """Return the targets of the command line or ini file if these are several. A fixture reports a wrong value."""
+    option = next(option for option in RUN_OPTIONS if option.dest == "target")
+    try:
+        return _if_several(_names(_value(config, option)))
+    except pytest.UsageError:
+        return ()
+
+
+def _names(written: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, (written or "").split(","))))
+
+
+def _if_several(targets: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(targets)) if len(targets) > 1 else ()
 
 
 def has_executor(config: pytest.Config, options: "RunOptions") -> bool:

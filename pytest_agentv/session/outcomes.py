@@ -68,6 +68,11 @@ def parameter_fault(error: BaseException) -> str | None:
     return f"fixture {found[1]!r} ({found[2]}) has params, and only tests in Python can be parametrized: {way_out}"
 
 
+def ended_text(error: BaseException) -> str:
+    """Return why a case was ended while it ran."""
+    return f"ended before it was done: {text_of_break(error)}"
+
+
 def as_text(error: BaseException, traceback: TracebackType, headline: str, place: tuple[str, int]) -> Any:
     """Return what pytest shows of an error: its text, anchored at a place, and a headline in the short summary."""
     # Only this representation keeps its message in the short summary in every pytest, also under xdist.

@@ -196,3 +196,40 @@ def test_a_wrong_rule_is_a_usage_error(project):
     run = project.run("evals")
     assert "agentv_run: unknown rule 'never': expected one of always, asked, asked-if-paid" in run.text
     assert run.exit_code != 0
+
+
+PAID_BY_CHOICE = """
+import pytest
+
+HI = [{"contains": "hi"}]
+
+def test_free(agentv):
+    assert agentv.run("hi", evaluators=HI)
+
+@pytest.mark.parametrize("key", [{"target": "model"}, {"execution": {"target": "model"}}])
+def test_target_of_the_case(agentv, key):
+    assert agentv.run({"input": "hi", **key}, evaluators=HI)
+
+def test_given_answer(agentv):
+    assert agentv.evaluate("hi", prompt={"input": "hi", "target": "model"}, evaluators=HI)
+"""
+
+
+def test_a_target_that_a_test_or_a_hook_names_has_to_be_asked_for(project_in_all_modes):
+    """A bare run asked it, and paid."""
+    project = project_in_all_modes
+    project.write("pytest.ini", "[pytest]\nagentv_run = asked-if-paid\n")
+    project.write("tests/test_evals.py", PAID_BY_CHOICE)
+    project.write("hooked/conftest.py", """
+        def pytest_agentv_case(case):
+            return case.replace(target="model") if "paid" in case.eval_id else None
+        """)  # fmt: skip
+    project.write("hooked/test_hooked.py", "def test_paid(agentv):\n    agentv.run('hi', rubrics=[])")
+    cases = "".join(f"  - {{id: {name}, input: hi, assert: [contains: hi]}}\n" for name in ("a", "paid", "paid-2", "b"))
+    project.write("hooked/h.eval.yaml", f"evalcases:\n{cases}")
+    run = project.run("--ignore=evals", "--ignore=quality", "--ignore=tests/c.eval.yaml", "-rs")
+    assert set(run.statuses) == {"test_free", "test_given_answer", "a", "b"}
+    assert run.outcomes == {"passed": 5, "skipped": 5}
+    assert "5 eval cases were skipped (agentv_run = asked-if-paid)" in run.text
+    assert run.internals == []
+    assert project.run("--agentv-run", "hooked/h.eval.yaml").outcomes == {"passed": 2, "errors": 2}

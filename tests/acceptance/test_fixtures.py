@@ -284,3 +284,48 @@ def test_fixtures_of_cases_are_shown_by_pytests_own_flags(project):
     assert "SETUP    M database" in shown
     assert "one.eval.yaml::a (fixtures used: database)" in shown
     assert lines(project, "calls.txt") == []
+
+
+EVALUATING_FIXTURES = """
+import pytest
+
+from pytest_agentv import EvalErrored
+
+NOPE = [{"contains": "nope"}]
+
+
+@pytest.fixture
+def warm(agentv):
+    return agentv.run("warm up", evaluators=NOPE)
+
+@pytest.fixture
+def checked(agentv):
+    assert not agentv.run("warm up", id="c", evaluators=NOPE)
+
+@pytest.fixture
+def catching(agentv):
+    with pytest.raises(EvalErrored):
+        agentv.run("warm up", evaluators=[{"type": "heuristc"}])
+"""
+
+
+def test_an_evaluation_of_a_cases_fixture_has_a_result_of_its_own(project_in_all_modes):
+    project = project_in_all_modes
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("conftest.py", EVALUATING_FIXTURES)
+    project.write("x.eval.yaml", """
+        evalcases:
+          - {id: a, input: hi, fixtures: [warm], evaluators: [{contains: hello}]}
+          - {id: b, input: hi, fixtures: [catching], evaluators: [{contains: hello}]}
+          - {id: c, input: hi, fixtures: [checked], evaluators: [{contains: hello}]}
+        """)  # fmt: skip
+    run = project.run()
+    assert (run.exit_code, run.outcomes) == (1, {"passed": 3})
+    own = {"a": "pass", "b": "pass", "c": "pass"}
+    assert run.statuses == own | {"a-2": "fail", "b-2": "error", "c-2": "fail"}
+    assert run.by_id["a-2"]["node_id"] == "x.eval.yaml::a"
+    assert "Total eval cases: 6 (3 passed, 1 failed, 1 failed as expected, 1 error)" in run.lines
+    assert "a case could not be judged, but its test went on, so the run fails: x.eval.yaml::b" in run.lines
+    assert "1 test passed although an evaluation failed, because nothing looks at its verdict" in run.text
+    assert "its verdict: x.eval.yaml::a (" in run.text
+    assert "Reruns:" not in run.text

@@ -138,7 +138,8 @@ def test_a_resumed_run_keeps_what_each_combination_has(project):
     assert (lines, (project.path / "own.jsonl").read_text().count("\n")) == (2, 4)
 
 
-def test_evals_in_python_run_once_for_each_target(project):
+@pytest.mark.parametrize("where", ["command line", "ini file"])
+def test_evals_in_python_run_once_for_each_target(project, where):
     project.write("test_evals.py", """
         import pytest
 
@@ -149,9 +150,12 @@ def test_evals_in_python_run_once_for_each_target(project):
         def test_own(agentv, agentv_target):
             assert agentv_target == "default"
         """)  # fmt: skip
-    run = project.run("test_evals.py", "--agentv-target=gpt,claude")
+    if where == "ini file":
+        project.write("pytest.ini", "[pytest]\nagentv_target = gpt, claude\n")
+    run = project.run("test_evals.py", *(["--agentv-target=gpt,claude"] if where == "command line" else []))
     assert statuses(run) == {"test_it[gpt]": ("gpt", "pass"), "test_it[claude]": ("claude", "fail")}
     assert run.outcomes == {"passed": 2, "failed": 1}
+    assert statuses(project.run("test_evals.py", "--agentv-target=gpt")) == {"test_it": ("gpt", "pass")}
 
 
 @pytest.mark.parametrize("where", ["module", "conftest.py"])

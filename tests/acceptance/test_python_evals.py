@@ -275,6 +275,36 @@ def test_has_an_odd_id(agentv):
     )
 
 
+def test_a_case_may_skip_its_test_and_other_keys_for_pytest_give_a_warning(project):
+    """They were dropped silently, and a skipped case was paid for."""
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    write_tests(
+        project,
+        """
+def test_skips(agentv):
+    agentv.run({"input": "Hi", "skip": "costs too much"}, evaluators=HELLO)
+
+def test_does_not_skip(agentv):
+    assert agentv.run({"input": "Hi", "skip": False, "xfail": False, "marks": [], "tags": "polite"}, evaluators=HELLO)
+
+def test_warns(agentv):
+    case = {"input": "Hi", "xfail": "too hard", "marks": "slow", "fixtures": ["shop"]}
+    assert agentv.run(case, evaluators=HELLO)
+""",
+    )
+    run = project.run("-rs")
+    assert run.outcomes == {"passed": 2, "skipped": 1, "warnings": 3}
+    assert run.statuses == {"test_does_not_skip": "pass", "test_warns": "pass"}
+    assert [line for line in run.lines if line.startswith("SKIPPED")] == ["SKIPPED [1] test_evals.py:8: costs too much"]
+    for key, instead in (
+        ("xfail", "mark the test with pytest.mark.xfail"),
+        ("marks", "mark the test"),
+        ("fixtures", "let the test request them"),
+    ):
+        assert f"test_evals.py:13: {key}: has no effect in a test ({instead})" in run.text
+    assert project.run("-k", "test_warns", "--agentv-strict").outcomes["errors"] == 1
+
+
 def test_files_are_looked_up_from_the_tests_folder(project):
     project.write("sub/policy.txt", "Within 30 days.")
     project.write(
@@ -496,6 +526,74 @@ def test_given(agentv):
     again = project.run("--agentv-resume=out-1.jsonl")
     assert not {each["timestamp"] for each in again.results} & {each["timestamp"] for each in first.results}
     assert (project.path / "calls.txt").read_text().split() == ["one", "two"]
+
+
+@pytest.fixture
+def ordered(project):
+    """Run a test that asks questions in an order, each in a thread of its own or in that of the test."""
+    project.write("test_evals.py", HEAD + """
+import threading
+from pathlib import Path
+
+@pytest.fixture
+def agentv_provider():
+    def answer(prompt):
+        with open("calls.txt", "a") as file:
+            print(prompt, file=file)
+        return "hello"
+    return answer
+
+def test_many(agentv):
+    how, *words = Path("order.txt").read_text().split()
+    for word in words:
+        ask = lambda: agentv.run(word, evaluators=HELLO)
+        if how == "threads":
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+        else:
+            ask()
+""")  # fmt: skip
+
+    def run(order, *flags):
+        project.write("order.txt", order)
+        project.write("calls.txt", "")
+        run = project.run("--agentv-out=own.jsonl", *flags)
+        assert run.outcomes == {"passed": 1}
+        return run, (project.path / "calls.txt").read_text().split()
+
+    return run
+
+
+def asked_under(project):
+    """Return what was asked under each id in the end."""
+    lines = map(json.loads, (project.path / "own.jsonl").read_text().splitlines())
+    return {each["eval_id"].removeprefix("test_many"): each["lm_provider_request"]["question"] for each in lines}
+
+
+@pytest.mark.parametrize("how", ["threads", "in-order"])
+def test_evaluations_that_come_in_another_order_keep_their_ids_and_results(project, ordered, how):
+    run, asked = ordered(f"{how} a b c d")
+    ids = {"": "a", "-2": "b", "-3": "c", "-4": "d"}
+    assert (asked, asked_under(project)) == (["a", "b", "c", "d"], ids)
+    written = (project.path / "own.jsonl").read_bytes()
+    run, asked = ordered(f"{how} d c a b", "--agentv-resume=own.jsonl")
+    assert (asked, (project.path / "own.jsonl").read_bytes()) == ([], written)
+    assert "Reruns:" not in run.text
+    assert "Total eval cases: 4 (4 passed, 0 failed, 0 errors)" in run.lines
+
+
+def test_a_case_that_a_killed_run_lacks_takes_no_id_of_a_case_that_comes_later(project, ordered):
+    ordered("threads a b d")
+    run, asked = ordered("threads d c b a", "--agentv-resume=own.jsonl")
+    assert (asked, asked_under(project)) == (["c"], {"": "a", "-2": "b", "-3": "d", "-4": "c"})
+    assert "Total eval cases: 4 (4 passed, 0 failed, 0 errors)" in run.lines
+
+
+def test_a_changed_case_of_a_test_without_threads_replaces_its_result(project, ordered):
+    ordered("in-order a b c")
+    _, asked = ordered("in-order a other c", "--agentv-resume=own.jsonl")
+    assert (asked, asked_under(project)) == (["other"], {"": "a", "-2": "other", "-3": "c"})
 
 
 def test_a_rerun_of_a_test_asks_anew(project):

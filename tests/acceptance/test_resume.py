@@ -17,7 +17,7 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.models.results import SCHEMA_VERSION
 from pytest_agentv.reporting.ci.stored import read_stored
 
-from .conftest import WITH_WORKERS_ON_REQUEST, Project
+from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
 
 SUITE = {**numbered(6), "case-1": "say nothing", "case-2": "fail out of tokens"}
 """Six cases, of which one fails and one is an error."""
@@ -313,6 +313,69 @@ def test_retrying_errors_alone_runs_nothing_else_and_completes_the_summary(proje
     assert outcomes["passed"] == 1
     assert mode or outcomes["deselected"] == 6
     assert "Total eval cases: 6 (5 passed, 1 failed, 0 errors)" in finished.outlines
+
+
+NEEDS_A_FILE = """
+from pathlib import Path
+
+
+def answer(prompt):
+    if prompt.startswith("broken") and not Path("up").exists():
+        raise ValueError("down")
+    return "hello"
+"""
+
+TESTS_OF_AN_OUTAGE = """
+def test_judged(agentv):
+    assert agentv.run("hi", evaluators=[{"contains": "hello"}])
+
+def test_broken(agentv):
+    assert agentv.run("hi", id="first", evaluators=[{"contains": "hello"}])
+    assert agentv.run("broken", id="second", evaluators=[{"contains": "hello"}])
+
+def test_plain(): ...
+"""
+
+
+@pytest.fixture
+def outage(pytester, mode):
+    """Run pytest on tests that evaluate after an outage, and maybe on an eval file beside them."""
+    project = Project(pytester.path, ())
+    project.write("agent.py", NEEDS_A_FILE)
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write("test_evals.py", TESTS_OF_AN_OUTAGE)
+
+    def run_after(*flags, has_file):
+        if has_file:
+            cases = "".join(
+                f"  - {{id: {name}, input: {name}, evaluators: [{{contains: hello}}]}}\n" for name in ("fine", "broken")
+            )
+            project.write("a.eval.yaml", f"evalcases:\n{cases}")
+        found = pytester.runpytest_inprocess(
+            "-p", "no:hypothesispytest", "test_evals.py", *(["a.eval.yaml"] * has_file)
+        )
+        found.assert_outcomes(passed=2 + has_file, errors=1 + has_file)
+        project.write("up", "")
+        return pytester.runpytest_inprocess("-p", "no:hypothesispytest", "--agentv-retry-errors", *flags, *mode)
+
+    return run_after
+
+
+@pytest.mark.parametrize("has_file", [True, False], ids=["beside a file", "alone"])
+def test_errors_of_tests_are_retried_beside_eval_files_and_without_them(outage, mode, has_file):
+    retried = outage(has_file=has_file)
+    assert (retried.ret, retried.parseoutcomes()["passed"]) == (0, 1 + has_file)
+    assert mode or retried.parseoutcomes()["deselected"] == 2 + has_file
+    total = 3 + 2 * has_file
+    assert f"Total eval cases: {total} ({total} passed, 0 failed, 0 errors)" in retried.outlines
+
+
+@IN_ONE_PROCESS
+def test_a_run_that_retries_only_some_errors_is_not_green(outage):
+    retried = outage("a.eval.yaml", has_file=True)
+    assert (retried.ret, retried.parseoutcomes()["passed"]) == (1, 1)
+    said = "a case could not be judged, and this run did not ask it again, so the run fails: test_evals.py::test_broken"
+    assert said in retried.outlines
 
 
 BREAKS_ONCE = """

@@ -124,6 +124,9 @@ def check_keys(written: WrittenCase) -> None:
     warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
     if written.execution:
         warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
+    for key, instead in written.suite.without_effect.items():
+        if value.get(key):
+            place.at(key).warn("has no effect in a test", instead)
     warn_of_evaluator_word(value, place)
     warn_of_unread_lists(value, place)
     warn_of_unread_twins(value, place)

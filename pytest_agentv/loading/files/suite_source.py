@@ -1,5 +1,6 @@
 """An eval file during collection: its header, the entries of its cases, and their places."""
 
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -46,6 +47,10 @@ class SuiteSource:
     """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
     is_asked: bool = True
     """Whether a target is asked. False if Python code already has the answer of its case."""
+    hashed_id: Json = None
+    """The id by which its case is hashed; None: its own. Evaluations of a test are numbered as they come."""
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    """Keys that its cases may have, but that do nothing there, each with what to do instead."""
 
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""

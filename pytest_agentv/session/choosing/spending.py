@@ -4,36 +4,33 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from pytest_agentv.engine.overrides import OWN_JUDGE, OWN_PROVIDER
-from pytest_agentv.engine.targets.judging import evaluators_of, needs_of
-from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.engine.targets.judging import needs_of
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
-from pytest_agentv.models.cases import AnyEvaluator, EvalCase
-from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.cases import AnyEvaluator
 
 
 class Spending:
     """Reads targets files without variables. A target that cannot be read costs nothing: its cases become errors."""
 
-    def __init__(self, options: RunOptions, read_targets: Callable[[Path], TargetsFile]) -> None:
-        self._options = options
+    def __init__(self, read_targets: Callable[[Path], TargetsFile]) -> None:
         self._read_targets = read_targets
         self._files: dict[Path, TargetsFile | None] = {}
 
-    def is_paid(self, case: EvalCase, own_fixtures: Collection[str]) -> bool:
-        """Whether a case costs money. `own_fixtures` are those that stand in for targets."""
-        folder = Path(case.path).parent
-        name = choose_target(self._options, case.target)
-        if OWN_PROVIDER not in own_fixtures and self.is_paid_target(folder, name):
-            return True
-        return self.is_paid_judging(folder, name, evaluators_of(case), own_fixtures)
-
-    def is_paid_judging(
+    def is_paid(
         self, folder: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own_fixtures: Collection[str]
     ) -> bool:
-        """Whether it costs money to judge the answers of a target. Takes its name and fixtures as `is_paid` does."""
-        asked = self._asked_to_judge(folder, name, evaluators, own_fixtures)
-        return any(self.is_paid_target(folder, each) for each in asked)
+        """Whether a case costs money: to ask its target, or to judge the answer.
+
+        Args:
+            folder: That of its eval file.
+            name: The name of its target.
+            evaluators: Those that judge it.
+            own_fixtures: The fixtures that stand in for targets.
+        """
+        asked = () if OWN_PROVIDER in own_fixtures else (name,)
+        judging = self._asked_to_judge(folder, name, evaluators, own_fixtures)
+        return any(self.is_paid_target(folder, each) for each in (*asked, *judging))
 
     def is_paid_target(self, folder: Path, name: str) -> bool:
         """Whether a target costs money, by its name in the eval files of a folder."""

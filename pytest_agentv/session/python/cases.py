@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
@@ -15,6 +15,13 @@ from pytest_agentv.loading.places import first_key
 from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.records import record
+
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "xfail": "mark the test with pytest.mark.xfail",
+    "marks": "mark the test",
+    "fixtures": "let the test request them",
+}
+"""Keys of a case that pytest would have to know before the test begins, and what to do instead."""
 
 EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
@@ -78,8 +85,19 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     return case
 
 
-def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True) -> SuiteSource:
-    """Return an eval file that holds one case, written at a line of a test file. `is_asked`: no answer is there yet."""
+def python_suite(
+    path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True, hashed_id: Json = None
+) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file.
+
+    Args:
+        path: That of the test file.
+        line: The line of the test.
+        case: The case, as in an eval file.
+        target: The target of the test.
+        is_asked: Whether no answer is there yet.
+        hashed_id: The id without the number that tells the case from others of its test.
+    """
     source = PythonSource(path, [case], line)
     return SuiteSource(
         path=path,
@@ -93,6 +111,8 @@ def python_suite(path: Path, line: int, case: JsonObject, target: str, *, is_ask
         threshold=None,
         problems=(),
         is_asked=is_asked,
+        hashed_id=hashed_id,
+        without_effect=_WITHOUT_EFFECT,
     )
 
 

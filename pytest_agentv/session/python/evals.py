@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Final
@@ -12,6 +11,7 @@ import pytest
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
+from pytest_agentv.loading.keys import is_reason
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
@@ -19,8 +19,9 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse, candidate_answer, response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
-from pytest_agentv.session.outcomes import RUN_ENDS, text_of_break
+from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
 from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
+from pytest_agentv.session.python.ids import EvalIds
 from pytest_agentv.session.python.results import PythonEvalResult
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -41,8 +42,7 @@ class Agentv:
         self._session = session
         self._target = target
         self._own = own
-        self._ids: set[str] = set()
-        self._naming = threading.Lock()  # guards `_ids`: a test may evaluate in several threads
+        self._ids = EvalIds(item, session.cases.earlier)
         self._open: set[Begun] = set()
         """Cases that have begun, and that the test awaits."""
         self._is_closed = False
@@ -137,10 +137,14 @@ class Agentv:
     def _evaluate(self, prompt: EvalInput, words: CaseWords, answer: ProviderResponse | None) -> PythonEvalResult:
         __tracebackhide__ = True
         case = python_case(prompt, words)
-        case["id"] = self._unique_id(case.get("id") or self._item.name)
-        prepared = self._prepare(case, answer)
-        self._session.skip_unasked_judging(prepared)
-        result, asked = self._finish(prepared, case["id"])
+        if is_reason(skip := case.get("skip")):
+            pytest.skip(skip if isinstance(skip, str) else "as its case says")
+        given = case.get("id") or self._item.name
+        case["id"] = self._ids.number(given)
+        prepared = self._ids.claim(given, self._prepare(case, given, answer))
+        if self._session.is_unasked(prepared):
+            pytest.skip(self._session.asking.reason)
+        result, asked = self._finish(prepared)
         self._session.stopping.stop_if_needed(self._item.session)
         config, masker = self._item.config, self._session.masker
         if result.status == "error":
@@ -152,10 +156,10 @@ class Agentv:
         note_result(self._item, result, account, reads)
         return PythonEvalResult.of(result, account, one_line(result, masker), reads)
 
-    def _prepare(self, case: JsonObject, answer: ProviderResponse | None) -> PreparedCase:
+    def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
         line = (item.location[1] or 0) + 1
-        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None)
+        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None, hashed_id=given_id)
         hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
@@ -175,9 +179,9 @@ class Agentv:
             identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
         return job.replace(identity=identity)
 
-    def _finish(self, prepared: PreparedCase, eval_id: str) -> tuple[EvalResult, Asked]:
+    def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
         """Return the result, with the question and the expected outcome of its case."""
-        session, cases, key = self._session, self._session.cases, (self._item.nodeid, eval_id)
+        session, cases, key = self._session, self._session.cases, (self._item.nodeid, prepared.eval_id)
         begun = cases.begin(key, prepared)
         session.progress.total += prepared.repeat
         try:
@@ -201,24 +205,12 @@ class Agentv:
                 self._session.cases.end(begun, _ENDED)
             return self._session.cases.wait(begun)
         except BaseException as error:
-            reason = f"ended before it was done: {text_of_break(error)}"
-            self._session.cases.end(begun, reason, is_run_ending=isinstance(error, RUN_ENDS))
+            self._session.cases.end(begun, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
             raise
         finally:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
-
-    def _unique_id(self, given: Json) -> Json:
-        """Make an id unique within the test. The loader reports an id that is not a text."""
-        name, copy = given, 1
-        with self._naming:
-            while isinstance(given, str) and name in self._ids:
-                copy += 1
-                name = f"{given}-{copy}"
-            if isinstance(name, str):
-                self._ids.add(name)
-        return name
 
 
 def _response(

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,17 @@ class RunIdentity(Record):
     def goes_on(self) -> bool:
         """Whether results are appended to the file whose cases are carried over."""
         return self.resumed is not None and self.resumed.path == self.results_path
+
+    def retried_items(self) -> Callable[[str, tuple[str, str | None] | None], bool] | None:
+        """Return what tells whether an item is retried, by its node id and its eval file and id; None: all items run.
+
+        A case is known by its file and id as well, because its node id depends on the root directory.
+        """
+        if self.retried is None or self.resumed is None:
+            return None
+        cases: frozenset[tuple[str, str | None]] = frozenset(self.retried)
+        broken, unbroken = frozenset(self.resumed.broken_items), frozenset(self.resumed.unbroken)
+        return lambda node_id, case: node_id in broken or (case in cases and node_id not in unbroken)
 
     @property
     def crash_mark(self) -> Path:

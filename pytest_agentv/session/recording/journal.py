@@ -1,8 +1,9 @@
 """Carries over the finished cases of an earlier run, or of a worker that died, so that they are not paid for again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.results import effective_target_name
@@ -13,6 +14,9 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.session.recording.identity import RunIdentity
+
+if TYPE_CHECKING:  # for evals in Python only
+    from pytest_agentv.session.recording.earlier import EarlierResults
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
@@ -38,13 +42,13 @@ class Journal:
     def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
         self._run_id = run_id
         self._results: dict[CaseKey, EvalResult] = {}
-        self._last: dict[tuple[str | None, str], EvalResult] = {}
+        self.last: dict[tuple[str | None, str], EvalResult] = {}
         """The last result of each item, which the summary counts."""
         self._taken: set[tuple[str | None, str]] = set()
         """The items whose last result was taken."""
         self._with_errors = with_errors
         for result in results:
-            self._last[result.node_id, result.eval_id] = result
+            self.last[result.node_id, result.eval_id] = result
             key = case_key(result, result.target)
             if key is not None:
                 self._note(key, result)
@@ -63,7 +67,7 @@ class Journal:
         self._drop(key, result)
         own = {**current_names_and_rules(identity), "run_id": self._run_id, "shard": identity.shard or result.shard}
         current = current.replace(**own, baseline=None)
-        is_last = self._last[result.node_id, result.eval_id] is result
+        is_last = self.last[result.node_id, result.eval_id] is result
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
     def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
@@ -96,7 +100,7 @@ class Journal:
         An item without a result may have been renamed. It gets the result of the same case.
         """
         item = (identity.node_id, identity.eval_id)
-        own, same = self._last.get(item), self._results.get(key)
+        own, same = self.last.get(item), self._results.get(key)
         if own is None or (same is not None and same.node_id == identity.node_id):
             return same
         is_free = item not in self._taken and self._is_finished(own)
@@ -134,6 +138,16 @@ class FinishedCases:
     def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
         """Return the single answers of a result that does not suffice, so that they are not asked again."""
         return {} if self._journal is None else self._journal.take_answers(job)
+
+    def earlier(self, node_id: str) -> Sequence[EvalResult]:
+        """Return the last results of an item, also errors, and the single answers of its unfinished cases."""
+        return () if self._journal is None else self._earlier.of(node_id, self._journal.last, self.sources)
+
+    @cached_property
+    def _earlier(self) -> "EarlierResults":
+        from pytest_agentv.session.recording.earlier import EarlierResults  # noqa: PLC0415 - for evals in Python only
+
+        return EarlierResults()
 
     @property
     def sources(self) -> dict[Path, str | None]:

@@ -40,6 +40,8 @@ class ResumedFile(Record):
     """The same files by their names in node ids, which differ for files outside of pytest's root directory."""
     broken: tuple[tuple[str, str], ...] = ()
     """Eval file and id of the cases that ended as errors."""
+    broken_items: tuple[str, ...] = ()
+    """Node ids of the items with such a case, or with an evaluation that ended as an error."""
     unbroken: tuple[str, ...] = ()
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
     remarks: tuple[str, ...] = ()
@@ -147,6 +149,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         tuple(dict.fromkeys(eval_file for eval_file, _, _ in statuses)),
         tuple(filter(None, found.node_files)),
         tuple(broken),
+        tuple(dict.fromkeys(item[2] for item, status in statuses.items() if status == "error" and item[2])),
         tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
         tuple(found.remarks),
         found.is_dry,

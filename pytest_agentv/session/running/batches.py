@@ -24,12 +24,17 @@ class Batches:
         lookahead: Lookahead,
         preparer: CasePreparer,
         prepare: Callable[[EvalItem, EvalItem], PreparedCase],
+        is_unasked: Callable[[PreparedCase], bool],
     ) -> None:
-        """Take the engine's cases. `prepare` loads the case of an item, seen from another one."""
+        """Take the engine's cases.
+
+        `prepare` loads the case of an item, seen from another one, and `is_unasked` tells whether nobody asked to pay.
+        """
         self._cases = cases
         self._lookahead = lookahead
         self._preparer = preparer
         self._prepare = prepare
+        self._is_unasked = is_unasked
 
     def checked(self, item: EvalItem, prepared: PreparedCase) -> PreparedCase:
         """Return a case, or its error if the answers of its target cannot be told apart.
@@ -67,7 +72,9 @@ class Batches:
             if isinstance(case.job, EvalResult) or case.job.identity.target != identity.target:
                 continue
             eval_id = case.job.identity.eval_id
-            if eval_id in ids or case.own.replace_target or self.checked(following, case) is not case:
+            if case.own.replace_target or self._is_unasked(case):
+                continue
+            if eval_id in ids or self.checked(following, case) is not case:
                 continue  # of those with the same id, the second goes into the next batch
             ids.add(eval_id)
             found[following] = case

@@ -87,6 +87,10 @@ class Cases:
             self._start_now(begun)  # the other cases of its batch wait for each member
         return begun
 
+    def earlier(self, node_id: str) -> Sequence[EvalResult]:
+        """Return the results that an item has in the runs that this one goes on with, and single answers."""
+        return self._finished.earlier(node_id)
+
     def sign(self, prepared: PreparedCase) -> PreparedCase:
         """Return a case with its hashes."""
         return self._signer.sign(prepared)

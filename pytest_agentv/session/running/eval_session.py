@@ -56,7 +56,7 @@ class EvalSession:
         own = FolderKinds(config, "pytest_agentv_evaluators")
         self.preparer = CasePreparer(config, self.options, self._engine.places, self.identity.run_id, own)
         self.asking = Asking(config, self.options)
-        self.spending = Spending(self.options, self._engine.targets_of)
+        self.spending = Spending(self._engine.targets_of)
         self.user_hooks = UserHooks(config)
         self.failures = FailureLimit(config)
         self.progress = Progress(config)
@@ -184,16 +184,13 @@ class EvalSession:
             return
         pytest.skip(self.asking.reason)
 
-    def skip_unasked_judging(self, prepared: PreparedCase) -> None:
-        """Skip a test whose next answer costs money to judge, in the same way. Only its case says how it is judged."""
+    def is_unasked(self, prepared: PreparedCase) -> bool:
+        """Whether a case costs money that nobody asked to spend. A hook may have changed whom it asks."""
         job = prepared.job
-        if not self.asking.is_paid_only or not isinstance(job, CaseJob):
-            return
-        path, name, own = Path(job.case.path), job.identity.target, prepared.own.fixtures
-        if self._is_asked(path):
-            return
-        if self.spending.is_paid_judging(path.parent, name, evaluators_of(job.case), own):
-            pytest.skip(self.asking.reason)
+        if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
+            return False
+        evaluators = evaluators_of(job.case)
+        return self.spending.is_paid(job.case.folder, job.identity.target, evaluators, prepared.own.fixtures)
 
     def _is_asked(self, path: Path) -> bool:
         return self.asking.is_for_all or self.asking.names(path)

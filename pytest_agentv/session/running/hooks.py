@@ -2,14 +2,14 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable
-from functools import cached_property
+from collections.abc import Generator, Iterable
 
 import pytest
 
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.engine.targets.judging import evaluators_of
+from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.models.options.values import MAX_WORKERS
-from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
+from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
@@ -71,16 +71,20 @@ class SessionHooks:
         counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
-            known = {eval_id for item in cases for eval_id in item.entry.ids if eval_id}
-            _warn_of_unknown_ids(self._session.options.eval_id, known)
-        if self._session.options.eval_id or self._session.options.retries_only:
-            _keep(config, items, {item for item in cases if self._is_selected(item)})
+            from pytest_agentv.session.choosing.selecting import select_ids  # noqa: PLC0415 - only for runs that ask for it
+
+            select_ids(config, items, self._session.options.eval_id)
+        if (is_retried := self._session.identity.retried_items()) is not None:
+            from pytest_agentv.session.choosing.selecting import select_retried  # noqa: PLC0415 - as above
+
+            select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - only for runs that ask for it
+            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - as above
+            from pytest_agentv.session.choosing.selecting import keep  # noqa: PLC0415 - as above
 
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
-            _keep(config, items, {item for item in items if item not in unwanted})
+            keep(config, items, {item for item in items if item not in unwanted})
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
         sharding = config.pluginmanager.get_plugin("agentv-shard")
         if sharding is not None:
@@ -149,6 +153,10 @@ class SessionHooks:
             if self._turns.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
+            if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
+                from pytest_agentv.session.showing.python_reports import tell_heed  # noqa: PLC0415 - few cases have such
+
+                tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
                 from pytest_agentv.session.showing.texts import verbose_text  # noqa: PLC0415 - only if asked for
 
@@ -186,24 +194,6 @@ class SessionHooks:
         elif error is not None:
             RunReporter.register(session.config, self._session.identity, self._session.options).report_loss(error)
 
-    def _is_selected(self, item: EvalItem) -> bool:
-        """Whether the options let a case run: `--agentv-eval-id`, `--agentv-retry-errors`."""
-        session, eval_id = self._session, item.entry.eval_id
-        if session.options.eval_id and not any(each in session.options.eval_id for each in item.entry.ids):
-            return False
-        retried, unbroken = self._retried
-        if retried is None:
-            return True
-        return (session.preparer.eval_file(item.suite), eval_id) in retried and item.nodeid not in unbroken
-
-    @cached_property
-    def _retried(self) -> tuple[Collection[tuple[str, str]] | None, Collection[str]]:
-        """Eval file and id of the only cases that run, and the node ids that do not run; None: all cases run."""
-        identity = self._session.identity
-        if identity.retried is None or identity.resumed is None:
-            return None, ()
-        return frozenset(identity.retried), frozenset(identity.resumed.unbroken)
-
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session started to finish
 
@@ -214,21 +204,12 @@ def _is_eval(item: pytest.Item) -> bool:
 
 
 def _is_paid(item: EvalItem, session: EvalSession) -> bool:
+    """Whether a case costs money as its file has it. A hook may change that when its turn comes."""
     case = session.preparer.load(item.suite, item.entry)
-    return case is not None and session.spending.is_paid(case, item.stand_ins)
-
-
-def _keep(config: pytest.Config, items: list[pytest.Item], selected: Collection[pytest.Item]) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
-    items[:] = [item for item in items if item in selected]
-
-
-def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
-    for eval_id in wanted:
-        if eval_id not in known:
-            hint = did_you_mean(eval_id, known)
-            text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
-            warnings.warn(text, AgentvWarning, stacklevel=1)
+    if case is None:
+        return False
+    target = choose_target(session.options, case.target)
+    return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins)
 
 
 def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:

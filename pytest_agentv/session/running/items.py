@@ -107,6 +107,12 @@ class EvalItem(pytest.Function):
             of_file[_PLACE] = super().location[0]
         return of_file[_PLACE], self.entry.line - 1, self.name
 
+    @property
+    def matrix_target(self) -> tuple[Path, str] | None:
+        """The folder of the eval file and the name of a target there; None: no matrix chooses the target."""
+        combination = self.entry.combination
+        return None if combination is None or combination.target is None else (self.path.parent, combination.target)
+
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.entry.line - 1, self.name
 

@@ -55,6 +55,10 @@ class PreparedCase(Record):
         return 1 if isinstance(self.job, EvalResult) or self.own.answer is not None else self.job.repeat
 
     @property
+    def eval_id(self) -> str:
+        return self.job.eval_id if isinstance(self.job, EvalResult) else self.job.identity.eval_id
+
+    @property
     def case(self) -> EvalCase | None:
         """The case; None: it cannot be loaded."""
         return self.job.case if isinstance(self.job, CaseJob) else None

@@ -10,7 +10,7 @@ import pytest
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.compat import has_fixtures_of_conftest
-from pytest_agentv.session.outcomes import RUN_ENDS, kind_of_break, text_of_break
+from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import EvalItem
@@ -65,11 +65,13 @@ class Turns:
     def _begin_now(self, item: EvalItem) -> Begun:
         """Begin the case of the current item. A time-out during this call has the same effect as one while it runs."""
         prepared = self._prepare(item, item)
+        if self._session.is_unasked(prepared):
+            raise pytest.skip.Exception(self._session.asking.reason, _use_item_location=True)
         try:
             self._begin(item, prepared)
         except pytest.fail.Exception as error:  # of pytest-timeout: no user code runs in this thread
             item.was_ended = True
-            self._give_up(item, error, "cancelled", _reason(error))
+            self._give_up(item, error, "cancelled", ended_text(error))
             raise
         begun = self._cases.take(item)
         assert begun is not None
@@ -83,7 +85,7 @@ class Turns:
         try:
             item.result = self._cases.wait(again, lambda: self._run_ahead(item, again))
         except BaseException as error:  # the case is judged already
-            self._cases.end(again, _reason(error), is_run_ending=isinstance(error, RUN_ENDS))
+            self._cases.end(again, ended_text(error), is_run_ending=isinstance(error, RUN_ENDS))
             if not isinstance(error, pytest.fail.Exception):
                 raise
         finally:
@@ -131,7 +133,7 @@ class Turns:
         The result is an error, like the item. A judged case keeps its result if a time-out comes too late, or if the
         whole run ends: pytest reports nothing about the item then.
         """
-        reason, is_run_ending = _reason(error), isinstance(error, RUN_ENDS)
+        reason, is_run_ending = ended_text(error), isinstance(error, RUN_ENDS)
         known = begun.result
         result = known or self._cases.end(begun, reason, is_run_ending=is_run_ending)
         is_too_late = isinstance(error, pytest.fail.Exception) and (known is not None or begun.ending.is_too_late)
@@ -148,11 +150,15 @@ class Turns:
         """What only targets that take batches need."""
         from pytest_agentv.session.running.batches import Batches  # noqa: PLC0415
 
-        return Batches(self._cases, self._lookahead, self._session.preparer, self._prepare)
+        return Batches(self._cases, self._lookahead, self._session.preparer, self._prepare, self._session.is_unasked)
 
     def _begin_ahead(self, item: EvalItem, current: EvalItem) -> None:
+        prepared = self._prepare(item, current)
+        if self._session.is_unasked(prepared):
+            item.add_marker(pytest.mark.skip(reason=self._session.asking.reason))
+            return
         self.places = self._widest
-        self._begin(item, self._prepare(item, current))
+        self._begin(item, prepared)
 
     def _begin(self, item: EvalItem, prepared: PreparedCase) -> None:
         """Begin an item's case."""
@@ -190,7 +196,7 @@ class Turns:
 
     def _targets_of(self, item: EvalItem) -> frozenset[_Target]:
         """Return the targets of the item's matrix."""
-        if _target_of(item) is None:
+        if item.matrix_target is None:
             return frozenset()
         if item.path not in self._matrices:
             combinations = (entry.combination for entry in item.suite.entries)
@@ -200,7 +206,7 @@ class Turns:
 
     def _is_wide(self, item: EvalItem, current: EvalItem) -> bool:
         """Whether the target of a combination allows several cases at a time. Asked once per target."""
-        target = _target_of(item)
+        target = item.matrix_target
         if target is None:
             return False
         if target not in self._limits:
@@ -225,12 +231,3 @@ class Turns:
         may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
         own = current.overrides(item.own_fixtures)
         return prepared.marked(item).replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
-
-
-def _reason(error: BaseException) -> str:
-    return f"ended before it was done: {text_of_break(error)}"
-
-
-def _target_of(item: EvalItem) -> _Target | None:
-    combination = item.entry.combination
-    return None if combination is None or combination.target is None else (item.path.parent, combination.target)

@@ -90,14 +90,23 @@ class ItemOutcomes:
         found = len(self._evaluated) - len(missing)
         return f"{counted(len(self._evaluated), 'case')} ran, {counted(found, 'line')}"
 
-    def hidden_errors(self, results: Sequence[EvalResult]) -> Iterator[str]:
-        """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test."""
-        broken = (each.node_id for each in results if each.status == "error" and each.node_id in self.reported)
-        hidden = [node_id for node_id in dict.fromkeys(broken) if node_id not in self._failed]
+    def hidden_errors(self, results: Sequence[EvalResult], exit_code: int) -> Iterator[str]:
+        """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test.
+
+        If the run would be green, the errors of an earlier run that its file goes on with count as well.
+        """
+        broken = dict.fromkeys(each.node_id for each in results if each.status == "error")
+        hidden = [node_id for node_id in broken if node_id in self.reported and node_id not in self._failed]
         excused = self.expected_failures - self._decided
         marked = [node_id for node_id in hidden if node_id in excused]
         others = [node_id for node_id in hidden if node_id not in excused]
-        for node_ids, why in ((marked, "which its mark `xfail` does not excuse"), (others, "but its test went on")):
+        is_green = exit_code == pytest.ExitCode.OK
+        left = [node_id for node_id in broken if is_green and node_id not in self.reported]
+        for node_ids, why in (
+            (marked, "which its mark `xfail` does not excuse"),
+            (others, "but its test went on"),
+            (left, "and this run did not ask it again"),
+        ):
             if node_ids:
                 yield f"a case could not be judged, {why}, so the run fails: {', '.join(map(str, node_ids))}"
 

@@ -56,9 +56,7 @@ def complete_report(
         _head(report, error)  # a fixture may evaluate as well
     # As attributes of the report, they reach the process that owns the terminal, also from a worker.
     added: dict[str, Any] = vars(report)
-    failed = [each for each in told if each.result.status == "fail"]
-    if report.when == "teardown" and failed:
-        added[HEEDED] = all(each.reads for each in failed)
+    tell_heed(item, report)
     if report.when != "call" or not told:
         return
     if not report.passed:
@@ -73,6 +71,13 @@ def complete_report(
     if len(told) == 1:  # several results would repeat the names of properties
         add_properties(item, result_properties(told[0].result))
         report.user_properties = list(item.user_properties)
+
+
+def tell_heed(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Tell with the last report of an item whether it looked at the verdicts of its evaluations that failed."""
+    failed = [each for each in item.stash.get(_TOLD, []) if each.result.status == "fail"]
+    if report.when == "teardown" and failed:
+        vars(report)[HEEDED] = all(each.reads for each in failed)
 
 
 def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:

@@ -163,10 +163,10 @@ class RunReporter:
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
         self._home.find_loss(self._run, self._outcomes)
         self._remarks += self._outcomes.ignored_remarks()
-        if faults := list(self._outcomes.hidden_errors(self._run.results)):
-            self._remarks += faults
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error never passes
+        faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))
+        self._remarks += faults
+        if faults and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a run with an error never passes
         if self._section is None and not self._options.dry_run and any(result.repeat for result in self._run.results):
             self._section = self._open_section(session.config)
         if self._section is not None:
