@@ -903,3 +903,14 @@ def test_a_test_whose_assertions_python_leaves_out_is_an_error_and_asks_nothing(
     assert "1 failed, 1 warning in" in runs[1]
     ids = [json.loads(line)["eval_id"] for line in (project.path / "out.jsonl").read_text().splitlines()]
     assert ids == ["test_checked", "test_it"]
+
+
+@pytest.mark.parametrize(("head", "line"), [("class TestShop(SharedEvals): ...", 3), ("TestShop = SharedEvals", 1)])
+def test_an_inherited_test_has_a_line_of_its_own_file(project, head, line):
+    body = "        agentv.run('hi', evaluators=[{'contains': 'nope'}]).assert_passed()\n"
+    project.write("base_evals.py", "#\n" * 9 + f"class SharedEvals:\n    def test_echo(self, agentv):\n{body}")
+    project.write("test_x.py", f"from base_evals import SharedEvals\n\n{head}\n")
+    run = project.run("-o", "pythonpath=.")
+    (record,) = run.results
+    assert (record["eval_file"], record["line"]) == ("test_x.py", line)
+    assert f"E       Case:   test_x.py:{line}" in run.lines

@@ -1,9 +1,14 @@
 """Turns cases written in Python into eval files for the loader."""
 
+import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+import pytest
 
 from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
@@ -83,6 +88,18 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
     if not isinstance(prompt, Mapping) and first_key(case, OUTCOME_KEYS) is None and not _asks_for_an_outcome(case):
         case[OUTCOME_KEYS[0]] = NO_OUTCOME
     return case
+
+
+def line_of(item: pytest.Item) -> int:
+    """Return the line of a test in its file, from 1. An inherited test has none there: then that of its class."""
+    file, line, _ = item.location
+    if normpath(item.config.rootpath / file) == str(item.path):
+        return (line or 0) + 1
+    cls = getattr(item, "cls", None)
+    with suppress(OSError, TypeError):
+        if cls is not None and Path(inspect.getfile(cls)) == item.path:
+            return inspect.getsourcelines(cls)[1]
+    return 1
 
 
 def python_suite(

@@ -20,7 +20,7 @@ from pytest_agentv.providers.base import ProviderResponse, candidate_answer, res
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
-from pytest_agentv.session.python.cases import CaseWords, EvalInput, python_case, python_suite
+from pytest_agentv.session.python.cases import CaseWords, EvalInput, line_of, python_case, python_suite
 from pytest_agentv.session.python.ids import EvalIds
 from pytest_agentv.session.python.results import PythonEvalResult
 from pytest_agentv.session.running.begun import Begun
@@ -158,8 +158,7 @@ class Agentv:
 
     def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session
-        line = (item.location[1] or 0) + 1
-        suite = python_suite(item.path, line, case, self._target, is_asked=answer is None, hashed_id=given_id)
+        suite = python_suite(item.path, line_of(item), case, self._target, is_asked=answer is None, hashed_id=given_id)
         hooks, own = session.user_hooks, self._own.replace(answer=answer)
         prepared = session.preparer.prepare(
             suite, suite.entries[0], item.nodeid, lambda loaded: hooks.adjust(item, loaded)
