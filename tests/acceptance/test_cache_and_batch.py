@@ -366,6 +366,7 @@ from threading import Lock
 numbers, lock = count(), Lock()
 
 
+<<<<<<< HEAD
 def vote(prompt):
     with lock:
         number = next(numbers)
@@ -373,6 +374,14 @@ def vote(prompt):
             file.write("x")
     score = (1.0, 0.0, 0.5)[number % 3]
     return json.dumps({"score": score, "reasoning": f"vote {number}"}) if "judge" in prompt else f"vote {number}"
+=======
+async def vote(prompt):  # on one loop, so that each call counts for itself
+    count = len(Path("asked").read_text()) if Path("asked").exists() else 0
+    with open("asked", "a") as file:
+        file.write("x")
+    score = (1.0, 0.0, 0.5)[count % 3]
+    return json.dumps({"score": score, "reasoning": f"vote {count}"}) if "judge" in prompt else f"vote {count}"
+>>>>>>> helper-1
 """
 PANEL = "{name: %s, type: llm_judge}"
 ASKING_THRICE = """
@@ -423,3 +432,31 @@ def test_each_vote_of_a_panel_is_a_reply_of_its_own_and_found_again(project_in_a
     assert (first["judge_metrics"]["calls"], second["judge_metrics"]["cached"]) == (calls, calls)
     assert sorted(re.findall(r"vote (\d)", first["reasoning"])) == [str(number) for number in range(calls)]
     assert (second["score"], second["reasoning"]) == (first["score"], first["reasoning"])
+
+
+UNREADABLE = """
+import json
+from pathlib import Path
+
+
+async def vote(prompt):  # on one loop, so that each call counts for itself
+    count = len(Path("asked").read_text()) if Path("asked").exists() else 0
+    with open("asked", "a") as file:
+        file.write("x")
+    return "hm" if count in BAD else json.dumps({"score": 1.0, "reasoning": f"vote {count}"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "bad"),
+    [(", ".join(PANEL % name for name in "abc"), (1, 2, 3)), (composite(PANEL, *"abc"), (1, 3, 4))],
+)
+def test_only_the_vote_of_a_panel_that_could_not_be_read_is_asked_for_again(project, evaluators, bad):
+    project.write("voters.py", UNREADABLE.replace("BAD", repr(bad)))
+    judge = "{name: judge, provider: python, callable: voters.py:vote}"
+    target = "{name: default, provider: mock, response: hello, judge_target: judge}"
+    project.write("targets.yaml", f"targets: [{target}, {judge}]\n")
+    case = f"{{id: a, expected_outcome: Greets, input: hi, evaluators: [{evaluators}]}}"
+    project.write("a.eval.yaml", f"evalcases: [{case}]\n")
+    assert [project.run("--agentv-cache").statuses["a"] for _ in range(3)] == ["error", "pass", "pass"]
+    assert (project.path / "asked").read_text() == "xxxxxx", "three votes, two reminders, and the second vote anew"

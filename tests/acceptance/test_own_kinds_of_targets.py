@@ -273,6 +273,10 @@ ODD_ANSWERS = """
         def invoke(self, request):
             endless = {}
             endless["a"] = endless
+            if self.said == "nothing":
+                return {"text": None, "cost_usd": 0.5}
+            if self.said == "no message":
+                return ProviderResponse("hello", cost_usd=0.5)
             content = {"object": {"a": object()}, "endless": endless}.get(self.said, "hello")
             raw = {"request_attempts": "two"}
             finish = "length" if self.said == "endless" else None
@@ -283,13 +287,21 @@ ODD_ANSWERS = """
     """
 
 
-@pytest.mark.parametrize("said", ["object", "endless"])
-def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(project, suite, said):
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("object", "the answer cannot be read: TypeError: Object of type object is not JSON serializable"),
+        ("endless", "the answer cannot be read: RecursionError: "),
+        ("nothing", "target 'default' (targets.yaml:1): invoke() returned a mapping whose 'text' is None"),
+        ("no message", "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose output_messages"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_cost(project, suite, said, error):
     project.write("conftest.py", ODD_ANSWERS)
     project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
     project.write("qa.eval.yaml", suite(a="hello"))
     (result,) = project.run().results
-    assert result["error"].startswith("the answer cannot be read: ")
+    assert result["error"].startswith(error)
     assert result["error_detail"] == {"stage": "provider", "kind": "crash"}
     assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
 

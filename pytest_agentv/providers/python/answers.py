@@ -35,9 +35,8 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     Only a text is read on the event loop. Other values may be large, so a thread reads them.
     """
     if isinstance(value, ProviderResponse):
-        if fault := response_fault(value):
-            raise ProviderError(f"{label} returned {fault}", "crash")
-        return value
+        fault = response_fault(value)
+        return value if fault is None else _without_answer(value, f"{label} returned {fault}")
     if isinstance(value, str):
         return _read_text(value, label)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")
@@ -143,10 +142,26 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         return native.replace(**told)
     if response.output_messages is None:
         if "text" in value:
-            raise ProviderError(f"{label} returned a mapping whose 'text' is None: expected a text", "crash")
+            return _without_answer(response, f"{label} returned a mapping whose 'text' is None: expected a text")
         keys = ", ".join(map(repr, value)) or "no keys"
-        raise ProviderError(f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}", "crash")
+        return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
     answer = next(filter(is_answer, reversed(response.output_messages)), None)
     if answer is not None and answer.content is None:  # as above; AgentV's rule for commands is another one
-        raise ProviderError(f"{label} returned a message whose 'content' is None: expected a text", "crash")
+        return _without_answer(response, f"{label} returned a message whose 'content' is None: expected a text")
     return response
+
+
+def _without_answer(response: ProviderResponse, error: str) -> ProviderResponse:
+    """Return the figures of a response that holds no answer, because it was paid for, with the error.
+
+    Raises `ProviderError` if it reports neither tokens nor cost.
+    """
+    if response.token_usage is None and response.cost_usd is None:
+        raise ProviderError(error, "crash")
+    return ProviderResponse(
+        token_usage=response.token_usage,
+        cost_usd=response.cost_usd,
+        cost_source=response.cost_source,
+        duration_ms=response.duration_ms,
+        error=error,
+    )
