@@ -5,7 +5,11 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:  # only for texts that were shortened
+    from pytest_agentv.models.masking.shortened import Shortened
 
 _UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+")
 """Characters that no escaping changes."""
@@ -23,6 +27,9 @@ _BASE64_SPELLINGS: Final = {"+": r"(?:[+-]|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"}
 
 _BASE64_END: Final = "[A-Za-z0-9+/_-]?(?:=|%3[dD]){0,2}"
 
+GAP: Final = "..."
+"""What pytest and `reprlib` put in place of the middle of a text."""
+
 
 class Spellings:
     """Finds and replaces every spelling of some texts.
@@ -32,18 +39,24 @@ class Spellings:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        longest_first = sorted(secrets, key=len, reverse=True)
-        self._spelled = [spelled for secret in longest_first for spelled in _spell_all(secret)]
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._spelled = [spelled for secret in self._secrets for spelled in _spell_all(secret)]
         self._pieces = tuple(dict.fromkeys(piece for piece, _ in self._spelled))
         self._pattern: re.Pattern[str] | None = None
 
     def replace(self, text: str, mask: str) -> str:
         """Return a text with each spelling replaced by a mask."""
-        if not any(piece in text for piece in self._pieces):
-            return text
-        if self._pattern is None:
-            self._pattern = _compile(expressions for _, expressions in self._spelled)
-        return self._pattern.sub(mask, text)
+        if any(piece in text for piece in self._pieces):
+            if self._pattern is None:
+                self._pattern = _compile(expressions for _, expressions in self._spelled)
+            text = self._pattern.sub(mask, text)
+        return self._shortened.replace(text, mask) if GAP in text else text
+
+    @cached_property
+    def _shortened(self) -> "Shortened":
+        from pytest_agentv.models.masking.shortened import Shortened  # noqa: PLC0415 - as above
+
+        return Shortened(self._secrets)
 
 
 _Spelled: TypeAlias = tuple[str, Sequence[str]]
