@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .conftest import WITH_WORKERS_ON_REQUEST, Project, Run
+from .conftest import MOCK_TARGETS, WITH_WORKERS_ON_REQUEST, Project, Run
 
 KEY = "sk-live-AbCd1234EfGh5678IjKl9012MnOp"
 EVALUATORS = [{"contains": "hello"}]
@@ -44,3 +44,78 @@ def test_an_assertion_that_pytest_shortens_shows_no_part(project_in_all_modes, m
     assert run.outcomes == {"failed": 1}
     assert "AssertionError: assert '***' == 'x'" in text
     assert pieces(text) == []
+
+
+READS_DOTENV = """
+import os, pytest
+
+KEY = open(__file__.replace("conftest.py", ".env")).read().strip().partition("=")[2]
+
+@pytest.fixture
+def client():
+    raise ConnectionError(f"refused: {KEY}")
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_a(agentv, client): ...",
+        "def test_a(client, agentv): ...",
+        "def test_a(agentv):\n    raise ConnectionError(f'refused: {KEY}')",
+    ],
+)
+def test_variables_of_the_dotenv_file_are_known_before_the_first_evaluation(project_in_all_modes, everything, test):
+    project_in_all_modes.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
+    project_in_all_modes.write("conftest.py", READS_DOTENV)
+    project_in_all_modes.write("test_a.py", f"from conftest import KEY\n\n{test}\n")
+    run, text = everything()
+    assert run.exit_code == 1
+    assert "ConnectionError: refused: ***" in text
+    assert pieces(text) == []
+
+
+def test_what_a_fixture_of_a_case_prints_first_is_masked(project, suite):
+    project.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
+    project.write("conftest.py", READS_DOTENV.replace("raise ConnectionError", "print"))
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("a.eval.yaml", suite(a="hello") + "    fixtures: [client]\n")
+    run = project.run("-s")
+    assert run.statuses == {"a": "pass"}
+    assert "refused: ***" in run.text
+    assert pieces(run.text) == []
+
+
+def test_variables_of_fixtures_still_reach_programs(project):
+    """The folder's variables must not be taken before the fixtures of its first test have run."""
+    project.write(".env", "AGENTV_TEST_OTHER=x\n")
+    target = "{name: default, provider: cli, command_template: 'echo hello $AGENTV_TEST_SET $AGENTV_TEST_OTHER'}"
+    project.write("targets.yaml", f"targets:\n  - {target}\n")
+    project.write(
+        "test_a.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def login(monkeypatch):
+            monkeypatch.setenv("AGENTV_TEST_SET", "set")
+
+        def test_a(agentv, login):
+            assert agentv.run("q", evaluators=[{"contains": "hello set x"}])
+        """,
+    )
+    assert project.run().outcomes == {"passed": 1}
+
+
+def test_a_run_without_evaluations_reads_no_dotenv_file(project, monkeypatch):
+    read = []
+    monkeypatch.setattr("dotenv.dotenv_values", lambda *args, **_: read.append(args) or {})
+    project.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("test_a.py", "def test_a(): ...\n")
+    assert project.run().outcomes == {"passed": 1}
+    assert read == []
+    project.write("test_a.py", "def test_a(agentv): ...\n")
+    assert project.run().outcomes == {"passed": 1}
+    assert len(read) == 1

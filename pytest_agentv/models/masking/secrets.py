@@ -1,6 +1,7 @@
 """Secrets, and the masker that keeps them out of everything that is written."""
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Final
@@ -43,6 +44,7 @@ class Masker:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: frozenset[str] = frozenset()
+        self._adding = threading.Lock()
         self._known: tuple[frozenset[str], Spellings | None] = (self._values, None)
         self.add(values)
 
@@ -59,7 +61,10 @@ class Masker:
         The caller decides which values are secrets, by `secret_rule`.
         """
         parts = {part.strip() for value in values for part in (value, *value.splitlines())}
-        self._values |= {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
+        found = {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
+        with self._adding:
+            if not found <= self._values:  # else the spellings would be made again
+                self._values |= found
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
         """Add the secrets among the values of variables."""

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file
@@ -58,7 +59,7 @@ def take_part(item: pytest.Item) -> None:
     runs = not item.config.getoption("setupplan", default=False)
     if runs and obstacle() is None and uses_own_fixture(item, "agentv"):
         with suppress(pytest.UsageError, AgentvError):
-            participate(item.config)
+            participate(item.config).learn_secrets(folder_of(item.path))
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
@@ -71,6 +72,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         session = participate(item.config)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
+    session.learn_secrets(folder_of(item.path))  # a test may get the fixture by `request.getfixturevalue`
     if session.options.dry_run:
         allow_to_pass(item)  # mocked answers pass
     own = overrides(item, provider, judge)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import pytest
 
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed
@@ -127,6 +128,7 @@ class SessionHooks:
         if isinstance(item, EvalItem):
             item.result, item.was_ended = None, False  # of the previous attempt
             forget_properties(item)
+            self._session.learn_secrets(folder_of(item.path))
         try:
             return (yield)
         except BaseException as error:
