@@ -10,16 +10,10 @@ KEY = "sk-live-AbCd1234EfGh5678IjKl9012MnOp"
 EVALUATORS = [{"contains": "hello"}]
 
 
-@pytest.fixture
-def everything(project_in_all_modes: Project):
+def everything(project: Project, *args: str) -> tuple[Run, str]:
     """Run pytest and return the run, with all that it showed and wrote."""
-
-    def run(*args: str) -> tuple[Run, str]:
-        path = project_in_all_modes.path
-        done = project_in_all_modes.run("-rA", "-v", f"--junit-xml={path}/junit.xml", *args)
-        return done, done.text + (path / "junit.xml").read_text("utf-8") + json.dumps(done.results)
-
-    return run
+    run = project.run("-rA", "-v", f"--junit-xml={project.path}/junit.xml", *args)
+    return run, run.text + (project.path / "junit.xml").read_text("utf-8") + json.dumps(run.results)
 
 
 def pieces(text: str) -> list[str]:
@@ -28,7 +22,7 @@ def pieces(text: str) -> list[str]:
 
 
 @WITH_WORKERS_ON_REQUEST
-def test_an_assertion_that_pytest_shortens_shows_no_part(project_in_all_modes, monkeypatch, everything):
+def test_an_assertion_that_pytest_shortens_shows_no_part(project_in_all_modes, monkeypatch):
     monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
     project_in_all_modes.write(
         "targets.yaml", "targets: [{name: default, provider: mock, response: '${{ AGENTV_TEST_API_KEY }}'}]\n"
@@ -40,7 +34,7 @@ def test_an_assertion_that_pytest_shortens_shows_no_part(project_in_all_modes, m
             assert agentv.run("q", evaluators=[{"python": "True"}]).candidate_answer == "x"
         """,
     )
-    run, text = everything()
+    run, text = everything(project_in_all_modes)
     assert run.outcomes == {"failed": 1}
     assert "AssertionError: assert '***' == 'x'" in text
     assert pieces(text) == []
@@ -66,11 +60,11 @@ def client():
         "def test_a(agentv):\n    raise ConnectionError(f'refused: {KEY}')",
     ],
 )
-def test_variables_of_the_dotenv_file_are_known_before_the_first_evaluation(project_in_all_modes, everything, test):
+def test_variables_of_the_dotenv_file_are_known_before_the_first_evaluation(project_in_all_modes, test):
     project_in_all_modes.write(".env", f"AGENTV_TEST_API_KEY={KEY}\n")
     project_in_all_modes.write("conftest.py", READS_DOTENV)
     project_in_all_modes.write("test_a.py", f"from conftest import KEY\n\n{test}\n")
-    run, text = everything()
+    run, text = everything(project_in_all_modes)
     assert run.exit_code == 1
     assert "ConnectionError: refused: ***" in text
     assert pieces(text) == []
@@ -119,3 +113,56 @@ def test_a_run_without_evaluations_reads_no_dotenv_file(project, monkeypatch):
     project.write("test_a.py", "def test_a(agentv): ...\n")
     assert project.run().outcomes == {"passed": 1}
     assert len(read) == 1
+
+
+LATE = """
+import os, pytest
+
+@pytest.fixture
+def login(monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_SESSION_TOKEN", KEY)
+"""
+LATE_AGENT = """
+import os
+
+def answer(prompt):
+    if prompt == "log in":
+        os.environ["AGENTV_TEST_OWN_TOKEN"] = KEY
+    return "hello " + os.environ.get("AGENTV_TEST_SESSION_TOKEN", os.environ.get("AGENTV_TEST_OWN_TOKEN", "nobody"))
+"""
+LATE_TESTS = f"""
+import os
+
+def test_first(agentv):
+    assert agentv.run("q", evaluators={EVALUATORS})
+
+def test_login(agentv, login):
+    assert agentv.run("q", evaluators=[{{"contains": "nothing"}}])
+
+def test_itself(agentv, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", KEY)
+    raise RuntimeError(f"refused: {{KEY}}")
+"""
+LATE_CASES = """
+evalcases:
+  - {id: first, input: q, evaluators: [{contains: hello}]}
+  - {id: login, input: q, fixtures: [login], evaluators: [{contains: nothing}]}
+  - {id: agent, input: log in, evaluators: [{contains: nothing}]}
+"""
+
+
+@pytest.mark.parametrize("only", [[], ["a.eval.yaml"], ["test_a.py"], ["a.eval.yaml::login"]])
+def test_variables_that_appear_during_the_run_are_masked(project, monkeypatch, only):
+    monkeypatch.setenv("AGENTV_TEST_OWN_TOKEN", "")  # restored in the end
+    monkeypatch.delenv("AGENTV_TEST_OWN_TOKEN")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n")
+    key = f"KEY = {KEY!r}\n"
+    project.write("agent.py", key + LATE_AGENT)
+    project.write("conftest.py", key + LATE)
+    project.write("test_a.py", key + LATE_TESTS)
+    project.write("a.eval.yaml", LATE_CASES)
+    run, text = everything(project, "--agentv-cache", f"--agentv-dump-traces={project.path}/traces", *only)
+    assert run.exit_code == 1
+    assert "hello ***" in text
+    kept = [file for each in ("traces", ".agentv/cache") for file in (project.path / each).rglob("*") if file.is_file()]
+    assert pieces(text.replace(key.strip(), "") + "".join(file.read_text("utf-8") for file in kept)) == []

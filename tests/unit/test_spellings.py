@@ -162,3 +162,26 @@ def test_shortened_texts_take_linear_time() -> None:
     for text in texts:
         masker.mask(text)
     assert time.process_time() - started < 2
+
+
+def test_variables_that_appear_and_change_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    masker = Masker.of_environment()
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "tok-1111-first")
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "test_a.py::test_a[http://me:user-pass-1@host] (call)")
+    assert masker.mask("tok-1111-first") == "tok-1111-first"
+    masker.look_again()
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "tok-2222-second")
+    masker.look_again()
+    monkeypatch.delenv("AGENTV_TEST_TOKEN")
+    masker.look_again()
+    assert masker.mask("tok-1111-first tok-2222-second user-pass-1") == "*** *** user-pass-1"
+
+
+def test_a_new_token_for_each_test_takes_little_time() -> None:
+    masker = Masker()
+    started = time.process_time()
+    for number in range(100, 400):
+        token = f"tok-{number * 7919}-x{number}"
+        masker.add([token])
+        assert masker.mask(f"answer {token}") == "answer ***"
+    assert time.process_time() - started < 2  # 20 s if each new secret spelled all others again

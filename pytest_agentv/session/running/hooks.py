@@ -17,12 +17,7 @@ from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
-from pytest_agentv.session.showing.properties import (
-    add_properties,
-    forget_properties,
-    place_properties,
-    result_properties,
-)
+from pytest_agentv.session.showing.properties import forget_properties
 from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback, mask_warning
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
@@ -147,7 +142,7 @@ class SessionHooks:
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
                 mask_traceback(report, self._session.masker)
-            _annotate(item, report, self._session)
+            item.annotate(report)
             if self._turns.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
@@ -231,22 +226,3 @@ def _warn_of_unknown_ids(wanted: Iterable[str], known: set[str]) -> None:
             hint = did_you_mean(eval_id, known)
             text = f"--agentv-eval-id={eval_id}: no collected case has this id{f' ({hint})' if hint else ''}"
             warnings.warn(text, AgentvWarning, stacklevel=1)
-
-
-def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
-    """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
-
-    A case runs during the set-up of its item. The duration of the call shows the time of the case.
-    """
-    result = item.result
-    took = ((result.duration_ms if result else None) or 0) / 1000
-    if report.when == "call":
-        report.duration += took
-    elif report.when == "setup":
-        if report.passed:
-            report.duration = max(0.0, report.duration - took)
-        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
-        if result is not None:
-            properties += result_properties(result)
-        add_properties(item, properties)
-        report.user_properties = list(item.user_properties)

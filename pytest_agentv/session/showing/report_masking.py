@@ -21,12 +21,14 @@ def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -
     """
     if not report.sections:
         return
+    masker.look_again()
     clean = visible if is_ours else harmless_in_ci
     report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
 
 
 def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
     """Mask a failure that is not our own text: source lines, values of variables, messages."""
+    masker.look_again()  # a test may have set variables
     report.longrepr = _masked(report.longrepr, masker)
 
 
