@@ -166,3 +166,120 @@ def test_variables_that_appear_during_the_run_are_masked(project, monkeypatch, o
     assert "hello ***" in text
     kept = [file for each in ("traces", ".agentv/cache") for file in (project.path / each).rglob("*") if file.is_file()]
     assert pieces(text.replace(key.strip(), "") + "".join(file.read_text("utf-8") for file in kept)) == []
+
+
+ASKING_TESTS = """
+def test_error(agentv_provider):
+    agentv_provider("q")
+
+def test_answer(agentv_provider):
+    assert agentv_provider("say").output_messages[0].content == "x" * 100
+
+def test_dynamic(request):
+    request.getfixturevalue("agentv_provider")("q")
+"""
+ASKED_AGENT = """
+import os
+
+def answer(prompt):
+    key = os.environ["AGENTV_TEST_API_KEY"]
+    if prompt == "say":
+        return key
+    raise RuntimeError(f"401 for {key}")
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_what_the_fixture_agentv_provider_says_is_masked_in_tests_without_agentv(project_in_all_modes, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project = project_in_all_modes
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n")
+    project.write("agent.py", ASKED_AGENT)
+    project.write("test_a.py", ASKING_TESTS)
+    run, text = everything(project, "--showlocals", "--agentv-max-retries=0")
+    assert run.outcomes == {"failed": 3}
+    assert "agent.py:answer raised RuntimeError: 401 for ***" in text
+    assert pieces(text) == []
+
+
+TELLING_TESTS = """
+import os, pytest
+
+KEY = os.environ["AGENTV_TEST_API_KEY"]
+
+def test_skip(agentv):
+    pytest.skip(f"refused {KEY}")
+
+def test_xfail(agentv):
+    pytest.xfail(f"refused {KEY}")
+
+@pytest.mark.xfail(reason=f"refused {KEY}")
+def test_xpass(agentv): ...
+
+def test_dynamic(request):
+    request.getfixturevalue("agentv")
+    raise RuntimeError(f"refused {KEY}")
+
+def test_dynamic_skip(request):
+    request.getfixturevalue("agentv")
+    pytest.skip(f"refused {KEY}")
+
+@pytest.mark.skipif(True, reason=f"refused {KEY}")
+def test_marked(agentv): ...
+
+def test_other():
+    assert KEY is None
+"""
+TELLING_SUBTESTS = """
+import os, pytest, unittest
+
+KEY = os.environ["AGENTV_TEST_API_KEY"]
+
+def test_a(agentv, subtests):
+    with subtests.test(msg=f"with {KEY}", key=KEY, number=1):
+        print("printed", KEY)
+        raise RuntimeError(f"refused {KEY}")
+    with subtests.test(msg=f"passes with {KEY}", key=KEY):
+        pass
+
+class TestB(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def take(self, agentv): ...
+
+    def test_b(self):
+        with self.subTest(f"with {KEY}", key=KEY):
+            assert False, KEY[:1]
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_reasons_of_skips_and_expected_failures_are_masked(project_in_all_modes, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project = project_in_all_modes
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("test_a.py", TELLING_TESTS.replace("def test_other():\n    assert KEY is None\n", ""))
+    run, text = everything(project)
+    assert run.outcomes == {"skipped": 3, "xfailed": 1, "xpassed": 1, "failed": 1}
+    assert pieces(text) == []
+
+
+def test_other_tests_stay_as_they_are(project, monkeypatch):
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("test_a.py", TELLING_TESTS)
+    run = project.run("-k", "skip or other")
+    assert f"assert '{KEY}' is None" in run.text
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_messages_and_parameters_of_subtests_are_masked(project_in_all_modes, monkeypatch):
+    pytest.importorskip("_pytest.subtests", reason="pytest 9 has subtests")
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project = project_in_all_modes
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("test_a.py", TELLING_SUBTESTS)
+    run, text = everything(project, "-vv")
+    assert run.exit_code == 1
+    for shown in ("[with ***]", "'***'", "number=", "[passes with ***]", "printed ***", "refused ***"):
+        assert shown in run.text
+    assert pieces(text) == []

@@ -23,8 +23,10 @@ from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.platforms import obstacle
 from pytest_agentv.session.python.evals import Agentv
+from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.target_caller import TargetCaller, overrides
+from pytest_agentv.session.showing.report_masking import mask_from_now_on
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -51,7 +53,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return TargetCaller(lambda: participate(item.config), item.path, target)
+    return TargetCaller(lambda: _join(item), item.path, target)
 
 
 def take_part(item: pytest.Item) -> None:
@@ -59,7 +61,7 @@ def take_part(item: pytest.Item) -> None:
     runs = not item.config.getoption("setupplan", default=False)
     if runs and obstacle() is None and uses_own_fixture(item, "agentv"):
         with suppress(pytest.UsageError, AgentvError):
-            participate(item.config).learn_secrets(folder_of(item.path))
+            _join(item)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
@@ -69,15 +71,22 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         if reason := left_out(item):
             pytest.fail(reason, pytrace=False)
     try:
-        session = participate(item.config)
+        session = _join(item)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
-    session.learn_secrets(folder_of(item.path))  # a test may get the fixture by `request.getfixturevalue`
     if session.options.dry_run:
         allow_to_pass(item)  # mocked answers pass
     own = overrides(item, provider, judge)
     session.skip_unasked(item.path, target, has_own_target=own.provider is not None)
     return Agentv(item, session, target, own)
+
+
+def _join(item: pytest.Item) -> EvalSession:
+    """Return the run's session. From now on, what the reports of the item show is masked."""
+    session = participate(item.config)
+    session.learn_secrets(folder_of(item.path))
+    mask_from_now_on(item)
+    return session
 
 
 def _fail(error: Exception) -> NoReturn:
