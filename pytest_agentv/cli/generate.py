@@ -11,7 +11,7 @@ from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.console import note, say
 from pytest_agentv.cli.rubrics.file import RubricFile
 from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.errors import AgentvError, TargetError, locate
 from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -44,7 +43,7 @@ class WorkerEngine:
         self._probes = probes
         self._masker = Masker(setup.passed.values())
         self._passed = PassedVariables(setup)
-        self._masker.add_environment(os.environ)
+        self._masker.look_again()
         self._site: Site = Store(setup.roots) if is_elsewhere(setup) else SeenFiles(setup.roots)
         self._here: Here | None = None
         self._kept = KeptResults(setup.kept_folder)
@@ -156,6 +155,7 @@ class WorkerEngine:
         """
         try:
             result = await self._result(job, here)
+            self._masker.look_again()
             record: JsonObject = here.plain_home(recordable(result.to_plain(), self._masker))
             if not is_set_up_error(result):
                 await self._keep(ticket, job, record)

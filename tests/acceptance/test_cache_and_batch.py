@@ -366,7 +366,6 @@ from threading import Lock
 numbers, lock = count(), Lock()
 
 
-<<<<<<< HEAD
 def vote(prompt):
     with lock:
         number = next(numbers)
@@ -374,14 +373,6 @@ def vote(prompt):
             file.write("x")
     score = (1.0, 0.0, 0.5)[number % 3]
     return json.dumps({"score": score, "reasoning": f"vote {number}"}) if "judge" in prompt else f"vote {number}"
-=======
-async def vote(prompt):  # on one loop, so that each call counts for itself
-    count = len(Path("asked").read_text()) if Path("asked").exists() else 0
-    with open("asked", "a") as file:
-        file.write("x")
-    score = (1.0, 0.0, 0.5)[count % 3]
-    return json.dumps({"score": score, "reasoning": f"vote {count}"}) if "judge" in prompt else f"vote {count}"
->>>>>>> helper-1
 """
 PANEL = "{name: %s, type: llm_judge}"
 ASKING_THRICE = """

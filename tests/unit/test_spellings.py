@@ -3,12 +3,14 @@
 import base64
 import html
 import json
+import reprlib
 import shlex
+import time
 import urllib.parse
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.models.masking.secrets import MASK, Masker
@@ -103,3 +105,83 @@ def test_other_texts_stay_the_very_same() -> None:
     masker = Masker(["sk-0123456789", 'p"ss&word'])
     text = 'sk-012345678 p"ss&wor {"a": "p\\\\"ss"} c2stMDEyMzQ1Njc='
     assert masker.mask(text) == text
+
+
+PYTESTS = reprlib.Repr()
+PYTESTS.maxstring = 30
+"""As pytest shortens the values of an assertion."""
+
+LIVE = "sk-live-AbCd1234EfGh5678IjKl9012MnOp"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("assert 'sk-live-AbCd...8IjKl9012MnOp' == 'x'", "assert '***' == 'x'"),
+        (f"'the key is {LIVE[:18]}...d was not what we wanted'", "'the key is ***...d was not what we wanted'"),
+        (f"'Nobody would ex...{LIVE[-18:]}'", "'Nobody would ex...***'"),
+        (f"{LIVE[:30]}... and {LIVE[:8]}...{LIVE[-13:]}", "***... and ***"),
+        (f"so: {LIVE}...", "so: ***..."),
+        # Too little to matter, or to be sure.
+        ("keys such as sk-live-...", "keys such as sk-live-..."),
+        ("keys such as sk-live-AbCd...", "keys such as sk-live-AbCd..."),
+        (f"the key sk-li...{LIVE[-4:]}", f"the key sk-li...{LIVE[-4:]}"),
+        (f"{LIVE[1:13]}...{LIVE[-13:-1]}", f"{LIVE[1:13]}...{LIVE[-13:-1]}"),
+        ("...", "..."),
+    ],
+)
+def test_what_is_left_of_a_shortened_secret_is_masked(text: str, shown: str) -> None:
+    assert Masker([LIVE]).mask(text) == shown
+
+
+@given(st.text(st.characters(exclude_characters="'"), min_size=30, max_size=60))
+@example(".0123456789abcdef.0123456789abcdef.")
+@example('it\'s \\ "quoted" and longer than thirty')
+def test_a_secret_that_pytest_shortens_leaves_nothing(secret: str) -> None:
+    secret = f"q{secret.strip()}q"
+    assume(len(secret.splitlines()) == 1 and "..." not in secret)
+    shortened = PYTESTS.repr(secret)
+    assume(shortened.count("...") == 1)
+    left, right = (len(side) - 1 for side in shortened.split("..."))
+    assert (min(left, right) >= 4, left + right >= 12) == (True, True)
+    quote = shortened[0]
+    assert Masker([secret]).mask(shortened) == f"{quote}{MASK}{quote}"
+
+
+@given(st.lists(st.sampled_from(["...", "....", "sk-", "live", "-AbC", "p", "Op", "z", " "]), max_size=30))
+def test_ordinary_texts_with_dots_stay_as_they_are(words: list[str]) -> None:
+    """None shows more than eleven characters of the beginning, or two of the end."""
+    text = "".join(words)
+    assert Masker([LIVE, "https://hooks.slack.com/services/T0/B0/abcdefgh1234567"]).mask(text) == text
+
+
+def test_shortened_texts_take_linear_time() -> None:
+    masker = Masker(["ab" * 500 + "c", "." * 30 + "x" * 30, LIVE])
+    texts = ["." * 200_000, "sk-live-AbCd..." * 20_000, "abab..." * 500, "...9012MnOp" * 20_000]
+    started = time.process_time()
+    for text in texts:
+        masker.mask(text)
+    assert time.process_time() - started < 2
+
+
+def test_variables_that_appear_and_change_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    masker = Masker.of_environment()
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "tok-1111-first")
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "test_a.py::test_a[http://me:user-pass-1@host] (call)")
+    assert masker.mask("tok-1111-first") == "tok-1111-first"
+    masker.look_again()
+    monkeypatch.setenv("AGENTV_TEST_TOKEN", "tok-2222-second")
+    masker.look_again()
+    monkeypatch.delenv("AGENTV_TEST_TOKEN")
+    masker.look_again()
+    assert masker.mask("tok-1111-first tok-2222-second user-pass-1") == "*** *** user-pass-1"
+
+
+def test_a_new_token_for_each_test_takes_little_time() -> None:
+    masker = Masker()
+    started = time.process_time()
+    for number in range(100, 400):
+        token = f"tok-{number * 7919}-x{number}"
+        masker.add([token])
+        assert masker.mask(f"answer {token}") == "answer ***"
+    assert time.process_time() - started < 2  # 20 s if each new secret spelled all others again

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders
+from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
 from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
-from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case

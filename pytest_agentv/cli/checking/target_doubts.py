@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_agentv.engine.targets.pool import DEFAULT_TARGET
+from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.problems import Hint, did_you_mean, near_file
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile

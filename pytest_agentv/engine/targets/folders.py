@@ -99,11 +99,15 @@ class FolderTargets:
         return found
 
     def environment(self, eval_dir: Path) -> Environment:
-        """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`."""
+        """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`.
+
+        The variables are those of the first call. Those that a fixture sets later are masked as well.
+        """
+        self._masker.look_again()
         if eval_dir not in self._environments:
             original = self._process.original()
             environment = self._places.environment(eval_dir, original)
-            self._masker.add_environment(environment.variables)
+            self._masker.add_environment(environment.dotenv)
             self._environments[eval_dir] = environment
             self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
         return self._environments[eval_dir]
@@ -142,7 +146,7 @@ class FolderTargets:
     def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
         self.environment(eval_dir)
-        return InProcessProvider(provider, self._process, self._dotenv[eval_dir])
+        return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self._masker)
 
     def take_warnings(self) -> list[Problem]:
         """Return the new warnings about targets files. Any thread may call it."""

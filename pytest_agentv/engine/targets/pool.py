@@ -29,8 +29,6 @@ from pytest_agentv.providers.base import Adapter
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-DEFAULT_TARGET: Final = "default"
-
 
 @record
 class ReadyTarget:
@@ -49,16 +47,6 @@ class ReadyTarget:
     """Where answers are until they are judged; None: they are not kept, or a cache keeps all."""
     asked: EqualQuestions = field(default_factory=EqualQuestions)
     """Counts the questions of the case."""
-
-
-def choose_target(options: RunOptions, written: str | None) -> str:
-    """Return the name of a case's target: that of the command line (unless `default`), else of the case or its file.
-
-    Source: evaluation-2025-11, "Target Resolution"; decisions 14.
-    """
-    if options.target and options.target.strip() not in ("", DEFAULT_TARGET):
-        return options.target.strip()
-    return written or DEFAULT_TARGET
 
 
 class TargetPool:

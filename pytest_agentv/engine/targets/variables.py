@@ -16,6 +16,7 @@ from typing import Final
 
 from pytest_agentv.engine.attempts import invoke_within_limit, timed
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
 
@@ -122,25 +123,28 @@ class ProcessVariables:
 
 
 class InProcessProvider:
-    """Calls a provider while `os.environ` shows the variables of its folder."""
+    """Calls a provider while `os.environ` shows the variables of its folder. Masks those that a call sets."""
 
     keeps_limits = True  # The time limit of a call starts when its turn comes.
 
-    def __init__(self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, provider: Adapter, process: ProcessVariables, variables: Mapping[str, str], masker: Masker
+    ) -> None:
         self.mode: PromptMode = provider.mode
         self._provider = provider
         self._process = process
         self._variables = variables
+        self._masker = masker
         if isinstance(provider, BatchProvider):
             self._batch_provider = provider
             self.invoke_batch = self._invoke_batch
 
     async def check(self) -> None:
-        async with self._process.shown(self._variables):
+        async with self._shown():
             await self._provider.check()
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        async with self._process.shown(self._variables):
+        async with self._shown():
             started = time.perf_counter()
             return timed(await invoke_within_limit(self._provider, request), started)
 
@@ -148,5 +152,13 @@ class InProcessProvider:
         await self._provider.close()
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        async with self._process.shown(self._variables):
+        async with self._shown():
             return await self._batch_provider.invoke_batch(requests)
+
+    @asynccontextmanager
+    async def _shown(self) -> AsyncIterator[None]:
+        try:
+            async with self._process.shown(self._variables):
+                yield
+        finally:
+            self._masker.look_again()

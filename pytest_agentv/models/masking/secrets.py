@@ -1,9 +1,10 @@
 """Secrets, and the masker that keeps them out of everything that is written."""
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secret_rule import SHORTEST_SECRET, secrets_of
@@ -13,6 +14,9 @@ MASK: Final = "***"
 
 _PEM_FRAME: Final = "-----"
 """Start of the first and last line of a private key. These lines are the same in all keys, so not secret."""
+
+
+_CURRENT_TEST: Final = os.fsencode("PYTEST_CURRENT_TEST")
 
 
 class Secret:
@@ -38,11 +42,31 @@ class Secret:
         return hash(self._value)
 
 
+_Variables: TypeAlias = dict[bytes, bytes]
+
+
+def _variables() -> _Variables:
+    """Return the variables of this process, without the one in which pytest puts the name of the current test.
+
+    As the system has them: reading all names and values from `os.environ` decodes them, which takes 30 times as long.
+    """
+    data: Any = getattr(os.environ, "_data", os.environ)
+    found: _Variables = data.copy()
+    if _CURRENT_TEST in found:
+        del found[_CURRENT_TEST]
+    return found
+
+
 class Masker:
     """Knows the values of the run's secrets and replaces them with `***` in every known spelling."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: frozenset[str] = frozenset()
+        self._adding = threading.Lock()
+        self._last: _Variables = {}
+        """The variables of this process at the last look."""
+        self._seen: _Variables = {}
+        """All variables so far, each with its newest value. Those of `.env` files come and go."""
         self._known: tuple[frozenset[str], Spellings | None] = (self._values, None)
         self.add(values)
 
@@ -50,7 +74,7 @@ class Masker:
     def of_environment(cls) -> "Masker":
         """Return a masker that knows the secrets of this process's environment."""
         masker = cls()
-        masker.add_environment(os.environ)
+        masker.look_again()
         return masker
 
     def add(self, values: Iterable[str]) -> None:
@@ -59,11 +83,27 @@ class Masker:
         The caller decides which values are secrets, by `secret_rule`.
         """
         parts = {part.strip() for value in values for part in (value, *value.splitlines())}
-        self._values |= {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
+        found = {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
+        with self._adding:
+            if not found <= self._values:  # else the spellings would be made again
+                self._values |= found
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
         """Add the secrets among the values of variables."""
         self.add(secret for name, value in environment.items() for secret in secrets_of(name, value))
+
+    def look_again(self) -> None:
+        """Add the secrets among the variables of this process that are new or have changed since the last call.
+
+        A fixture or a target may log in and set them. Takes a few microseconds if there are none.
+        """
+        current = _variables()
+        if current == self._last:
+            return
+        seen = self._seen
+        changed = {name: value for name, value in current.items() if seen.get(name) != value}
+        self.add_environment({os.fsdecode(name): os.fsdecode(value) for name, value in changed.items()})
+        self._last, self._seen = current, {**seen, **changed}  # only now: another thread may look meanwhile
 
     @property
     def is_needed(self) -> bool:

@@ -5,7 +5,11 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:  # only for texts that were shortened
+    from pytest_agentv.models.masking.shortened import Shortened
 
 _UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+")
 """Characters that no escaping changes."""
@@ -23,6 +27,13 @@ _BASE64_SPELLINGS: Final = {"+": r"(?:[+-]|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"}
 
 _BASE64_END: Final = "[A-Za-z0-9+/_-]?(?:=|%3[dD]){0,2}"
 
+_KEPT_PATTERNS: Final = 100
+_KEPT_SECRETS: Final = 5000
+"""How many are kept, so that a new secret does not spell the others again: each test may have its own token."""
+
+GAP: Final = "..."
+"""What pytest and `reprlib` put in place of the middle of a text."""
+
 
 class Spellings:
     """Finds and replaces every spelling of some texts.
@@ -32,37 +43,43 @@ class Spellings:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        longest_first = sorted(secrets, key=len, reverse=True)
-        self._spelled = [spelled for secret in longest_first for spelled in _spell_all(secret)]
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._spelled = [spelled for secret in self._secrets for spelled in _spell_all(secret)]
         self._pieces = tuple(dict.fromkeys(piece for piece, _ in self._spelled))
-        self._pattern: re.Pattern[str] | None = None
 
     def replace(self, text: str, mask: str) -> str:
         """Return a text with each spelling replaced by a mask."""
-        if not any(piece in text for piece in self._pieces):
-            return text
-        if self._pattern is None:
-            self._pattern = _compile(expressions for _, expressions in self._spelled)
-        return self._pattern.sub(mask, text)
+        if any(piece in text for piece in self._pieces):
+            found = tuple(expressions for piece, expressions in self._spelled if piece in text)
+            text = _compile(found).sub(mask, text)
+        return self._shortened.replace(text, mask) if GAP in text else text
+
+    @cached_property
+    def _shortened(self) -> "Shortened":
+        from pytest_agentv.models.masking.shortened import Shortened  # noqa: PLC0415 - as above
+
+        return Shortened(self._secrets)
 
 
-_Spelled: TypeAlias = tuple[str, Sequence[str]]
-"""A piece that appears unchanged in the text, and the expressions for the characters."""
+_Spelled: TypeAlias = tuple[str, tuple[str, str]]
+"""A piece that appears unchanged in the text, and the expressions for the first character and for the others."""
 
 
-def _compile(spelled: Iterable[Sequence[str]]) -> re.Pattern[str]:
+@functools.lru_cache(_KEPT_PATTERNS)
+def _compile(spelled: Sequence[tuple[str, str]]) -> re.Pattern[str]:
     """Group spellings by first character, so that the time per character grows little with their number."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
-    for first, *rest in spelled:
-        groups[first].append("".join(rest))
+    for first, rest in spelled:
+        groups[first].append(rest)
     return re.compile("|".join(f"{first}(?:{'|'.join(dict.fromkeys(rests))})" for first, rests in groups.items()))
 
 
-def _spell_all(secret: str) -> Iterator[_Spelled]:
-    yield max(_UNCHANGED.findall(secret), key=len, default=""), list(map(_spell, secret))
+@functools.lru_cache(_KEPT_SECRETS)
+def _spell_all(secret: str) -> Sequence[_Spelled]:
+    first, *rest = map(_spell, secret)
+    plain = max(_UNCHANGED.findall(secret), key=len, default="")
     content = secret.encode("utf-8", "surrogatepass")
-    for offset in range(3):
-        yield _spell_base64(content, offset)
+    return (plain, (first, "".join(rest))), *(_spell_base64(content, offset) for offset in range(3))
 
 
 def _spell_base64(content: bytes, offset: int) -> _Spelled:
@@ -72,9 +89,9 @@ def _spell_base64(content: bytes, offset: int) -> _Spelled:
     """
     bits = 8 * (offset + len(content))
     encoded = base64.b64encode(bytes(offset) + content).decode()[-(-8 * offset // 6) : bits // 6]
-    expressions = [_BASE64_SPELLINGS.get(char, char) for char in encoded]
+    first, *rest = (_BASE64_SPELLINGS.get(char, char) for char in encoded)
     piece = max(_UNCHANGED_BASE64.findall(encoded), key=len, default="")
-    return piece, [*expressions, _BASE64_END if bits % 6 else ""]
+    return piece, (first, "".join((*rest, _BASE64_END if bits % 6 else "")))
 
 
 @functools.cache

@@ -8,8 +8,9 @@ from typing import NoReturn
 import pytest
 
 from pytest_agentv.engine.overrides import OWN_PROVIDER
-from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.loading.targets.environment import find_repo_root
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file
@@ -23,8 +24,10 @@ from pytest_agentv.session.hooking.kinds import FolderKinds
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.platforms import obstacle
 from pytest_agentv.session.python.evals import Agentv
+from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.hooks import participate
 from pytest_agentv.session.running.target_caller import TargetCaller, caller_of, overrides
+from pytest_agentv.session.showing.report_masking import mask_from_now_on
 
 
 def options_of(config: pytest.Config) -> RunOptions:
@@ -51,7 +54,7 @@ def target_of(options: RunOptions) -> str:
 
 
 def provider_of(item: pytest.Item, target: str) -> TargetCaller:
-    return caller_of(item, lambda: participate(item.config), target)
+    return caller_of(item, lambda: _join(item), target)
 
 
 def take_part(item: pytest.Item) -> None:
@@ -59,7 +62,7 @@ def take_part(item: pytest.Item) -> None:
     runs = not item.config.getoption("setupplan", default=False)
     if runs and obstacle() is None and uses_own_fixture(item, "agentv"):
         with suppress(pytest.UsageError, AgentvError):
-            participate(item.config)
+            _join(item)
 
 
 def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -> Agentv:
@@ -69,7 +72,7 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
         if reason := left_out(item):
             pytest.fail(reason, pytrace=False)
     try:
-        session = participate(item.config)
+        session = _join(item)
     except (pytest.UsageError, AgentvError) as error:
         _fail(error)
     if session.options.dry_run:
@@ -77,6 +80,14 @@ def agentv_of(item: pytest.Item, target: str, provider: object, judge: object) -
     own = overrides(item, provider, judge)
     session.skip_unasked(item.path, target, has_own_target=OWN_PROVIDER in own.fixtures)
     return Agentv(item, session, target, own)
+
+
+def _join(item: pytest.Item) -> EvalSession:
+    """Return the run's session. From now on, what the reports of the item show is masked."""
+    session = participate(item.config)
+    session.learn_secrets(folder_of(item.path))
+    mask_from_now_on(item)
+    return session
 
 
 def _fail(error: Exception) -> NoReturn:

@@ -171,6 +171,7 @@ class CaseRuns:
 
         A cancellation skips only the hooks. The result of a judged case is always written once.
         """
+        self._pool.masker.look_again()
         self._progress.count(result, prepared.repeat)
         if result.status != "pass":
             self._failures.note(result.node_id)

@@ -1,6 +1,7 @@
 """Builds the parts of a run when the first eval file is collected."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pacing import is_first_to_warn
+from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
@@ -69,6 +71,7 @@ class EvalSession:
         )
         self.cases = self._open_cases()
         self._shown: set[Problem] = set()
+        self._known_folders: set[Path] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
         self._streams = MaskedStreams(config, self.masker)
@@ -172,6 +175,13 @@ class EvalSession:
         if signed is None or signed.case is None:
             return None
         return self.cases.begin_again(signed, result, answers)
+
+    def learn_secrets(self, folder: Path) -> None:
+        """Mask the secrets of a folder's `.env`, before fixtures run that read them. Keeps no variable for targets."""
+        if folder not in self._known_folders:
+            self._known_folders.add(folder)
+            with suppress(AgentvError, OSError):  # the evaluations report a file that cannot be read
+                self.masker.add_environment(self._engine.places.environment(folder, {}).dotenv)
 
     def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
         """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one.

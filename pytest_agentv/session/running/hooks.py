@@ -6,8 +6,9 @@ from collections.abc import Generator, Iterable
 
 import pytest
 
+from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.engine.targets.judging import evaluators_of
-from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.loading.files.source import folder_of
 from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.travel import RECORDS
@@ -16,13 +17,8 @@ from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
-from pytest_agentv.session.showing.properties import (
-    add_properties,
-    forget_properties,
-    place_properties,
-    result_properties,
-)
-from pytest_agentv.session.showing.report_masking import mask_sections, mask_traceback, mask_warning
+from pytest_agentv.session.showing.properties import forget_properties
+from pytest_agentv.session.showing.report_masking import mask_account, mask_sections, mask_subtest, mask_warning
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 from pytest_agentv.session.workers.shares import PLACES
@@ -131,6 +127,7 @@ class SessionHooks:
         if isinstance(item, EvalItem):
             item.result, item.was_ended = None, False  # of the previous attempt
             forget_properties(item)
+            self._session.learn_secrets(folder_of(item.path))
         try:
             return (yield)
         except BaseException as error:
@@ -148,8 +145,8 @@ class SessionHooks:
             if call.excinfo is not None and item.is_shown_as_text(call.excinfo.value):
                 report.longrepr = item.repr_failure(call.excinfo)  # pytest shows failed set-ups with their traceback
             elif call.excinfo is not None and not isinstance(call.excinfo.value, EvalFailed):
-                mask_traceback(report, self._session.masker)
-            _annotate(item, report, self._session)
+                mask_account(report, self._session.masker)
+            item.annotate(report)
             if self._turns.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._turns.places
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
@@ -170,6 +167,10 @@ class SessionHooks:
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
         return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        mask_subtest(report, self._session.masker)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
@@ -210,22 +211,3 @@ def _is_paid(item: EvalItem, session: EvalSession) -> bool:
         return False
     target = choose_target(session.options, case.target)
     return session.spending.is_paid(case.folder, target, evaluators_of(case), item.stand_ins)
-
-
-def _annotate(item: EvalItem, report: pytest.TestReport, session: EvalSession) -> None:
-    """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
-
-    A case runs during the set-up of its item. The duration of the call shows the time of the case.
-    """
-    result = item.result
-    took = ((result.duration_ms if result else None) or 0) / 1000
-    if report.when == "call":
-        report.duration += took
-    elif report.when == "setup":
-        if report.passed:
-            report.duration = max(0.0, report.duration - took)
-        properties = place_properties(session.preparer.eval_file(item.suite), item.entry.line)
-        if result is not None:
-            properties += result_properties(result)
-        add_properties(item, properties)
-        report.user_properties = list(item.user_properties)

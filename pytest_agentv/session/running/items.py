@@ -24,6 +24,7 @@ from pytest_agentv.session.outcomes import (
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, asks_target, overrides
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
+from pytest_agentv.session.showing.properties import add_properties, place_properties, result_properties
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """Gives an item the result of its case and returns it. The hooks set it."""
@@ -123,6 +124,24 @@ class EvalItem(pytest.Function):
             return super().repr_failure(excinfo)
         headline = str(error) if isinstance(error, AgentvWarning) else error.headline
         return as_text(error, excinfo.tb, headline, self._place())
+
+    def annotate(self, report: pytest.TestReport) -> None:
+        """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
+
+        A case runs during the set-up of its item. The duration of the call shows the time of the case.
+        """
+        result = self.result
+        took = ((result.duration_ms if result else None) or 0) / 1000
+        if report.when == "call":
+            report.duration += took
+        elif report.when == "setup":
+            if report.passed:
+                report.duration = max(0.0, report.duration - took)
+            properties = place_properties(EvalSession.of(self.config).preparer.eval_file(self.suite), self.entry.line)
+            if result is not None:
+                properties += result_properties(result)
+            add_properties(self, properties)
+            report.user_properties = list(self.user_properties)
 
     def _place(self) -> tuple[str, int]:
         """Return file and line of the case, or of its row."""

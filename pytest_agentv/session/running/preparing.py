@@ -10,9 +10,9 @@ from pytest_agentv.engine.case_hash import CaseHashes
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
 from pytest_agentv.engine.results import error_result
+from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.engine.targets.folders import Places
 from pytest_agentv.engine.targets.pacing import is_first_to_warn
-from pytest_agentv.engine.targets.pool import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case

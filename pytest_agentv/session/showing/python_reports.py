@@ -9,11 +9,10 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.session.names import is_evaluation
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import EVALUATED, HEEDED
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
-from pytest_agentv.session.showing.report_masking import mask_traceback
+from pytest_agentv.session.showing.report_masking import is_masked, mask_account
 from pytest_agentv.session.showing.texts import verbose_text
 
 _SECTION: Final = "Captured agentv call"
@@ -49,8 +48,8 @@ def complete_report(
 ) -> None:
     """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
-    if report.failed and is_evaluation(item):
-        mask_traceback(report, masker)
+    if is_masked(item):
+        mask_account(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None
     if report.failed:
         _head(report, error)  # a fixture may evaluate as well

@@ -2,15 +2,30 @@
 
 import linecache
 import warnings
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, visible
+from pytest_agentv.session.names import is_evaluation
 from pytest_agentv.session.outcomes import AgentvWarning
 
-_REPRESENTATIONS = "_pytest._code.code"
+_REPRESENTATIONS: Final = "_pytest._code.code"
+_MASKED: Final = pytest.StashKey[bool]()
+"""Whether an item has used one of our fixtures."""
+_SUBTEST_CONTEXTS: Final = ("SubtestContext", "SubTestContext")
+"""The classes of pytest and of pytest-subtests that hold the message and the parameters of a subtest."""
+
+
+def mask_from_now_on(item: pytest.Item) -> None:
+    """Mask what the reports of an item show, as it uses one of our fixtures."""
+    item.stash[_MASKED] = True
+
+
+def is_masked(item: pytest.Item) -> bool:
+    """Whether to mask what the reports of an item show. Tests may get our fixtures by `request.getfixturevalue`."""
+    return is_evaluation(item) or _MASKED in item.stash
 
 
 def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -> None:
@@ -21,13 +36,33 @@ def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -
     """
     if not report.sections:
         return
+    masker.look_again()
     clean = visible if is_ours else harmless_in_ci
     report.sections = [(title, clean(masker.mask(content))) for title, content in report.sections]
 
 
-def mask_traceback(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask a failure that is not our own text: source lines, values of variables, messages."""
+def mask_account(report: pytest.TestReport, masker: Masker) -> None:
+    """Mask a failure that is not our own text, or the reason of a skip or of an expected failure.
+
+    A failure has source lines, values of variables, and messages.
+    """
+    reason = getattr(report, "wasxfail", None)
+    if report.longrepr is None and reason is None:
+        return
+    masker.look_again()  # a test may have set variables
     report.longrepr = _masked(report.longrepr, masker)
+    if reason is not None:
+        vars(report)["wasxfail"] = _masked(reason, masker)
+
+
+def mask_subtest(report: pytest.TestReport, masker: Masker) -> None:
+    """Mask what a subtest adds to its report after it was made: message, parameters, captured prints and logs."""
+    context = getattr(report, "context", None)
+    if type(context).__name__ not in _SUBTEST_CONTEXTS:
+        return
+    mask_sections(report, masker, is_ours=False)
+    for name in ("msg", "kwargs"):
+        object.__setattr__(context, name, _masked(getattr(context, name, None), masker))  # the class is frozen
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
@@ -51,6 +86,8 @@ def _masked(value: Any, masker: Masker) -> Any:
     """Mask a part of pytest's representation of an exception. Changes its objects in place."""
     if isinstance(value, str):
         return masker.mask(value)
+    if isinstance(value, dict):
+        return {name: _masked(item, masker) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_masked(item, masker) for item in value)
     if type(value).__module__ == _REPRESENTATIONS:

@@ -1,7 +1,7 @@
 """Writes and checks the results file in the process that owns the terminal."""
 
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:  # only for runs with workers
 class ResultsHome:
     """Writes the lines that workers could not write, and checks that all results are in the file."""
 
-    def __init__(self, identity: RunIdentity, options: RunOptions) -> None:
+    def __init__(
+        self, identity: RunIdentity, options: RunOptions, at_end: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`at_end` takes what is to be called when pytest ends."""
         self._identity = identity
         self._options = options
         self._sink = ResultSink(identity.results_path, options.output_format, Masker())
@@ -36,6 +39,7 @@ class ResultsHome:
         """Texts on cases whose worker crashed after their results were recorded."""
         self._crashes: CrashWatch | None = None
         self._in_use = InUse()
+        at_end(self._in_use.end)
 
     def check(self, ids: Iterable[str], root: Path) -> None:
         """Check that the run may resume its file, and delete the unjudged answers of an earlier run with this file.
@@ -70,10 +74,6 @@ class ResultsHome:
         self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
         self.drop_verdict()  # a failure is reported at the end of the run
         remove_leftovers(self._identity.results_path.parent)
-
-    def release(self) -> None:
-        """Let other runs resume the file."""
-        self._in_use.end()
 
     def append(self, texts: Sequence[str]) -> None:
         if texts:

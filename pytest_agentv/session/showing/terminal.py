@@ -52,8 +52,7 @@ class RunReporter:
         self._run = RunResults()
         self.known: KnownLines | None = None
         """The lines of the results file that this process wrote."""
-        self._home = ResultsHome(identity, options)
-        config.add_cleanup(self._home.release)
+        self._home = ResultsHome(identity, options, config.add_cleanup)
         self._remarks: list[str] = []
         self._section = self._open_section(config) if options.judges_run else None
         self._report: Path | None = None  # the HTML report, once it is written

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentv.engine.jobs import CaseIdentity
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.engine.targets.pool import choose_target
+from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.entries import CaseEntry
