@@ -914,3 +914,37 @@ def test_an_inherited_test_has_a_line_of_its_own_file(project, head, line):
     (record,) = run.results
     assert (record["eval_file"], record["line"]) == ("test_x.py", line)
     assert f"E       Case:   test_x.py:{line}" in run.lines
+
+
+SUBTESTS = """
+import unittest
+
+import pytest
+
+def test_parts(agentv, subtests):
+    for word in ("hello", "nope", "world"):
+        with subtests.test(word=word):
+            assert agentv.run("hi", evaluators=[{"contains": word}])
+
+class TestUnits(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def run_evals(self, agentv):
+        self.agentv = agentv
+
+    def test_unit(self):
+        for word in ("hello", "nope"):
+            with self.subTest(word=word):
+                assert self.agentv.run("hi", evaluators=[{"contains": word}])
+"""
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="pytest has subtests since 9.0")
+def test_the_figures_of_subtests_are_told_once_with_their_test(project):
+    project.write("test_evals.py", SUBTESTS)
+    run = project.run("--junitxml=j.xml", "--agentv-verbose")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert [result["status"] for result in run.results] == ["pass", "fail", "pass", "pass", "fail"]
+    told = [line for line in run.lines if re.match(r"test_\w+(-\d)?: (pass|fail);", line.split("::")[-1])]
+    assert len(told) == 5
+    properties = ElementTree.parse(project.path / "j.xml").iter("property")
+    assert [each.get("name") for each in properties if each.get("name", "").startswith("agentv_status")] == []

@@ -136,6 +136,15 @@ class SessionHooks:
             raise
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        if isinstance(item, EvalItem):
+            return (yield)
+        from pytest_agentv.session.showing.python_reports import running  # noqa: PLC0415 - only for Python tests
+
+        with running(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:

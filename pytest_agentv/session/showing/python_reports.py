@@ -1,6 +1,7 @@
 """Adds evaluations in Python to the reports of their tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
@@ -32,6 +33,19 @@ _TOLD: Final = pytest.StashKey[list[Told]]()
 """The evaluations of the current attempt of a test."""
 
 
+_RUNS: Final = pytest.StashKey[bool]()
+
+
+@contextmanager
+def running(item: pytest.Item) -> Iterator[None]:
+    """Tell reports within a test, as of its subtests, from that of the test."""
+    item.stash[_RUNS] = True
+    try:
+        yield
+    finally:
+        item.stash[_RUNS] = False
+
+
 def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
     """Remember a result for the report of its test."""
     item.stash[_TOLD].append(Told(result, account, reads))
@@ -56,8 +70,8 @@ def complete_report(
     # As attributes of the report, they reach the process that owns the terminal, also from a worker.
     added: dict[str, Any] = vars(report)
     tell_heed(item, report)
-    if report.when != "call" or not told:
-        return
+    if report.when != "call" or not told or item.stash.get(_RUNS, False):
+        return  # a subtest has a report while its test runs; that of the test has the figures of all
     if not report.passed:
         item.stash[_TOLD] = []
     added[EVALUATED] = True
