@@ -18,7 +18,7 @@ from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
 from pytest_agentv.session.showing.properties import forget_properties
-from pytest_agentv.session.showing.report_masking import mask_account, mask_sections, mask_subtest, mask_warning
+from pytest_agentv.session.showing.report_masking import mask_account, mask_sections, mask_warning
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 from pytest_agentv.session.workers.shares import PLACES
@@ -176,10 +176,6 @@ class SessionHooks:
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
         return report
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        mask_subtest(report, self._session.masker)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:

@@ -13,7 +13,7 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import EVALUATED, HEEDED
 from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
-from pytest_agentv.session.showing.report_masking import is_masked, mask_account
+from pytest_agentv.session.showing.report_masking import SubtestMasking, is_masked, mask_account
 from pytest_agentv.session.showing.texts import verbose_text
 
 _SECTION: Final = "Captured agentv call"
@@ -62,6 +62,7 @@ def complete_report(
 ) -> None:
     """Add the evaluations of a Python test to its report."""
     told = item.stash.get(_TOLD, [])
+    SubtestMasking.join(item.config, masker)
     if is_masked(item):
         mask_account(report, masker)
     error = call.excinfo.value if call.excinfo is not None else None

@@ -14,6 +14,7 @@ from pytest_agentv.session.outcomes import AgentvWarning
 _REPRESENTATIONS: Final = "_pytest._code.code"
 _MASKED: Final = pytest.StashKey[bool]()
 """Whether an item has used one of our fixtures."""
+_SUBTESTS: Final = "agentv-subtests"
 _SUBTEST_CONTEXTS: Final = ("SubtestContext", "SubTestContext")
 """The classes of pytest and of pytest-subtests that hold the message and the parameters of a subtest."""
 
@@ -55,14 +56,26 @@ def mask_account(report: pytest.TestReport, masker: Masker) -> None:
         vars(report)["wasxfail"] = _masked(reason, masker)
 
 
-def mask_subtest(report: pytest.TestReport, masker: Masker) -> None:
-    """Mask what a subtest adds to its report after it was made: message, parameters, captured prints and logs."""
-    context = getattr(report, "context", None)
-    if type(context).__name__ not in _SUBTEST_CONTEXTS:
-        return
-    mask_sections(report, masker, is_ours=False)
-    for name in ("msg", "kwargs"):
-        object.__setattr__(context, name, _masked(getattr(context, name, None), masker))  # the class is frozen
+class SubtestMasking:
+    """Masks what subtests add to their reports after these were made: message, parameters, captured prints and logs."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+
+    @staticmethod
+    def join(config: pytest.Config, masker: Masker) -> None:
+        """Take part from the first test in Python on. A run of eval files has no subtests, and need not pay for it."""
+        if not config.pluginmanager.has_plugin(_SUBTESTS):
+            config.pluginmanager.register(SubtestMasking(masker), _SUBTESTS)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        context = getattr(report, "context", None)
+        if type(context).__name__ not in _SUBTEST_CONTEXTS:
+            return
+        mask_sections(report, self._masker, is_ours=False)
+        for name in ("msg", "kwargs"):
+            object.__setattr__(context, name, _masked(getattr(context, name, None), self._masker))  # it is frozen
 
 
 def mask_warning(recorded: warnings.WarningMessage, masker: Masker) -> None:
