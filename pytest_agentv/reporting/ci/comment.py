@@ -56,7 +56,7 @@ def comment_lines(
 ) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
-    `base` are the results to compare with; None: there are none. `earlier` are results that reruns replaced.
+    `base` are the results to compare with; None: there are none. `earlier` are those that they replaced.
     Texts of others cannot become links, mentions or HTML.
     """
     notes = tuple(_comparison(results, base, masker)) if base is not None else ()

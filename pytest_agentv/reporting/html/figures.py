@@ -10,6 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
+from pytest_agentv.reporting.html.reading import attempt_of
 from pytest_agentv.reporting.html.texts import dollars, duration, points
 from pytest_agentv.reporting.html.values import (
     cost_of,
@@ -19,6 +20,8 @@ from pytest_agentv.reporting.html.values import (
     may_cost,
     whole_cost_of,
 )
+from pytest_agentv.reporting.merging.replaced import are_reruns
+from pytest_agentv.reporting.verdicts.case_reading import name_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -36,7 +39,7 @@ class Figure(Record):
 
 
 def figures(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject] = ()) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that reruns replaced."""
+    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that were replaced."""
     cost = _cost(cases, compared, earlier)
     return tuple(filter(None, (_rate(compared), _difference(compared), cost, _time(cases))))
 
@@ -79,11 +82,25 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
     if cached:
         parts.append(f"{cached:,} from the cache")
     parts += _change_of_cost(cases, compared)
-    reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
+    reruns, replaced = _costs_of_earlier(cases, earlier)
     if reruns:
         parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
+    if replaced:
+        were = "was" if len(replaced) == 1 else "were"
+        parts.append(f"{dollars(sum(replaced))} of it for {counted(len(replaced), 'result')} that {were} replaced")
     parts += for_judges
-    return Figure("Cost", dollars(sum(costs) + sum(reruns)), "; ".join(parts))
+    return Figure("Cost", dollars(sum((*costs, *reruns, *replaced))), "; ".join(parts))
+
+
+def _costs_of_earlier(cases: Sequence[Case], earlier: Sequence[JsonObject]) -> tuple[list[float], list[float]]:
+    """Return the known costs of the results that reruns replaced, and of those replaced for other reasons."""
+    values = (earlier, [case.result.value for case in cases])
+    before, last = ([(name_of(value), attempt_of(value)) for value in some] for some in values)
+    found: tuple[list[float], list[float]] = ([], [])
+    for value, is_rerun in zip(earlier, are_reruns(before, last), strict=True):
+        if (cost := cost_of(value)) is not None:
+            found[0 if is_rerun else 1].append(cost)
+    return found
 
 
 def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:

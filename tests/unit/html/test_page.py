@@ -46,7 +46,7 @@ def unpacked(page: str, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{}] * 3)
+    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{"eval_id": "a"}] * 3)
     base = run_of("base.jsonl", report_runs.results(252, seed=1))
     return report_text(ReportInput(run, base, (run_of("old.jsonl", report_runs.results(20, seed=2)),)))
 
