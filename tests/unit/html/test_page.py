@@ -313,6 +313,31 @@ def test_the_cost_of_reruns_is_part_of_the_cost() -> None:
     }
 
 
+def test_all_that_tells_the_cost_of_a_run_counts_its_reruns() -> None:
+    """The history and the table of targets left them out, and so did the change against the baseline."""
+    lines = [{"eval_id": "a", "score": 1, "run_id": "r", "target": "t", "timestamp": str(n)} for n in (1, 2, 3)]
+    paid = {"execution_metrics": {"cost_usd": 1}}
+    once, thrice = run_of("once", [lines[0] | paid]), run_of("thrice", [line | paid for line in lines])
+    plot = history_plot(past_runs([once, thrice]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$1.0000", "$3.0000"]
+    compared = compare(thrice, once, margin=0.05)
+    cases = cases_of(thrice, compared)
+    [row] = overview.target_rows(cases, thrice.earlier)
+    assert row.cost == "$3.0000"
+    [cost] = [each for each in figures(cases, compared, thrice.earlier) if each.label == "Cost"]
+    assert cost.text == "$1.0000 a case; +200 % against the baseline; $2.0000 of it for 2 reruns"
+    assert '<td class="right">$3.0000</td>' in report_text(ReportInput(thrice))
+
+
+def test_replaced_results_cost_also_if_the_cost_of_the_last_one_is_not_known() -> None:
+    lines = [{"eval_id": "a", "score": 1, "run_id": "r", "timestamp": str(n)} for n in (1, 2)]
+    run = run_of("run", [lines[0] | {"execution_metrics": {"cost_usd": 1}}, lines[1]])
+    compared = compare(run, None, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared, run.earlier) if each.label == "Cost"]
+    assert (cost.value, cost.text) == ("$1.0000", "known for 0 of 1; $1.0000 of it for 1 rerun")
+
+
 @pytest.mark.parametrize(
     ("metrics", "told"),
     [
