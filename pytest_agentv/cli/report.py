@@ -9,7 +9,6 @@ from pytest_agentv.cli.console import note, say
 from pytest_agentv.cli.exports import ending_beside, exported, read_ended
 from pytest_agentv.errors import locate
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.stored import StoredRun
 from pytest_agentv.reporting.escaping import visible
@@ -46,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
     stored, *others = [read_ended(path) for path in (run, *bases)]
     if written == "markdown":
-        text = _comment(run, stored, others[0].results if others else None)
+        text = _comment(run, stored, others[0] if others else None)
     else:
         text = exported(run, stored, written)
     if out is None:
@@ -57,11 +56,18 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
     return 0
 
 
-def _comment(run: Path, stored: StoredRun, base: Sequence[EvalResult] | None) -> str:
+def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
     from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
 
     ending = ending_beside(run, cases_of_run(stored.results), stored.results)
-    lines = comment_lines(stored.results, base, Masker.of_environment(), ending=ending, earlier=stored.earlier)
+    lines = comment_lines(
+        stored.results,
+        None if base is None else base.results,
+        Masker.of_environment(),
+        ending=ending,
+        earlier=stored.earlier,
+        base_earlier=() if base is None else base.earlier,
+    )
     return "".join(f"{line}\n" for line in lines)
 
 

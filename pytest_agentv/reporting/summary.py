@@ -74,7 +74,7 @@ def summary_lines(
 ) -> Iterator[SummaryLine]:
     """Yield the summary of a run's results (already masked): first the errors, then the figures.
 
-    `earlier` are results that reruns replaced. Only their cost and tokens count. `shown_errors` are the node ids of
+    `earlier` are results that were replaced. Only their cost and tokens count. `shown_errors` are the node ids of
     cases whose errors pytest has shown in full. A run without failures gets at most eight lines, and the table of its
     combinations.
     """

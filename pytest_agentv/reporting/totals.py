@@ -7,6 +7,7 @@ from typing import Final, Literal
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.text import counted
 from pytest_agentv.models.traces import JudgeMetrics, added_judge_metrics, added_usage
 from pytest_agentv.reporting.figures import (
     asked_nothing,
@@ -54,11 +55,11 @@ def total_figures(
 ) -> Iterator[Figure]:
     """Yield time, cost and tokens of the run, with those of judges apart. Cached answers cost nothing.
 
-    `earlier` are results that reruns replaced. They count because they were paid for.
+    `earlier` are results that later ones replaced. They count because they were paid for.
     """
     yield from _money(results, earlier)
-    if reruns := _reruns(results, earlier):
-        yield Figure("Reruns", str(reruns))
+    if earlier:
+        yield from _replaced(results, earlier)
     cached = sum(bool(result.cached) for result in results)
     if cached:
         yield Figure("From the cache", str(cached))
@@ -66,11 +67,17 @@ def total_figures(
         yield Figure("Time", format_duration(elapsed_ms))
 
 
-def _reruns(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> int:
-    """Return how often cases were asked again. A case that could not be asked at last was asked once less."""
-    asked = {(result.node_id, result.eval_id) for result in earlier}
-    broken = {(result.node_id, result.eval_id) for result in results if asked_nothing(result)} if asked else set()
-    return len(earlier) - len(asked & broken)
+def _replaced(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
+    """Yield how often a plugin had cases asked anew, and how many results were replaced for other reasons."""
+    from pytest_agentv.reporting.merging.replaced import are_reruns, attempt_of  # noqa: PLC0415 - few runs need it
+    from pytest_agentv.reporting.verdicts.case_reading import name_of_result  # noqa: PLC0415 - as above
+
+    before, last = ([(name_of_result(each), attempt_of(each)) for each in some] for some in (earlier, results))
+    reruns = sum(are_reruns(before, last))
+    if reruns:
+        yield Figure("Reruns", str(reruns))
+    if others := len(earlier) - reruns:
+        yield Figure("Replaced", counted(others, "result"))
 
 
 def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:

@@ -353,14 +353,15 @@ def test_a_rerun_that_goes_on_tells_of_the_answers_that_it_replaced_and_of_their
 
 
 def said(project, run, capsys):
-    """Return the cost and the reruns that the summary says, and those of a report on the results file."""
+    """Return cost, reruns and replaced results as the summary says, and as a report on the results file does."""
     capsys.readouterr()
     main(["report", str(project.path / "own.jsonl")])
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     header = next(number for number, row in enumerate(rows) if "Cost" in row)
     table = dict(zip(rows[header], rows[header + 2], strict=True))
-    lines = dict(line.split(":", 1) for line in run.lines if line.startswith(("Cost:", "Reruns:")))
-    return [(lines["Cost"].strip(), lines.get("Reruns", "0").strip()), (table["Cost"], table.get("Reruns", "0"))]
+    names = ("Cost", "Reruns", "Replaced")
+    lines = dict(line.split(":", 1) for line in run.lines if line.startswith(names))
+    return [tuple(told.get(name, "0").strip() for name in names) for told in (lines, table)]
 
 
 @pytest.mark.parametrize("mode", [(), ("-n", "2"), varied(("--agentv-cache",))], ids=str)
@@ -376,11 +377,11 @@ def test_answers_that_a_case_took_over_count_once_whatever_follows(project, caps
     write_suite(project, {"tent": "ppp", "lamp": "ppp"})
     project.run(flags[0], "--agentv-repeat=3", *mode)
     run = project.run(*flags, "--agentv-repeat=5")
-    assert said(project, run, capsys) == [(paid(), "0")] * 2
+    assert said(project, run, capsys) == [(paid(), "0", "0")] * 2
     write_suite(project, {"tent": "pppp", "lamp": "ppp"})
     for repeat, calls_so_far in ((5, 5 + 5 + 5), (6, 6 + 5 + 6), (1, 6 + 5 + 6)):
         run = project.run(*flags, f"--agentv-repeat={repeat}")
-        assert said(project, run, capsys) == [(paid(), "1")] * 2
+        assert said(project, run, capsys) == [(paid(), "0", "1 result")] * 2
         assert len(calls) == calls_so_far
 
 
@@ -415,12 +416,12 @@ def test_answers_that_are_gone_count_with_all_answers_in_the_results_too(project
     for repeat, flag in ((2, "--agentv-retry-errors"), (3, "--agentv-stop=never"), (4, "--agentv-stop=never")):
         run = project.run(*flags, flag, f"--agentv-repeat={repeat}")
         calls += len(asked(project.path))
-        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
         record = results(project)["c"]
         assert (record["attempts"], record["judge_metrics"]["calls"]) == (calls, calls)
     run = project.run(*flags, "--agentv-repeat=1")
     assert (asked(project.path), calls) == ([], 2 + 2 + 2)
-    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+    assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
 
 
 @pytest.mark.parametrize("mode", [(), ("--agentv-include-answers",), ("-n", "2", "--agentv-include-answers")], ids=str)
@@ -432,7 +433,7 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
         resume = ("--agentv-resume=own.jsonl",) if calls else ()
         run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
         calls += len(asked(project.path))
-        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0")] * 2
+        assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
     assert calls == 5 + 2 + 2
 
 

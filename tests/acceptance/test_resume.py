@@ -269,6 +269,36 @@ def test_another_target_is_called_anew(project):
     assert called(project) == []
 
 
+TWO = """
+def cheap(prompt):
+    return {"text": "hello", "cost_usd": 1.0}
+
+def dear(prompt):
+    return {"text": "hello", "cost_usd": 2.0}
+"""
+
+
+def test_results_of_another_target_and_of_an_edited_case_are_replaced_and_no_reruns(project, capsys):
+    """They were paid for. The report has the cases of both targets, as for two runs in one file."""
+    project.write("two.py", TWO)
+    named = ("cheap", "dear")
+    targets = ", ".join(f"{{name: {name}, provider: python, callable: two.py:{name}}}" for name in named)
+    project.write("targets.yaml", f"targets: [{targets}]\n")
+    write_cases(project, {"a": "say hello", "b": "say hello"})
+    run(project, "--agentv-target=dear")
+    write_cases(project, {"a": "say hello", "b": "say hello again"})
+    run(project, "--agentv-target=dear", "--agentv-resume=own.jsonl")
+    resumed = run(project, "--agentv-target=cheap", "--agentv-resume=own.jsonl", "--agentv-html=run.html")
+    assert {"Cost:             $8.0000", "Replaced:         3 results"} < {*resumed.lines}
+    assert "Reruns" not in resumed.text
+    told = "$1.0000 a case; $6.0000 of it for 3 results that were replaced"
+    assert told in (project.path / "run.html").read_text()
+    main(["report", str(project.path / "own.jsonl")])
+    written = capsys.readouterr().out
+    assert "Evaluations: 4 passed" in written
+    assert "| $8.0000 | 1 result |" in written
+
+
 def test_another_threshold_judges_the_carried_scores_anew_without_a_call(project, whole):
     resumed = run(project, "--agentv-resume=own.jsonl", "--agentv-threshold=0")
     assert called(project) == []

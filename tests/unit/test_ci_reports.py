@@ -208,6 +208,17 @@ def test_a_comment_counts_the_cost_of_reruns_as_the_summary_does(agentv: Any, tm
     assert "| $4.0000 |" in agentv("report", stored(tmp_path / "other.jsonl", *others)).out
 
 
+def test_a_comment_compares_costs_with_those_of_reruns(agentv: Any, tmp_path: Path) -> None:
+    """It said $7.0000 above a table with $4.0000."""
+    lines = [result("a", run_id="r", timestamp=str(n), execution_metrics=paid(n, 1.0)) for n in (1, 2, 4)]
+    run, base = stored(tmp_path / "run.jsonl", *lines), stored(tmp_path / "base.jsonl", *lines[1:])
+    assert "| Cost | $6.0000 | $7.0000 | +17% |" in agentv("report", run, base).out
+    unknown = stored(tmp_path / "unknown.jsonl", lines[0].replace(execution_metrics=None), *lines[1:])
+    assert "| Cost |" not in agentv("report", unknown, base).out.split("Compared with")[1]
+    cached = stored(tmp_path / "cached.jsonl", lines[0].replace(cached=True), *lines[1:])
+    assert "| Cost | $6.0000 | $6.0000 | +0% |" in agentv("report", cached, base).out
+
+
 def test_report_prints_and_writes(agentv: Any, tmp_path: Path) -> None:
     run, base = stored(tmp_path / "run.jsonl", *NOW, NOW[0]), stored(tmp_path / "base.jsonl", *BASE)
     printed = agentv("report", run, base)

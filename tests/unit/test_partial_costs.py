@@ -77,7 +77,7 @@ def test_a_cost_of_some_calls_of_judges_says_so_in_every_output() -> None:
     assert row_of(JUDGED)["judge_cost_known_for"] == "2 of 4 calls"
     assert junit_of(JUDGED)["agentv_judge_cost_known_for"] == "2 of 4 calls"
     assert dict(result_properties(JUDGED))["agentv_judge_cost_known_for"] == "2 of 4 calls"
-    assert "judges: $0.50, known for 2 of 4 calls" in opened(JUDGED)
+    assert "judges: $0.5000, known for 2 of 4 calls" in opened(JUDGED)
 
 
 @pytest.mark.parametrize("result", [WHOLE, answer(), answer(SILENT), repeated(SILENT, SILENT)])

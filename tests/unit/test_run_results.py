@@ -9,8 +9,13 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.reporting.ci.stored import read_stored
+from pytest_agentv.reporting.comparing.case_scores import read_scores
 from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reporting.html.page import ReportInput, report_text
 from pytest_agentv.reporting.html.reading import read_run as read_report
+from pytest_agentv.reporting.merging.parts import read_part
+from pytest_agentv.reporting.totals import total_figures
+from pytest_agentv.reporting.verdicts.case_reading import read_cases
 from pytest_agentv.reporting.writers import ResultSink
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.last_run import ResumedFile
@@ -173,6 +178,39 @@ def test_a_case_that_goes_on_counts_the_answers_that_it_took_and_no_others(
     values = [*(result.value for result in shown.results), *shown.earlier]
     assert sum(value["execution_metrics"]["cost_usd"] for value in values) == calls  # type: ignore[index,call-overload]
     assert [len(each.earlier) for each in (run, stored, shown)] == [reruns] * 3
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ({}, {"Reruns": "1"}),
+        ({"case_hash": "2"}, {"Replaced": "1 result"}),
+        ({"target_hash": "2"}, {"Replaced": "1 result"}),
+        (ERROR, {"Replaced": "1 result"}),
+    ],
+    ids=["asked anew", "another text", "another definition of the target", "an error"],
+)
+def test_only_a_judged_case_that_has_not_changed_is_rerun(
+    identity: RunIdentity, before: dict[str, Any], told: dict[str, str]
+) -> None:
+    run = read(identity, {**asked("a", 1, 1), **before}, asked("a", 2, 1))
+    shown = [each for each in total_figures(run.results, None, run.earlier) if each.name in ("Reruns", "Replaced")]
+    assert {each.name: each.value for each in shown} == told
+    stored = read_stored(identity.results_path)
+    assert [*total_figures(stored.results, None, stored.earlier)] == [*total_figures(run.results, None, run.earlier)]
+    report = report_text(ReportInput(read_report(identity.results_path)))
+    assert ("$1.0000 of it for 1 rerun" in report) == ("Reruns" in told)
+    assert ("$1.0000 of it for 1 result that was replaced" in report) == ("Replaced" in told)
+
+
+def test_all_who_read_a_file_agree_on_what_is_one_case(tmp_path: Path) -> None:
+    """Without a node id, the comment and JUnit took two cases of one id in two files for one."""
+    path = tmp_path / "results.jsonl"
+    one = {**line("a"), "node_id": None}
+    lines = (one, {**one, "eval_file": "b.eval.yaml"}, {**one, "target": "other"}, {**one, "score": 0.5})
+    path.write_text("".join(f"{compact_json(each)}\n" for each in lines))
+    counts = [len(each.results) for each in (read_stored(path), read_report(path), read_part(path))]
+    assert [*counts, len(read_cases(path)[0]), len(read_scores(path).by_key)] == [3] * 5
 
 
 def test_a_result_that_asked_nothing_is_no_attempt(identity: RunIdentity) -> None:

@@ -25,7 +25,9 @@ from pytest_agentv.reporting.figures import (
     format_score,
     is_part,
 )
+from pytest_agentv.reporting.merging.replaced import with_earlier
 from pytest_agentv.reporting.statistics import judged_results
+from pytest_agentv.reporting.verdicts.case_reading import name_of_result
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 """The first line. A comment that begins with it is updated instead of adding another one."""
@@ -53,13 +55,16 @@ def comment_lines(
     ending: Ending = AS_JUDGED,
     *,
     earlier: Sequence[EvalResult] = (),
+    base_earlier: Sequence[EvalResult] = (),
 ) -> Iterator[str]:
     """Yield the lines of a comment. With newlines they take at most `limit` bytes of UTF-8.
 
-    `base` are the results to compare with; None: there are none. `earlier` are results that reruns replaced.
+    `base` are the results to compare with; None: there are none. `earlier` and `base_earlier` are those that were
+    replaced.
     Texts of others cannot become links, mentions or HTML.
     """
-    notes = tuple(_comparison(results, base, masker)) if base is not None else ()
+    costs = _cost_reader(base_earlier), _cost_reader(earlier)
+    notes = tuple(_comparison(results, base, masker, costs)) if base is not None else ()
     space = limit - len(MARKER) - 1
     verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
     lines = list(markdown_lines(verdict, masker, space))
@@ -86,7 +91,9 @@ def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
     )
 
 
-def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker) -> Iterator[str]:
+def _comparison(
+    results: Sequence[EvalResult], base: Sequence[EvalResult], masker: Masker, costs: tuple[_Reader, _Reader]
+) -> Iterator[str]:
     key = matching_key(base, results)
     before = {key(result): result for result in base}
     both = [(before[key(result)], result) for result in results if key(result) in before]
@@ -100,7 +107,7 @@ def _comparison(results: Sequence[EvalResult], base: Sequence[EvalResult], maske
     }
     yield from _scope(len(judged), others)
     if judged:
-        yield from _delta_table(judged)
+        yield from _delta_table(judged, costs)
     yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
     yield from _changed_answers(both, masker)
 
@@ -124,15 +131,15 @@ def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
     yield ""
 
 
-def _delta_table(pairs: Sequence[_Pair]) -> Iterator[str]:
+def _delta_table(pairs: Sequence[_Pair], costs: tuple[_Reader, _Reader]) -> Iterator[str]:
     yield table_row(("", "Base", "Now", "Change"))
     yield table_row(("---", "---:", "---:", "---:"))
     rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
     yield table_row(("Passed", *(f"{rate:.1%}" for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points"))
     cached = sum(any(each.cached and _whole_cost_of(each) is not None for each in pair) for pair in pairs)
     label = f"Cost, {cached:,} from the cache at the price first paid" if cached else "Cost"
-    yield from _change_row(label, pairs, _whole_cost_of, math.fsum, format_cost)
-    yield from _change_row("Mean latency", pairs, duration_of, fmean, format_duration)
+    yield from _change_row(label, pairs, costs, math.fsum, format_cost)
+    yield from _change_row("Mean latency", pairs, (duration_of, duration_of), fmean, format_duration)
     yield ""
 
 
@@ -140,11 +147,19 @@ def _whole_cost_of(result: EvalResult) -> float | None:
     return None if is_part(result, "priced") else cost_of(result)
 
 
+def _cost_reader(earlier: Sequence[EvalResult]) -> _Reader:
+    return with_earlier([each for each in earlier if not each.cached], name_of_result, _whole_cost_of)
+
+
 def _change_row(
-    name: str, pairs: Sequence[_Pair], read: _Reader, join: Callable[[Iterable[float]], float], form: _Format
+    name: str,
+    pairs: Sequence[_Pair],
+    read: tuple[_Reader, _Reader],
+    join: Callable[[Iterable[float]], float],
+    form: _Format,
 ) -> Iterator[str]:
     """Yield the row of a figure over the cases that have it in both runs; nothing without any."""
-    figures = ((read(old), read(new)) for old, new in pairs)
+    figures = ((read[0](old), read[1](new)) for old, new in pairs)
     known = [(old, new) for old, new in figures if old is not None and new is not None]
     if known:
         before, now = map(join, zip(*known, strict=True))

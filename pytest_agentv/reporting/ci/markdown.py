@@ -49,7 +49,7 @@ class RunVerdict(Record):
 
     results: tuple[EvalResult, ...]
     earlier: tuple[EvalResult, ...] = ()
-    """Results that reruns replaced. Only their cost and tokens count."""
+    """Results that later ones replaced. Only their cost and tokens count."""
     expected_failures: frozenset[str] = frozenset()
     """Node ids of cases whose low score was expected (`xfail`)."""
     expected_words: str = "failed as expected"

@@ -1,7 +1,6 @@
 """Reads the results of a finished run."""
 
 from pathlib import Path
-from typing import TypeAlias
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.loading.problems import Problem
@@ -11,9 +10,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.checked import iter_recorded
 from pytest_agentv.reporting.merging.replaced import Replaced, attempt_of
-
-_Case: TypeAlias = tuple[str | None, str, str]
-"""Node id, id and target."""
+from pytest_agentv.reporting.verdicts.case_reading import CaseName, name_of_result
 
 
 @record
@@ -25,15 +22,15 @@ class StoredRun(Record):
     remarks: tuple[str, ...] = ()
     """What could not be read, and how many earlier results of the same cases were left out."""
     earlier: tuple[EvalResult, ...] = ()
-    """Results of this run that reruns replaced, unless the last ones include them. Only their cost and tokens count."""
+    """Results of this run that later ones replaced, unless these include their figures. Only cost and tokens count."""
     is_whole: bool = True
     """Whether the whole file could be read."""
 
 
 def read_stored(path: Path) -> StoredRun:
     """Read a results file. Raises `FileError` if it cannot be opened, or holds no result."""
-    latest: dict[_Case, EvalResult] = {}
-    replaced: Replaced[_Case, EvalResult] = Replaced(attempt_of)
+    latest: dict[CaseName, EvalResult] = {}
+    replaced: Replaced[CaseName, EvalResult] = Replaced(attempt_of)
     left_out = 0
     remarks: list[str] = []
     for entry in iter_recorded(path):
@@ -41,7 +38,7 @@ def read_stored(path: Path) -> StoredRun:
             remarks.append(str(entry))
             continue
         result = entry.result
-        key = (result.node_id, result.eval_id, result.target)
+        key = name_of_result(result)
         if key in latest:
             replaced.add(key, latest[key], result)
             left_out += 1

@@ -17,6 +17,9 @@ STATUSES: Final = ("pass", "fail", "error")
 WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": "Error"}
 SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!"}
 
+NO_TARGET: Final = "(no target)"
+"""Stands for the target of a result that names none."""
+
 _SLACK: Final = 1e-9
 _MOST_MARKS: Final = 10_000
 """The most answers of a case that are shown one by one. A file of another tool may hold any number."""
@@ -64,7 +67,7 @@ class Case(Record):
 
     @property
     def target(self) -> str:
-        return self.judged.target or "(no target)"
+        return self.judged.target or NO_TARGET
 
     @property
     def word(self) -> str:

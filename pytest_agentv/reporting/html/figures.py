@@ -10,6 +10,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
+from pytest_agentv.reporting.html.reading import attempt_of
 from pytest_agentv.reporting.html.texts import dollars, duration, points
 from pytest_agentv.reporting.html.values import (
     cost_of,
@@ -19,6 +20,8 @@ from pytest_agentv.reporting.html.values import (
     may_cost,
     whole_cost_of,
 )
+from pytest_agentv.reporting.merging.replaced import are_reruns, with_earlier
+from pytest_agentv.reporting.verdicts.case_reading import name_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -36,7 +39,7 @@ class Figure(Record):
 
 
 def figures(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject] = ()) -> tuple[Figure, ...]:
-    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that reruns replaced."""
+    """Return pass rate, difference to the baseline, cost and time. `earlier` are results that were replaced."""
     cost = _cost(cases, compared, earlier)
     return tuple(filter(None, (_rate(compared), _difference(compared), cost, _time(cases))))
 
@@ -68,22 +71,36 @@ def _cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObjec
     values = (*(case.result.value for case in cases), *earlier)
     for_judges = list(_cost_of_judges(values))
     cached = sum(is_cached(case.result.value) for case in cases)
-    if not costs:
+    reruns, replaced = _costs_of_earlier(cases, earlier)
+    if not (costs or reruns or replaced):
         why = "all answers came from the cache" if cached == len(cases) else "not reported"
         return Figure("Cost", "–", "; ".join([why, *for_judges]))
-    parts = [f"{dollars(sum(costs) / len(costs))} a case"]
+    parts = [f"{dollars(sum(costs) / len(costs))} a case"] if costs else []
     whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
     asked = sum(may_cost(case.result.value) for case in cases)
     if whole < asked:
         parts.append(f"known for {whole:,} of {asked:,}")
     if cached:
         parts.append(f"{cached:,} from the cache")
-    parts += _change_of_cost(cases, compared)
-    reruns = [cost for value in earlier if (cost := cost_of(value)) is not None]
+    parts += _change_of_cost(cases, compared, earlier)
     if reruns:
         parts.append(f"{dollars(sum(reruns))} of it for {counted(len(reruns), 'rerun')}")
+    if replaced:
+        were = "was" if len(replaced) == 1 else "were"
+        parts.append(f"{dollars(sum(replaced))} of it for {counted(len(replaced), 'result')} that {were} replaced")
     parts += for_judges
-    return Figure("Cost", dollars(sum(costs) + sum(reruns)), "; ".join(parts))
+    return Figure("Cost", dollars(sum((*costs, *reruns, *replaced))), "; ".join(parts))
+
+
+def _costs_of_earlier(cases: Sequence[Case], earlier: Sequence[JsonObject]) -> tuple[list[float], list[float]]:
+    """Return the known costs of the results that reruns replaced, and of those replaced for other reasons."""
+    values = (earlier, [case.result.value for case in cases])
+    before, last = ([(name_of(value), attempt_of(value)) for value in some] for some in values)
+    found: tuple[list[float], list[float]] = ([], [])
+    for value, is_rerun in zip(earlier, are_reruns(before, last), strict=True):
+        if (cost := cost_of(value)) is not None:
+            found[0 if is_rerun else 1].append(cost)
+    return found
 
 
 def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
@@ -94,22 +111,28 @@ def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
         yield f"judges took {dollars(math.fsum(costs))} beside it{part}"
 
 
-def _change_of_cost(cases: Sequence[Case], compared: Compared) -> Iterator[str]:
+def _change_of_cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Iterator[str]:
     """Yield the change of the cost, over the cases whose cost is known in both runs."""
-    results = [each for run in (compared.base,) if run is not None for each in run.results]
+    base = compared.base
+    if base is None:
+        return
+    cost_now, cost_before = (
+        with_earlier([value for value in some if not is_cached(value)], name_of, whole_cost_of)
+        for some in (earlier, base.earlier)
+    )
     known = [
         (now, before)
         for case in cases
         if case.change is not None and case.change.word != "changed" and case.change.before is not None
-        if (now := whole_cost_of(case.result.value)) is not None
-        if (before := whole_cost_of(case.change.before.value)) is not None
+        if (now := cost_now(case.result.value)) is not None
+        if (before := cost_before(case.change.before.value)) is not None
     ]
     old = math.fsum(before for _, before in known)
     if old <= 0:
         return
     change = round(100 * (math.fsum(now for now, _ in known) / old - 1))
     text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
-    part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(results)) else ""
+    part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(base.results)) else ""
     yield f"{text.replace('-', MINUS)}{part}"
 
 

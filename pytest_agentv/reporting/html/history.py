@@ -29,7 +29,7 @@ class PastRun(Record):
     """A date and a time, or the name of the file."""
     rate: PassRate
     cost: float | None
-    """US dollars; None: unknown."""
+    """US dollars, with those of replaced results; None: unknown."""
     cost_cases: int
     """Cases that know the cost of all their answers."""
     cases: int
@@ -61,7 +61,8 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
 
 
 def _past(run: Run, rate: PassRate) -> PastRun:
-    costs = [cost for result in run.results if (cost := cost_of(result.value)) is not None]
+    values = (*(result.value for result in run.results), *run.earlier)
+    costs = [cost for value in values if (cost := cost_of(value)) is not None]
     whole = sum(whole_cost_of(result.value) is not None for result in run.results)
     asked = sum(may_cost(result.value) for result in run.results)
     return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked)

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_agentv.models.base import Record
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.cases import NO_TARGET, Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import dollars, duration, filter_link
-from pytest_agentv.reporting.html.values import may_cost, whole_cost_of
+from pytest_agentv.reporting.html.values import cost_of, may_cost, text_of, whole_cost_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
@@ -72,9 +72,17 @@ def _drop(case: Case) -> float:
     return case.change.delta or 0.0 if case.change is not None else 0.0
 
 
-def target_rows(cases: Sequence[Case]) -> tuple[TargetRow, ...]:
-    """Return a row for each target."""
-    return tuple(_target_row(name, [case for case in cases if case.target == name]) for name in names_of_targets(cases))
+def target_rows(cases: Sequence[Case], earlier: Sequence[JsonObject] = ()) -> tuple[TargetRow, ...]:
+    """Return a row for each target. `earlier` are results that were replaced: they were paid for."""
+    return tuple(
+        _target_row(name, [case for case in cases if case.target == name], _known_costs(name, earlier))
+        for name in names_of_targets(cases)
+    )
+
+
+def _known_costs(target: str, earlier: Sequence[JsonObject]) -> list[float]:
+    own = (value for value in earlier if (text_of(value, "target") or NO_TARGET) == target)
+    return [cost for value in own if (cost := cost_of(value)) is not None]
 
 
 def names_of_targets(cases: Sequence[Case]) -> list[str]:
@@ -111,7 +119,7 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
         yield f"{skipped:,} skipped", ""
 
 
-def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
+def _target_row(name: str, cases: Sequence[Case], earlier_costs: Sequence[float]) -> TargetRow:
     rate: PassRate | None = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
     costs = [case.cost for case in cases if case.cost is not None]
@@ -124,7 +132,7 @@ def _target_row(name: str, cases: Sequence[Case]) -> TargetRow:
         failed=sum(case.status == "fail" for case in cases),
         errors=sum(case.status == "error" for case in cases),
         flaky=sum(case.is_flaky for case in cases),
-        cost=_sum_of(costs, whole, sum(may_cost(case.result.value) for case in cases)),
+        cost=_sum_of([*costs, *earlier_costs], whole, sum(may_cost(case.result.value) for case in cases)),
         median=duration(statistics.median(times)) if times else "–",
     )
 

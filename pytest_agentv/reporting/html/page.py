@@ -92,7 +92,7 @@ def report_text(given: ReportInput) -> str:
             firsts=overview.firsts(cases),
             broken=sum(case.is_broken for case in cases),
             also=list(overview.also(compared)),
-            targets=overview.target_rows(cases),
+            targets=overview.target_rows(cases, given.run.earlier),
             reasons=overview.reasons(cases),
             compared=compared,
             tags=tag_plot(cases, compared),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.loading.problems import Problem
@@ -15,11 +14,8 @@ from pytest_agentv.reporting.merging.replaced import Attempt, Replaced
 from pytest_agentv.reporting.readers import Entry, iter_foreign
 from pytest_agentv.reporting.serialization import masked_result
 from pytest_agentv.reporting.verdicts.baseline import Baseline
-from pytest_agentv.reporting.verdicts.case_reading import case_of, result_fault
+from pytest_agentv.reporting.verdicts.case_reading import CaseName, case_of, name_of, result_fault
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, unique_names
-
-_Case: TypeAlias = tuple[str, str | None, str | None]
-"""Name, target and node id."""
 
 
 @record
@@ -48,7 +44,7 @@ class Run(Record):
     """What could not be read."""
     baseline: Baseline | None = None
     earlier: tuple[JsonObject, ...] = ()
-    """Results of this run that reruns replaced, unless the last ones include their figures. They were paid for."""
+    """Results of this run that later ones replaced, unless these include their figures. They were paid for."""
 
     @property
     def cases(self) -> tuple[JudgedCase, ...]:
@@ -88,14 +84,14 @@ def run_of(
 ) -> Run:
     """Return a run with results that `result_fault` has accepted.
 
-    `earlier` are results that reruns replaced, if known.
+    `earlier` are results that these replaced, if known.
     """
-    replaced: Replaced[_Case, JsonObject] = Replaced(_attempt_of)
+    replaced: Replaced[CaseName, JsonObject] = Replaced(attempt_of)
     dropped = len(earlier)
-    latest: dict[_Case, tuple[JudgedCase, JsonObject]] = {}
+    latest: dict[CaseName, tuple[JudgedCase, JsonObject]] = {}
     for value in values:
         case = case_of(value)
-        key = (case.name, case.target, case.node_id)
+        key = name_of(value)
         if key in latest:
             replaced.add(key, latest[key][1], value)
             dropped += 1
@@ -107,7 +103,8 @@ def run_of(
     return Run(name, results, dropped, tuple(problems), earlier=(*earlier, *own))
 
 
-def _attempt_of(value: JsonObject) -> Attempt:
+def attempt_of(value: JsonObject) -> Attempt:
+    """Return what of a result tells whether a later one includes its figures."""
     repeat = mapping_of(value, "repeat")
     return Attempt(
         moment=(str(value.get("timestamp")), str(value.get("duration_ms"))),

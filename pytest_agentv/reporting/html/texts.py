@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from pytest_agentv.reporting.escaping import shortened
+from pytest_agentv.reporting.figures import format_cost
 
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -16,7 +17,6 @@ _HIDDEN: Final = re.compile(
 _HOUR: Final = 3_600_000
 _MINUTE: Final = 60_000
 _SECOND: Final = 1_000
-_CENT: Final = 0.01
 
 
 def spelled(text: str) -> str:
@@ -30,10 +30,8 @@ def points(share: float) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """Return `$13.47` or `$0.0042`; empty if unknown."""
-    if amount is None:
-        return ""
-    return f"${amount:,.2f}" if amount >= _CENT or amount == 0 else f"${amount:.4f}"
+    """Return an amount as the summary of the run writes it; empty if unknown."""
+    return "" if amount is None else format_cost(amount)
 
 
 def duration(milliseconds: float | None) -> str:

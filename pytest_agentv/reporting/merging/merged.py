@@ -7,7 +7,8 @@ from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import ShardFigures
-from pytest_agentv.reporting.merging.parts import CaseName, CaseResult, Part
+from pytest_agentv.reporting.merging.parts import CaseResult, Part
+from pytest_agentv.reporting.verdicts.case_reading import CaseName
 
 _SHOWN: Final = 3
 

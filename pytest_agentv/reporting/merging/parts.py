@@ -13,21 +13,7 @@ from pytest_agentv.models.results import ShardFigures
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.failing.expected import failed_as_expected
 from pytest_agentv.reporting.readers import iter_foreign
-from pytest_agentv.reporting.verdicts.case_reading import ended_at, is_error_of, result_fault
-
-
-class CaseName(NamedTuple):
-    """The names of a case and of its target, which tell results apart."""
-
-    node_id: str | None
-    eval_file: str | None
-    eval_id: str
-    target: str | None
-
-    @property
-    def label(self) -> str:
-        """The name to show."""
-        return self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+from pytest_agentv.reporting.verdicts.case_reading import CaseName, ended_at, is_error_of, name_of, result_fault
 
 
 class CaseResult(NamedTuple):
@@ -104,18 +90,13 @@ def read_part(path: Path) -> Part:
         elif fault is not None:
             problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
         else:
-            name, result = _name(entry.value), _result(entry.line, entry.value, shards)
+            name, result = name_of(entry.value), _result(entry.line, entry.value, shards)
             before = results.pop(name, None)  # keeps cases in the order of their last results
             if before is not None and not result.is_of(before):
                 replaced[name] = before
             results[name] = result
     has_answers = next(iter_answers(path), None) is not None
     return Part(path, results, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
-
-
-def _name(value: JsonObject) -> CaseName:
-    node_id, eval_file, target = (text_or_none(value.get(key)) for key in ("node_id", "eval_file", "target"))
-    return CaseName(node_id, eval_file, value["eval_id"], target)
 
 
 def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:

@@ -1,6 +1,7 @@
 """Tells which of the results that later ones of the same case replaced were paid for apart from these."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from pytest_agentv.models.base import Record
@@ -55,6 +56,37 @@ class Replaced(Generic[K, T]):
         for case, found in self._by_case.items():
             for _, result in found.values():
                 yield case, result
+
+
+def are_reruns(earlier: Iterable[tuple[K, Attempt]], last: Iterable[tuple[K, Attempt]]) -> list[bool]:
+    """Tell for each replaced result whether a plugin for reruns had its case asked anew.
+
+    Only such a plugin has a case asked anew that was judged and has not changed since. `last` are those that count.
+    """
+    following = dict(last)
+    found: list[bool] = []
+    for case, attempt in reversed(list(earlier)):
+        after = following.get(case)
+        is_same = after is not None and after.hashes == attempt.hashes and not after.asked_nothing
+        found.append(is_same and not attempt.is_single_error)
+        following[case] = attempt
+    return found[::-1]
+
+
+def with_earlier(
+    earlier: Iterable[T], name_of: Callable[[T], Hashable], cost_of: Callable[[T], float | None]
+) -> Callable[[T], float | None]:
+    """Return what reads the cost of a case: that of its last result and of those that it replaced; None: unknown."""
+    by_case: dict[Hashable, list[T]] = {}
+    for each in earlier:
+        by_case.setdefault(name_of(each), []).append(each)
+
+    def cost(last: T) -> float | None:
+        costs = [cost_of(each) for each in (last, *by_case.get(name_of(last), ()))]
+        known = [each for each in costs if each is not None]
+        return math.fsum(known) if len(known) == len(costs) else None
+
+    return cost
 
 
 def _included_in(attempt: Attempt, earlier: Sequence[Attempt]) -> Iterator[tuple[object, ...]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject, is_measure, text_or_none
@@ -23,6 +23,30 @@ _READ: Final = (
 )
 
 
+class CaseName(NamedTuple):
+    """The names of a case and of its target. The last result of each name counts, for all who read a results file."""
+
+    node_id: str | None
+    eval_file: str | None
+    eval_id: str
+    target: str | None
+
+    @property
+    def label(self) -> str:
+        """The name to show."""
+        return self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+
+
+def name_of(value: JsonObject) -> CaseName:
+    """Return the name of a result in which `result_fault` found none."""
+    node_id, eval_file, target = (text_or_none(value.get(key)) for key in ("node_id", "eval_file", "target"))
+    return CaseName(node_id, eval_file, value["eval_id"], target)
+
+
+def name_of_result(result: EvalResult) -> CaseName:
+    return CaseName(result.node_id, result.eval_file, result.eval_id, result.target)
+
+
 def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
     """Return the cases of a run. Cases of the same name get the names of their items."""
     return unique_names([case_of(_plain(result)) for result in results])
@@ -34,7 +58,7 @@ def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
     Cases of the same name keep it, because other files of the run may have more of them.
     Raises `FileError` if the file cannot be opened.
     """
-    cases: dict[tuple[object, ...], JudgedCase] = {}
+    cases: dict[CaseName, JudgedCase] = {}
     problems: list[Problem] = []
     for entry in iter_foreign(path):
         fault = None if isinstance(entry, Problem) else result_fault(entry.value)
@@ -43,8 +67,7 @@ def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
         elif fault is not None:
             problems.append(skipped(path, entry.line, fault))
         else:
-            case = case_of(entry.value)
-            cases[case.name, case.target, case.node_id] = case
+            cases[name_of(entry.value)] = case_of(entry.value)
     return list(cases.values()), problems
 
 

@@ -46,7 +46,7 @@ def unpacked(page: str, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{}] * 3)
+    run = run_of("run.jsonl", report_runs.broken(report_runs.results(250), 6), earlier=[{"eval_id": "a"}] * 3)
     base = run_of("base.jsonl", report_runs.results(252, seed=1))
     return report_text(ReportInput(run, base, (run_of("old.jsonl", report_runs.results(20, seed=2)),)))
 
@@ -133,12 +133,12 @@ class TestFigures:
         metrics = {"execution_metrics": {"cost_usd": 0.5}}
         cases = shown(metrics, metrics | {"cached": True})
         cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
-        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; 1 from the cache")
+        assert (cost.value, cost.text) == ("$0.5000", "$0.5000 a case; 1 from the cache")
         cases = shown(metrics, {}, metrics | {"cached": True})
         cost = next(figure for figure in figures(*cases) if figure.label == "Cost")
-        assert cost.text == "$0.50 a case; known for 1 of 2; 1 from the cache"
+        assert cost.text == "$0.5000 a case; known for 1 of 2; 1 from the cache"
         [row] = overview.target_rows(cases[0])
-        assert row.cost == "$0.50 (1 of 2)"
+        assert row.cost == "$0.5000 (1 of 2)"
 
     def test_a_case_that_could_not_be_asked_has_no_unknown_cost(self) -> None:
         paid = {"execution_metrics": {"cost_usd": 0.5}}
@@ -148,11 +148,11 @@ class TestFigures:
         for last, told in ((broken, ""), (crashed, "; known for 1 of 2")):
             cases, compared = shown(paid, last)
             cost = next(figure for figure in figures(cases, compared) if figure.label == "Cost")
-            assert cost.text == f"$0.50 a case{told}"
+            assert cost.text == f"$0.5000 a case{told}"
             run = run_of("a", [{"eval_id": f"c{n}", "score": 1} | value for n, value in enumerate((paid, last))])
             plot = history_plot(past_runs([run, run]))
             assert plot is not None
-            assert {point.cost for point in plot.points} == {f"$0.50{told.replace(';', ',')}"}
+            assert {point.cost for point in plot.points} == {f"$0.5000{told.replace(';', ',')}"}
 
     def test_what_judges_took_is_named_beside_the_cost_of_the_answers(self) -> None:
         judged = {"judge_metrics": {"calls": 1, "cost_usd": 0.25}}
@@ -161,14 +161,14 @@ class TestFigures:
             for case in (judged, judged | {"execution_metrics": {"cost_usd": 0.5}})
         ]
         assert [(cost.value, cost.text) for cost in told] == [
-            ("–", "not reported; judges took $0.50 beside it"),
-            ("$1.00", "$0.50 a case; judges took $0.50 beside it"),
+            ("–", "not reported; judges took $0.5000 beside it"),
+            ("$1.0000", "$0.5000 a case; judges took $0.5000 beside it"),
         ]
 
     def test_the_cost_of_some_answers_of_a_case_is_not_known_of_the_case(self) -> None:
         case = {"execution_metrics": {"cost_usd": 0.5}, "repeat": {"asked": 3, "priced": 2}}
         cost = next(figure for figure in figures(*shown(case)) if figure.label == "Cost")
-        assert (cost.value, cost.text) == ("$0.50", "$0.50 a case; known for 0 of 1")
+        assert (cost.value, cost.text) == ("$0.5000", "$0.5000 a case; known for 0 of 1")
 
     def test_one_case_has_no_interval(self) -> None:
         assert "no interval" in figures(*shown({}))[0].text
@@ -269,20 +269,20 @@ def test_the_change_of_the_cost_is_that_of_cases_whose_cost_both_runs_know() -> 
     run, base = run_of(**costs_of("run", 1, None, None, None)), run_of(**costs_of("base", 1, 1, 1, 1))
     compared = compare(run, base, margin=0.05)
     [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
-    assert cost.text == "$1.00 a case; known for 1 of 4; as much as the baseline over 1 case"
+    assert cost.text == "$1.0000 a case; known for 1 of 4; as much as the baseline over 1 case"
     [row] = overview.target_rows(cases_of(run, compared))
-    assert row.cost == "$1.00 (1 of 4)"
+    assert row.cost == "$1.0000 (1 of 4)"
 
 
 def test_the_change_of_the_cost_leaves_out_new_cases_and_answers_of_the_cache() -> None:
     run, base = run_of(**costs_of("run", 2, 2, 2)), run_of(**costs_of("base", 1, 1))
     compared = compare(run, base, margin=0.05)
     [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
-    assert cost.text == "$2.00 a case; +100 % against the baseline over 2 cases"
+    assert cost.text == "$2.0000 a case; +100 % against the baseline over 2 cases"
     base = run_of(**costs_of("base", 1, 1, cached=True))
     compared = compare(run, base, margin=0.05)
     [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
-    assert cost.text == "$2.00 a case"
+    assert cost.text == "$2.0000 a case"
 
 
 def test_a_dry_run_has_no_pass_rate_and_no_difference() -> None:
@@ -307,26 +307,51 @@ def test_the_cost_of_reruns_is_part_of_the_cost() -> None:
         compared = compare(run, None, margin=0.05)
         told[name] = [each for each in figures(cases_of(run, compared), compared, run.earlier) if each.label == "Cost"]
     assert {name: (cost.value, cost.text) for name, [cost] in told.items()} == {
-        "reruns": ("$7.00", "$4.00 a case; $3.00 of it for 2 reruns"),
-        "carried": ("$4.00", "$4.00 a case"),
-        "?": ("$4.00", "$4.00 a case"),
+        "reruns": ("$7.0000", "$4.0000 a case; $3.0000 of it for 2 reruns"),
+        "carried": ("$4.0000", "$4.0000 a case"),
+        "?": ("$4.0000", "$4.0000 a case"),
     }
+
+
+def test_all_that_tells_the_cost_of_a_run_counts_its_reruns() -> None:
+    """The history and the table of targets left them out, and so did the change against the baseline."""
+    lines = [{"eval_id": "a", "score": 1, "run_id": "r", "target": "t", "timestamp": str(n)} for n in (1, 2, 3)]
+    paid = {"execution_metrics": {"cost_usd": 1}}
+    once, thrice = run_of("once", [lines[0] | paid]), run_of("thrice", [line | paid for line in lines])
+    plot = history_plot(past_runs([once, thrice]))
+    assert plot is not None
+    assert [point.cost for point in plot.points] == ["$1.0000", "$3.0000"]
+    compared = compare(thrice, once, margin=0.05)
+    cases = cases_of(thrice, compared)
+    [row] = overview.target_rows(cases, thrice.earlier)
+    assert row.cost == "$3.0000"
+    [cost] = [each for each in figures(cases, compared, thrice.earlier) if each.label == "Cost"]
+    assert cost.text == "$1.0000 a case; +200 % against the baseline; $2.0000 of it for 2 reruns"
+    assert '<td class="right">$3.0000</td>' in report_text(ReportInput(thrice))
+
+
+def test_replaced_results_cost_also_if_the_cost_of_the_last_one_is_not_known() -> None:
+    lines = [{"eval_id": "a", "score": 1, "run_id": "r", "timestamp": str(n)} for n in (1, 2)]
+    run = run_of("run", [lines[0] | {"execution_metrics": {"cost_usd": 1}}, lines[1]])
+    compared = compare(run, None, margin=0.05)
+    [cost] = [each for each in figures(cases_of(run, compared), compared, run.earlier) if each.label == "Cost"]
+    assert (cost.value, cost.text) == ("$1.0000", "known for 0 of 1; $1.0000 of it for 1 rerun")
 
 
 @pytest.mark.parametrize(
     ("metrics", "told"),
     [
-        ([{"calls": 2, "cost_usd": 0.05}, {"calls": 1, "cost_usd": 0.05}], "judges took $0.10 beside it"),
+        ([{"calls": 2, "cost_usd": 0.05}, {"calls": 1, "cost_usd": 0.05}], "judges took $0.1000 beside it"),
         (
             [{"calls": 2, "priced": 1, "cost_usd": 0.05}, {"calls": 1, "cost_usd": 0.05}],
-            "judges took $0.10 beside it, known for 2 of 3 calls",
+            "judges took $0.1000 beside it, known for 2 of 3 calls",
         ),
-        ([{"calls": 2}, {"calls": 1, "cost_usd": 0.1}, None], "judges took $0.10 beside it, known for 1 of 3 calls"),
-        ([{"calls": 0, "cached": 2}, {"calls": 1, "cost_usd": 0.1}], "judges took $0.10 beside it"),
+        ([{"calls": 2}, {"calls": 1, "cost_usd": 0.1}, None], "judges took $0.1000 beside it, known for 1 of 3 calls"),
+        ([{"calls": 0, "cached": 2}, {"calls": 1, "cost_usd": 0.1}], "judges took $0.1000 beside it"),
         ([{"calls": 0, "cached": 2}, {"calls": 1}], None),
         (
             [{"calls": "x", "cost_usd": 0.1}, {"calls": True, "priced": [], "cost_usd": "y"}],
-            "judges took $0.10 beside it",
+            "judges took $0.1000 beside it",
         ),
     ],
 )
@@ -354,19 +379,19 @@ def test_the_cost_of_some_answers_is_compared_with_nothing() -> None:
     run = run_of(**told)
     compared = compare(run, base, margin=0.05)
     [cost] = [each for each in figures(cases_of(run, compared), compared) if each.label == "Cost"]
-    assert cost.text == "$1.00 a case; known for 1 of 2; as much as the baseline over 1 case"
+    assert cost.text == "$1.0000 a case; known for 1 of 2; as much as the baseline over 1 case"
     [row] = overview.target_rows(cases_of(run, compared))
-    assert row.cost == "$2.00 (1 of 2)"
+    assert row.cost == "$2.0000 (1 of 2)"
     plot = history_plot(past_runs([run, base]))
     assert plot is not None
-    assert [point.cost for point in plot.points] == ["$2.00, known for 1 of 2", "$5.00"]
+    assert [point.cost for point in plot.points] == ["$2.0000, known for 1 of 2", "$5.0000"]
 
 
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:
     runs = [run_of(**costs_of("a", None)), run_of(**costs_of("b", 1, None)), run_of(**costs_of("c", 2))]
     plot = history_plot(past_runs(runs))
     assert plot is not None
-    assert [point.cost for point in plot.points] == ["cost not known", "$1.00, known for 1 of 2", "$2.00"]
+    assert [point.cost for point in plot.points] == ["cost not known", "$1.0000, known for 1 of 2", "$2.0000"]
 
 
 def test_answers_from_the_cache_are_not_unknown_in_the_history() -> None:
@@ -376,7 +401,7 @@ def test_answers_from_the_cache_are_not_unknown_in_the_history() -> None:
     free["values"][0]["cached"] = True
     plot = history_plot(past_runs([run_of(**told), run_of(**costs_of("b", 1, 2)), run_of(**free)]))
     assert plot is not None
-    assert [point.cost for point in plot.points] == ["$1.00", "$3.00", "from the cache"]
+    assert [point.cost for point in plot.points] == ["$1.0000", "$3.0000", "from the cache"]
 
 
 def test_long_texts_are_cut_and_say_so() -> None:

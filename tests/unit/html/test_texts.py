@@ -4,10 +4,12 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pytest_agentv.reporting.figures import format_cost
 from pytest_agentv.reporting.html import texts
 from pytest_agentv.reporting.html.judgements import judgements_of, why_of
 from pytest_agentv.reporting.verdicts import columns
@@ -32,19 +34,30 @@ def test_durations(milliseconds: float | None, text: str) -> None:
 
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_scripts_of_the_page_tell_durations_as_the_page_does() -> None:
+@pytest.mark.parametrize(
+    ("say", "values"),
+    [
+        (texts.duration, [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]),
+        (texts.dollars, [None, 0, 0.00004, 0.0042, 0.01, 0.0149, 0.0225, 1234.5]),
+    ],
+    ids=["durations", "dollars"],
+)
+def test_scripts_of_the_page_tell_figures_as_the_page_does(
+    say: Callable[[float | None], str], values: list[float | None]
+) -> None:
     script = (Path(texts.__file__).parent / "assets/texts.js").read_text("utf-8")
-    found = re.search(r"^function duration\(.*?^}", script, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^function {say.__name__}\(.*?^}}", script, re.DOTALL | re.MULTILINE)
     assert found is not None
-    values = [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]
-    code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map(duration)))"
+    code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map({say.__name__})))"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [texts.duration(value) for value in values]
+    assert json.loads(done.stdout) == [say(value) for value in values]
 
 
-@pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0.00"), (0.0042, "$0.0042"), (1234.5, "$1,234.50")])
-def test_dollars(amount: float | None, text: str) -> None:
-    assert texts.dollars(amount) == text
+def test_dollars_are_those_of_the_summary() -> None:
+    """Two decimals said $0.01 a case beside $0.0298 for two, and $0.0000 for $0.00004."""
+    assert texts.dollars(None) == ""
+    for amount in (0, 0.00004, 0.0042, 0.0149, 0.0225, 1234.5):
+        assert texts.dollars(amount) == format_cost(amount)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])

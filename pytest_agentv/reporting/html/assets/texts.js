@@ -69,7 +69,7 @@ function duration(ms) {
 
 function dollars(amount) {
   if (amount === null || amount === undefined) return "";
-  return "$" + amount.toFixed(amount < 0.01 && amount > 0 ? 4 : 2);
+  return "$" + amount.toFixed(amount < 0.01 && amount !== 0 ? 6 : 4);
 }
 
 const counted = (number) => number.toLocaleString("en");
