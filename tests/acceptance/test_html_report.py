@@ -3,7 +3,9 @@
 import base64
 import gzip
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,3 +232,16 @@ def test_a_case_that_is_to_fail_does_not_fail_the_report(shop: Project) -> None:
     run = shop.run("--agentv-html=report.html")
     assert run.exit_code == 0
     assert headline_of(shop.path / "report.html") == "Passed: 1 of 2 cases pass, 1 failed as expected."
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")
+def test_a_folder_whose_name_is_no_utf_8_loses_no_result(project):
+    """pytest-xdist cannot send such names to workers."""
+    folder = os.fsdecode(b"sh\xffop")
+    project.write(f"{folder}/targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    cases = "[{id: a, input: hi, assert: [{contains: hello}]}, {id: b, input: hi, assert: [{contains: bye}]}]"
+    project.write(f"{folder}/a.eval.yaml", f"evalcases: {cases}\n")
+    run = project.run("--agentv-html=report.html")
+    assert (run.outcomes, run.internals) == ({"passed": 1, "failed": 1}, [])
+    assert not any(line.startswith("Results were lost") for line in run.lines)
+    assert (project.path / "report.html").is_file()

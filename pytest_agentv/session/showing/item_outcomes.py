@@ -7,6 +7,7 @@ import pytest
 
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.serialization import json_safe
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
@@ -51,7 +52,7 @@ class ItemOutcomes:
 
     def note(self, report: Any) -> None:
         """Note the report of a phase of an item."""
-        node_id = report.nodeid
+        node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
         self.reported.setdefault(node_id, node_id)
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
@@ -61,12 +62,12 @@ class ItemOutcomes:
                 self._note_heed(node_id, is_heeded=is_heeded)
             return
         if report.failed and str(report.longrepr or "").startswith(_STRICT):
-            self.unexpected_passes.add(report.nodeid)
+            self.unexpected_passes.add(node_id)
         if report.failed:
-            self.explained.add(report.nodeid)
-            self._failed[report.nodeid] = None
+            self.explained.add(node_id)
+            self._failed[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
-            self.expected_failures.add(report.nodeid)
+            self.expected_failures.add(node_id)
 
     def _note_heed(self, node_id: str, *, is_heeded: bool) -> None:
         """Note that a test passed in which an evaluation failed."""
