@@ -116,7 +116,7 @@ class Project:
     def _unasked_plugins(self, args: Iterable[str]) -> list[str]:
         """Leave out the plugins that no flag asks for. That for reruns opens a socket and a thread in each run."""
         flags: dict[str, str | tuple[str, ...]]
-        flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup"}
+        flags = {"rerunfailures": "--reruns", "setuponly": "--setup", "setupplan": "--setup", "timeout": "--timeout"}
         flags |= {} if self.remembers else {"cacheprovider": ("--lf", "--stepwise")}
         left_out = [name for name, flag in flags.items() if not any(arg.startswith(flag) for arg in args)]
         return [word for name in left_out for word in ("-p", f"no:{name}")]
