@@ -18,11 +18,14 @@ UNNAMED: Final = "(unnamed tool)"
 
 def no_trace(context: Context) -> Score:
     """Return the score of an answer with unknown tool calls. The mock of a dry run never reports any."""
-    error = (
-        f"{NO_TRACE}: target {context.target!r} reported neither messages nor a trace. "
-        f"Let it report its tool calls, as {DOCS} shows"
-    )
-    return Score(0.0, misses=(NO_TRACE,), error=None if context.dry_run else error, error_kind="config")
+    error = None if context.dry_run else why_unknown(context)
+    return Score(0.0, misses=(NO_TRACE,), error=error, error_kind="config")
+
+
+def why_unknown(context: Context) -> str:
+    """Return why nobody knows the tool calls of an answer, and what to do."""
+    said = f"target {context.target!r} reported neither messages nor a trace"
+    return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
 
 
 def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:

@@ -259,22 +259,34 @@ DELETES = "any(call.tool == 'delete' for call in tool_calls)"
 
 
 @pytest.mark.parametrize(
-    "check", [{"python": f"not {DELETES}"}, {"not-python": DELETES}, {"python": "checks.py:deletes", "negate": True}]
+    "check",
+    [
+        {"python": f"not {DELETES}"},
+        {"not-python": DELETES},
+        {"python": "checks.py:deletes", "negate": True},
+        {"python": "not tool_calls"},
+        {"python": "tool_calls == ()"},
+        {"python": "len(tool_calls) == 0"},
+        {"python": "tool_calls.count('x') == 0"},
+    ],
 )
-def test_code_that_names_unknown_calls_cannot_judge(bench, check):
+def test_code_that_looks_at_unknown_calls_cannot_judge(bench, check):
     """It got no calls, so what forbids one passed."""
     result = bench.judged(check, "x", reports_calls=False)
     assert (result.score, result.error_kind) == (0.0, "config")
     assert result.error.startswith("No trace available for evaluation: target ")
+
+
+@pytest.mark.parametrize("check", [{"python": f"not {DELETES}"}, {"python": "checks.py:deletes", "negate": True}])
+def test_code_may_look_at_calls_that_are_known(bench, check):
     assert bench.judged(check, "x", reports_calls=False, dry_run=True).error is None
     assert bench.judged(check, "x", output_messages=(Message("assistant", "x"),)).score == 1
 
 
-def test_other_code_judges_without_calls(bench):
-    check = {"python": "answer == 'x' or answer.tool_calls"}
-    assert bench.judged(check, "x", reports_calls=False).score == 1
-    result = bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False)
-    assert (result.score, result.error) == (0.0, None), "`**given` has no tool_calls"
+@pytest.mark.parametrize("value", ["answer == 'x' or answer.tool_calls", "answer == 'x' or tool_calls"])
+def test_other_code_judges_without_calls(bench, value):
+    assert bench.judged({"python": value}, "x", reports_calls=False).score == 1
+    assert bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False).score == 1
 
 
 @pytest.mark.parametrize("check", [{"latency": 5}, {"cost": 1}, {"token_usage": 5}])

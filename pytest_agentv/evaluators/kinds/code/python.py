@@ -13,14 +13,16 @@ from pydantic import Field, ValidationInfo, field_validator
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer
-from pytest_agentv.evaluators.comparing.reported_calls import listed_calls, no_trace
+from pytest_agentv.evaluators.comparing.reported_calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read, require_known
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
+from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
 from pytest_agentv.evaluators.shared import score_fault
 from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.providers.python.importing import import_callable
 from pytest_agentv.runtime.threads import run_in_thread
@@ -35,7 +37,7 @@ _SHOWN: Final = 200
 class PythonCheck(Evaluator):
     """A Python expression is true of the answer, or a function of a file judges it. Both run in this process.
 
-    Code that uses `tool_calls` is an ERROR if the target does not report its tool calls.
+    Code that looks at `tool_calls` is an ERROR if the target does not report its tool calls.
     """
 
     kind = "python"
@@ -105,8 +107,6 @@ class PythonCheck(Evaluator):
         try:
             code = _function(self.value) if self._is_function else _expression(self.value)
             values = _values(context, NAMES if code.takes_all else code.names)
-            if "tool_calls" in code.names and "tool_calls" not in values:
-                return no_trace(context)
             value = code.run(values)
         except EvaluatorError:
             raise
@@ -135,8 +135,7 @@ def _expression(text: str) -> _Code:
 def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
     """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
 
-    The data is a copy, so that changes by the code affect no other check or case. There are no `tool_calls` if the
-    target does not report them: without any, a check for what must not be called would pass.
+    The data is a copy, so that changes by the code affect no other check or case.
     """
     values: dict[str, Any] = {
         "answer": context.candidate_answer,
@@ -146,15 +145,19 @@ def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
     }
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
-    calls = listed_calls(context) if "tool_calls" in wanted else None
-    if calls is not None or context.dry_run:  # the mock of a dry run never reports any
-        values["tool_calls"] = tuple(
-            call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
-        )
+    if "tool_calls" in wanted:
+        values["tool_calls"] = _calls(context)
     if "data" in wanted:
         data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
         values["data"] = None if data is ABSENT else data
     return values
+
+
+def _calls(context: Context) -> tuple[ToolCall, ...] | UnknownCalls:
+    calls = listed_calls(context)
+    if calls is None and not context.dry_run:  # the mock of a dry run never reports any
+        return UnknownCalls(why_unknown(context))
+    return tuple(call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ())
 
 
 @lru_cache(maxsize=512)
