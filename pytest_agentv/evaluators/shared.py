@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.context import Context
@@ -11,6 +11,8 @@ from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, is_score
 from pytest_agentv.models.text import compact_json
+
+T = TypeVar("T")
 
 KEYS: Final = ("required", "negate", "path")
 SLACK: Final = 1e-9
@@ -74,6 +76,19 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 def text_of_part(part: Json) -> str:
     """Return a text unchanged, and other data as JSON."""
     return part if isinstance(part, str) else compact_json(part)
+
+
+def with_tuples(score: T) -> T:
+    """Return a score from user code with tuples in place of sets, generators and other iterables of texts."""
+    if not isinstance(score, Score):
+        return score
+    found = {name: getattr(score, name) for name in (*_LISTS, "unmet_required")}
+    odd = {
+        name: tuple(value)
+        for name, value in found.items()
+        if isinstance(value, Iterable) and not isinstance(value, list | tuple | str | bytes | Mapping)
+    }
+    return score.replace(**odd) if odd else score
 
 
 def score_fault(score: object) -> str | None:

@@ -50,6 +50,15 @@ def test_cases_that_share_an_id_are_errors_and_are_not_asked(project, flags):
     assert 2 <= len(calls) <= (3 if flags else 2), "each process makes calls of its own"
 
 
+def test_a_case_that_is_skipped_shares_no_answer(project):
+    project.write("targets.yaml", COMMAND.format(folder=project.path))
+    project.write("answers.jsonl", '{"id": "a", "text": "hello"}')
+    write_cases(project, "first.eval.yaml", "a")
+    old = {"id": "a", "input": "old", "skip": True, "assert": [{"contains": "x"}]}
+    project.write("second.eval.yaml", json.dumps({"evalcases": [old]}))
+    assert project.run().outcomes == {"passed": 1, "skipped": 1}
+
+
 def test_a_rerun_of_such_a_case_is_an_error_too(project):
     project.write("targets.yaml", COMMAND.format(folder=project.path))
     project.write("answers.jsonl", '{"id": "a", "text": "hello"}')

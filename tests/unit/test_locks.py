@@ -1,13 +1,16 @@
 """The lock that processes share."""
 
+import os
 import shutil
+import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
 
-from pytest_agentv.runtime.locks import ProcessLock
+from pytest_agentv.runtime.locks import InUse, ProcessLock, is_in_use
 
 
 def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) -> None:
@@ -84,3 +87,36 @@ def test_a_place_where_there_can_be_no_file_is_an_os_error(tmp_path: Path) -> No
     (tmp_path / "taken").touch()
     with pytest.raises(FileExistsError), ProcessLock(tmp_path / "taken" / ".lock").hold(0):
         pass
+
+
+def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    assert not is_in_use(path)
+    path.touch()
+    first, second = InUse(), InUse()
+    first.begin(path)
+    second.begin(path)
+    first.end()
+    assert is_in_use(path)
+    second.end()
+    assert not is_in_use(path)
+
+
+def test_a_forked_process_does_not_use_the_file(tmp_path: Path) -> None:
+    """As a server that a fixture of the user forked, which lives on."""
+    (tmp_path / "r.jsonl").touch()
+    using = InUse()
+    using.begin(tmp_path / "r.jsonl")
+    child = os.fork()
+    if not child:
+        signal.pause()
+    try:
+        assert is_in_use(tmp_path / "r.jsonl")
+        using.end()
+        deadline = time.monotonic() + 10
+        while is_in_use(tmp_path / "r.jsonl") and time.monotonic() < deadline:
+            time.sleep(0.01)  # the child closes its copy when it begins
+        assert not is_in_use(tmp_path / "r.jsonl")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -90,10 +90,10 @@ class Batches:
 
     @cached_property
     def _by_id(self) -> dict[tuple[Path, str | None], list[EvalItem]]:
-        """The items of each folder and id."""
+        """The items of each folder and id that are to run."""
         items: dict[tuple[Path, str | None], list[EvalItem]] = defaultdict(list)
         for item in self._lookahead.items:
-            if isinstance(item, EvalItem):
+            if isinstance(item, EvalItem) and item.get_closest_marker("skip") is None:
                 items[item.path.parent, item.entry.eval_id].append(item)
         return items
 

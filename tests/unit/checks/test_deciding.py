@@ -267,3 +267,15 @@ def test_arguments_may_be_reported_as_json_in_a_text(bench, called, check):
     is_found = 1.0 if check == "tool-called" else 0.0
     assert (score('{"path": "/", "force": true}'), score({"path": "/"})) == (is_found, is_found)
     assert (score('{"path": "x"}'), score("/"), score("[]")) == (1 - is_found,) * 3
+
+
+def test_texts_of_a_score_may_come_in_any_collection():
+    class Collects(Evaluator):
+        kind = "collects"
+
+        async def evaluate(self, context: Context) -> Score:
+            texts: Any = {"hits": {"a"}, "misses": (each for each in "bc"), "warnings": {"w": 1}.keys()}
+            return Score(0.5, **texts)
+
+    result = asyncio.run(run_evaluator(Collects(), Context(CASE, Prompt("q"), "x")))
+    assert (result.error, result.hits, result.misses) == (None, ("a",), ("b", "c"))

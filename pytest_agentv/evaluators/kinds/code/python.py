@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read, require_known
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
-from pytest_agentv.evaluators.shared import score_fault
+from pytest_agentv.evaluators.shared import score_fault, with_tuples
 from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
@@ -186,7 +186,7 @@ async def _awaited(value: Any) -> Any:
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score | Mapping):
-        score = value if isinstance(value, Score) else _read_mapping(value, what)
+        score = with_tuples(value if isinstance(value, Score) else _read_mapping(value, what))
         if fault := score_fault(score):
             raise EvaluatorError(f"{what} returned a Score that cannot be recorded: {fault}")
         return score
