@@ -150,8 +150,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse a baseline whose eval files are all gone. A run without an eval file could not tell."""
-    config = session.config
-    if config.getoption("agentv_baseline") and not (config.getoption("collectonly") or hasattr(config, "workerinput")):
+    config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
+    runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
+    if runs and config.getoption("agentv_baseline"):
         with unchanged_imports():
             from pytest_agentv.session.gating.gone_baseline import refuse_gone
 

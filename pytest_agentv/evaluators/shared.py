@@ -35,7 +35,7 @@ _TYPES: Final[Mapping[str, _Expected]] = {
     "unmet_required": _Expected(list | tuple | None, "a list of texts or None"),
     **dict.fromkeys(("request", "details"), _Expected(Mapping | None, "a mapping")),
     "results": _Expected(list | tuple | None, "a list of EvaluatorResult or None"),
-    "judge_retries": _Expected(int | None, "a whole number or None"),
+    "judge_retries": _Expected(int | float | None, "a whole number or None"),
 }
 _WORDS: Final[Mapping[str, tuple[str | None, ...]]] = {
     "verdict": (*get_args(Verdict), None),
@@ -99,7 +99,8 @@ def score_fault(score: object) -> str | None:
         if not isinstance(value := getattr(score, name), expected.type):
             return f"its `{name}` is of type {type(value).__name__}: expected {expected.text}"
     for name, words in _WORDS.items():
-        if getattr(score, name) not in words:
+        is_read = name != "error_kind" or score.error is not None
+        if is_read and getattr(score, name) not in words:
             return f"its `{name}` is none of {', '.join(filter(None, words))}"
     return next(_item_faults(score), None)
 

@@ -364,6 +364,7 @@ def test_a_baseline_whose_files_are_gone_is_refused(small, text, mode):
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     said = "the baseline agentv.baseline.jsonl is stale: the files of its cases are gone (evals/a.eval.yaml)"
     assert f"ERROR: {said}; --agentv-update-baseline writes it anew" in run.lines
+    assert small.run("--agentv-baseline", "--setup-plan", *mode).exit_code == 0
     assert small.run(*mode).exit_code == 0
 
 

@@ -284,6 +284,10 @@ def test_a_case_may_skip_its_test_and_other_keys_for_pytest_give_a_warning(proje
 def test_skips(agentv):
     agentv.run({"input": "Hi", "skip": "costs too much"}, evaluators=HELLO)
 
+def test_skips_too_late(agentv):
+    agentv.run("Hi", evaluators=BYE)
+    agentv.run({"input": "Hi", "skip": "costs too much"}, evaluators=HELLO)
+
 def test_does_not_skip(agentv):
     assert agentv.run({"input": "Hi", "skip": False, "xfail": False, "marks": [], "tags": "polite"}, evaluators=HELLO)
 
@@ -293,15 +297,17 @@ def test_warns(agentv):
 """,
     )
     run = project.run("-rs")
-    assert run.outcomes == {"passed": 2, "skipped": 1, "warnings": 3}
-    assert run.statuses == {"test_does_not_skip": "pass", "test_warns": "pass"}
+    assert run.outcomes == {"passed": 2, "skipped": 1, "failed": 1, "warnings": 3}
+    assert run.statuses == {"test_skips_too_late": "fail", "test_does_not_skip": "pass", "test_warns": "pass"}
+    fault = "a case with `skip` (costs too much) follows another one in its test: give it a test of its own"
+    assert f"ValueError: {fault}" in run.text
     assert [line for line in run.lines if line.startswith("SKIPPED")] == ["SKIPPED [1] test_evals.py:8: costs too much"]
     for key, instead in (
         ("xfail", "mark the test with pytest.mark.xfail"),
         ("marks", "mark the test"),
         ("fixtures", "let the test request them"),
     ):
-        assert f"test_evals.py:13: {key}: has no effect in a test ({instead})" in run.text
+        assert f"test_evals.py:17: {key}: has no effect in a test ({instead})" in run.text
     assert project.run("-k", "test_warns", "--agentv-strict").outcomes["errors"] == 1
 
 

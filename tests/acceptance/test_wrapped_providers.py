@@ -166,6 +166,33 @@ def test_threads_of_several_answers_say_how_to_tell_them_apart(project):
     assert "start the thread with contextvars.copy_context().run" in run.results[0]["error"]
 
 
+def test_threads_of_several_first_answers_need_not_be_told_apart(project):
+    project.write("conftest.py", """
+        import threading, pytest
+        from concurrent.futures import ThreadPoolExecutor
+
+        @pytest.fixture
+        def agentv_provider(agentv_provider):
+            together = threading.Barrier(2)
+            def answer(prompt):
+                together.wait(60)
+                with ThreadPoolExecutor() as pool:
+                    try:
+                        return pool.submit(agentv_provider, prompt).result()
+                    finally:
+                        together.wait(60)
+            return answer
+        """)  # fmt: skip
+    project.write("test_it.py", f"""
+        from concurrent.futures import ThreadPoolExecutor
+
+        def test_it(agentv):
+            with ThreadPoolExecutor() as pool:
+                assert all(pool.map(lambda word: agentv.run(word, evaluators={HELLO}), ["hi", "ho"]))
+        """)  # fmt: skip
+    assert project.run("--agentv-workers=2").outcomes == {"passed": 1}
+
+
 def test_python_evals_in_threads_ask_their_own_targets(project):
     project.write("test_it.py", f"""
         from concurrent.futures import ThreadPoolExecutor

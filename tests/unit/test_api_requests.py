@@ -265,7 +265,7 @@ def test_the_url_of_the_requests_may_be_the_base_url(tail: str) -> None:
     [
         ("localhost:11434/v1", "starts with http:// or https://, got the text 'localhost:11434/v1'"),
         ("htp://localhost", "starts with http:// or https://, got"),
-        ("http://h /v1", "without blanks, got"),
+        ("http://h /v1", "with a host, and a number as port if any, got"),
         ("http://", "with a host, and a number as port if any, got"),
         ("http://h:port/v1", "with a host, and a number as port if any, got"),
         ("http://u:hunter22@h:port/v1", "with a host, and a number as port if any$"),
@@ -277,6 +277,11 @@ def test_a_base_url_that_is_none_is_refused(kind: str, url: str, fault: str) -> 
         KINDS.table[kind](model="m", base_url=url)
 
     assert re.search(fault, caught.value.errors()[0]["msg"])
+
+
+@pytest.mark.parametrize("url", ["http://h/my models/v1", "HTTPS://[::1]:8080", "http://user:pw@h", " http://h "])
+def test_other_urls_are_left_to_the_server(url: str) -> None:
+    assert OpenAi(model="m", base_url=url).base_url == url.strip()
 
 
 def test_a_usual_url_that_is_none_is_an_error_of_the_targets_file() -> None:

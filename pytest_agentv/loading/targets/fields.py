@@ -8,6 +8,7 @@ time, when the validation context is a `Resolution`. Importing this costs pydant
 import contextlib
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
@@ -80,8 +81,6 @@ def _server_url(value: object) -> str | None:
     shown = "" if "@" in text or "?" in text else f", got {describe_value(text)}"
     if not text.lower().startswith(("http://", "https://")):
         raise ValueError(f"expected a URL that starts with http:// or https://{shown}")
-    if len(text.split()) > 1:
-        raise ValueError(f"expected a URL without blanks{shown}")
     if not _has_host(text):
         raise ValueError(f"expected a URL with a host, and a number as port if any{shown}")
     return text
@@ -93,7 +92,8 @@ def _has_host(url: str) -> bool:
 
     with contextlib.suppress(ValueError):
         parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0  # reading the port checks it
+        host = parts.hostname or ""
+        return bool(host) and not re.search(r"\s", parts.netloc) and parts.port != 0  # reading the port checks it
     return False
 
 

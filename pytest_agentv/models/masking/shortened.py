@@ -4,7 +4,8 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.models.masking.spellings import GAP
 
@@ -15,11 +16,22 @@ _LEAST: Final = 12
 """The least characters that are masked. Fewer only name a key, as `sk-ab...wxyz` does."""
 _MOST_SIDE: Final = 640
 """The most characters that pytest shows of a value that it shortens. The limit saves memory."""
+_MOST_TRIED: Final = 20
+"""The most lengths that are tried next to a gap. Only a secret that repeats a few characters has more."""
+_KEPT_SECRETS: Final = 5000
 _MOST_DOTS: Final = 2
 """The most dots of a secret next to a gap that are expected."""
 
-_Places: TypeAlias = Mapping[str, list[tuple[str, int]]]
-"""Secrets, and lengths of one of their sides, by the characters next to the gap."""
+_Lengths: TypeAlias = Mapping[str, list[int]]
+"""Lengths of a side of a secret, the longest first, by the characters next to the gap."""
+
+
+class _Sides(NamedTuple):
+    """Where a secret may be cut."""
+
+    secret: str
+    beginnings: _Lengths
+    ends: _Lengths
 
 
 class Shortened:
@@ -29,16 +41,7 @@ class Shortened:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        spelled = {spelling for secret in secrets for spelling in _spellings(secret)}
-        beginnings: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-        ends: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-        for secret in spelled:
-            for length in range(min(len(secret) - 1, _MOST_SIDE), _LEAST_SIDE - 1, -1):  # the longest first
-                start = len(secret) - length
-                beginnings[secret[length - _LEAST_SIDE : length]].append((secret, length))
-                ends[secret[start : start + _LEAST_SIDE]].append((secret, length))
-        self._beginnings: _Places = dict(beginnings)
-        self._ends: _Places = dict(ends)
+        self._all = [_sides_of(spelling) for spelling in {each for secret in secrets for each in _spellings(secret)}]
 
     def replace(self, text: str, mask: str) -> str:
         """Return a text with the rest of each shortened secret replaced by a mask."""
@@ -62,15 +65,26 @@ class Shortened:
 
     def _sides(self, text: str, gap: int, end: int) -> tuple[int, int] | None:
         """Return the lengths of the sides of the secret around a gap; None: there is no secret, or too little of it."""
-        lefts, rights = dict[str, int](), dict[str, int]()
-        for secret, length in self._beginnings.get(text[max(0, gap - _LEAST_SIDE) : gap], ()):
-            if secret not in lefts and length <= gap and text.startswith(secret[:length], gap - length):
-                lefts[secret] = length
-        for secret, length in self._ends.get(text[end : end + _LEAST_SIDE], ()):
-            if secret not in rights and text.startswith(secret[-length:], end):
-                rights[secret] = length
-        sides = ((secret, lefts.get(secret, 0), rights.get(secret, 0)) for secret in {**lefts, **rights})
-        return max((sizes for each in sides if (sizes := _masked(*each))), key=sum, default=None)
+        before, after = text[max(0, gap - _LEAST_SIDE) : gap], text[end : end + _LEAST_SIDE]
+        found = []
+        for secret, beginnings, ends in self._all:
+            lefts = (n for n in beginnings.get(before, ()) if n <= gap and text.startswith(secret[:n], gap - n))
+            rights = (n for n in ends.get(after, ()) if text.startswith(secret[-n:], end))
+            found.append(_masked(secret, next(lefts, 0), next(rights, 0)))
+        return max(filter(None, found), key=sum, default=None)
+
+
+@lru_cache(_KEPT_SECRETS)
+def _sides_of(secret: str) -> _Sides:
+    """Kept, because each test may have its own token: a new one must not look at the others again."""
+    beginnings: defaultdict[str, list[int]] = defaultdict(list)
+    ends: defaultdict[str, list[int]] = defaultdict(list)
+    for length in range(min(len(secret) - 1, _MOST_SIDE), _LEAST_SIDE - 1, -1):
+        start = len(secret) - length
+        for lengths, key in ((beginnings, secret[length - _LEAST_SIDE : length]), (ends, secret[start:][:_LEAST_SIDE])):
+            if len(lengths[key]) < _MOST_TRIED:
+                lengths[key].append(length)
+    return _Sides(secret, dict(beginnings), dict(ends))
 
 
 def _gaps(begin: int, end: int) -> Iterator[int]:

@@ -120,7 +120,8 @@ class RunGate:
 
     def _expects_cases(self, trouble: str | None) -> bool:
         """Whether a run that judged no case should have: cases of its baseline are gone, and it left none out."""
-        if trouble or self._options.baseline is None or self._options.update_baseline is not None:
+        is_plan = self._config.getoption("setupplan", False)
+        if trouble or is_plan or self._options.baseline is None or self._options.update_baseline is not None:
             return False
         if self._late_fault() is not None or self._baseline is None:
             return True

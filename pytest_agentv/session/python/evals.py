@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 
@@ -138,7 +138,7 @@ class Agentv:
         __tracebackhide__ = True
         case = python_case(prompt, words)
         if is_reason(skip := case.get("skip")):
-            pytest.skip(skip if isinstance(skip, str) else "as its case says")
+            self._skip(skip if isinstance(skip, str) else "as its case says")
         given = case.get("id") or self._item.name
         case["id"] = self._ids.number(given)
         prepared = self._ids.claim(given, self._prepare(case, given, answer))
@@ -155,6 +155,14 @@ class Agentv:
         reads: list[str] = []
         note_result(self._item, result, account, reads)
         return PythonEvalResult.of(result, account, one_line(result, masker), reads)
+
+    def _skip(self, reason: str) -> NoReturn:
+        """Skip the test, as a case says. Raises `ValueError` if that would hide an evaluation before it."""
+        __tracebackhide__ = True
+        if self._ids.has_any:
+            fault = f"a case with `skip` ({reason}) follows another one in its test"
+            raise ValueError(f"{fault}: give it a test of its own")
+        pytest.skip(reason)
 
     def _prepare(self, case: JsonObject, given_id: Json, answer: ProviderResponse | None) -> PreparedCase:
         item, session = self._item, self._session

@@ -29,8 +29,14 @@ class EvalIds:
         # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
         own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
         self._numbered, self._claimed = {*own}, {*own}
+        self._own = own
         self._thread = threading.get_ident()
         self._choosing = threading.Lock()
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the item has evaluated."""
+        return self._numbered != self._own
 
     def number(self, given: Json) -> Json:
         """Return an id with the next free number. The loader reports an id that is not a text."""

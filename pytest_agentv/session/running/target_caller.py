@@ -39,7 +39,7 @@ class TargetCaller:
     def __call__(self, prompt: str) -> ProviderResponse:
         """Ask the target and wait for its answer. Raises `AgentvError` when there is none."""
         __tracebackhide__ = True
-        session, call = self._open_session(), self._calls.current()
+        session, call = self._open_session(), self._calls.current(self._file.parent, self._target)
         if call is None:
             session.skip_unasked(self._file, self._target, has_own_target=False)
         if session.is_own_thread:

@@ -27,6 +27,7 @@ def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "
 def score(answer, case): return Score(0.25, hits=(case.eval_id,))
 async def later(answer, *, metrics): await asyncio.sleep(0); return metrics.cost_usd == 0.5
 def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
+def calls_or_none(answer, tool_calls=None): return tool_calls is None
 def deletes(tool_calls): return any(call.tool == "delete" for call in tool_calls)
 def nothing(answer): return None
 def large(answer): return 42
@@ -283,7 +284,9 @@ def test_code_may_look_at_calls_that_are_known(bench, check):
     assert bench.judged(check, "x", output_messages=(Message("assistant", "x"),)).score == 1
 
 
-@pytest.mark.parametrize("value", ["answer == 'x' or answer.tool_calls", "answer == 'x' or tool_calls"])
+@pytest.mark.parametrize(
+    "value", ["answer == 'x' or answer.tool_calls", "answer == 'x' or tool_calls", "checks.py:calls_or_none"]
+)
 def test_other_code_judges_without_calls(bench, value):
     assert bench.judged({"python": value}, "x", reports_calls=False).score == 1
     assert bench.judged({"python": "checks.py:everything"}, "x", reports_calls=False).score == 1

@@ -170,10 +170,15 @@ def _function(name: str) -> _Code:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    optional = {each.name for each in parameters if each.default is not each.empty}
     takes_all = len(names) < len(parameters)
 
+    def is_given(name: str, value: object) -> bool:
+        is_unknown = isinstance(value, UnknownCalls) and name in optional  # its default stands for what is unknown
+        return (takes_all or name in names) and not is_unknown
+
     def run(values: Mapping[str, Any]) -> Any:
-        value = function(**{name: value for name, value in values.items() if takes_all or name in names})
+        value = function(**{name: value for name, value in values.items() if is_given(name, value)})
         return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
     return _Code(run, names, takes_all)
