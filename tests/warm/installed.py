@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -119,12 +120,13 @@ def _list_modules_of_plugins_once(patch: pytest.MonkeyPatch) -> None:
     mark = pytest.Config._mark_plugins_for_rewrite
     known: dict[tuple[metadata.Distribution, ...], set[str]] = {}
 
-    def mark_plugins(self: pytest.Config, hook: Any, disable_autoload: bool) -> None:
+    def mark_plugins(self: pytest.Config, hook: Any, *disable_autoload: bool) -> None:
         found = tuple(metadata.distributions())  # those of this environment are the same objects each time
-        if disable_autoload or found not in known:
+        loads_none = any(disable_autoload) or bool(os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"))
+        if loads_none or found not in known:
             before = set(hook._must_rewrite)
-            mark(self, hook, disable_autoload)
-            if not disable_autoload:
+            mark(self, hook, *disable_autoload)  # before pytest 8.4 without an argument
+            if not loads_none:
                 known[found] = hook._must_rewrite - before
         else:
             self.pluginmanager.rewrite_hook = hook
