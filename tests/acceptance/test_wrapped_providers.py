@@ -143,23 +143,27 @@ def test_an_async_function_asks_in_a_thread(project):
     assert asked(project) == {"other": 4}
 
 
-def test_threads_of_several_answers_say_how_to_tell_them_apart(project):
-    project.write("conftest.py", """
-        import threading, pytest
-        from concurrent.futures import ThreadPoolExecutor
+IN_OWN_THREADS = """
+import threading, pytest
+from concurrent.futures import ThreadPoolExecutor
 
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            together = threading.Barrier(2)
-            def answer(prompt):
+@pytest.fixture
+def agentv_provider(agentv_provider):
+    together = threading.Barrier(2)
+    def answer(prompt):
+        together.wait(60)
+        with ThreadPoolExecutor() as pool:
+            try:
+                return pool.submit(agentv_provider, prompt).result()
+            finally:
                 together.wait(60)
-                with ThreadPoolExecutor() as pool:
-                    try:
-                        return pool.submit(agentv_provider, prompt).result()
-                    finally:
-                        together.wait(60)
-            return answer
-        """)  # fmt: skip
+    return answer
+"""
+"""Two answers that ask at the same time, each in a thread of its own."""
+
+
+def test_threads_of_several_answers_say_how_to_tell_them_apart(project):
+    project.write("conftest.py", IN_OWN_THREADS)
     write_case(project, repeat=2)
     run = project.run("--agentv-workers=2")
     assert run.outcomes == {"errors": 1}
@@ -167,22 +171,7 @@ def test_threads_of_several_answers_say_how_to_tell_them_apart(project):
 
 
 def test_threads_of_several_first_answers_need_not_be_told_apart(project):
-    project.write("conftest.py", """
-        import threading, pytest
-        from concurrent.futures import ThreadPoolExecutor
-
-        @pytest.fixture
-        def agentv_provider(agentv_provider):
-            together = threading.Barrier(2)
-            def answer(prompt):
-                together.wait(60)
-                with ThreadPoolExecutor() as pool:
-                    try:
-                        return pool.submit(agentv_provider, prompt).result()
-                    finally:
-                        together.wait(60)
-            return answer
-        """)  # fmt: skip
+    project.write("conftest.py", IN_OWN_THREADS)
     project.write("test_it.py", f"""
         from concurrent.futures import ThreadPoolExecutor
 
