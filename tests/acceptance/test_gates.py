@@ -355,6 +355,13 @@ def test_a_run_that_judges_no_case_of_its_baseline_is_not_green(small, mode):
         assert small.run("--agentv-baseline", *flags, *mode).exit_code in (0, 5), flags
 
 
+def test_a_baseline_of_another_root_directory_is_not_called_gone(small):
+    """Its files have other names from there. They are beside it."""
+    run = small.run(f"--rootdir={small.path.parent}", f"--agentv-baseline={small.path / BASELINE}")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert "stale baseline: no case of it is comparable" in section(run)
+
+
 @pytest.mark.parametrize("text", ["def test_a(): ...\n", "def test_a(agentv): ...\n"])
 @pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["plain", "n2"])
 def test_a_baseline_whose_files_are_gone_is_refused(small, text, mode):

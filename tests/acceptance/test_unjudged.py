@@ -272,6 +272,7 @@ def test_another_file_counts_what_its_answers_cost(project, model, flags):
         sum(each["execution_metrics"]["cost_usd"] for each in records(project, "other.jsonl").values()) == calls * PRICE
     )
     assert any(line.startswith(f"Cost:             ${calls * PRICE:.6f}") for line in again.lines)
+    assert "From the cache" not in again.text, "the sums of this file would leave them out beside others"
 
 
 def test_a_merged_file_takes_them_along(project, model, capsys):
