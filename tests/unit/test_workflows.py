@@ -56,6 +56,37 @@ def test_init_writes_the_workflow_of_a_service(agentv: Any, tmp_path: Path, serv
 
 
 @SERVICES
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1), (2, 0), (3, 1)])
+def test_a_comparison_that_cannot_tell_fails_no_workflow(
+    tmp_path: Path, service: str, code: int, expected: int
+) -> None:
+    (tmp_path / "agentv.baseline.jsonl").touch()
+    program = tmp_path / "agentv"
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+    (script,) = [script for script in scripts_of(service) if "compare" in script]
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert (
+        subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=False).returncode == expected
+    )
+
+
+def scripts_of(service: str) -> list[str]:
+    report = yaml.safe_load(workflow(service, 1))
+    if service == "gitlab":
+        return list(report["report"]["script"])
+    return [step["run"] for step in report["jobs"]["report"]["steps"] if "run" in step]
+
+
+def test_answers_of_the_main_branch_are_kept_before_they_are_judged() -> None:
+    steps = yaml.safe_load(workflow("github", 1))["jobs"]["report"]["steps"]
+    names = [step.get("uses", step.get("run", "")) for step in steps]
+    saving = next(number for number, name in enumerate(names) if "cache/save" in name)
+    judging = next(number for number, name in enumerate(names) if "agentv compare" in name)
+    assert saving < judging
+
+
+@SERVICES
 def test_the_schema_of_a_service_knows_its_workflow(tmp_path: Path, service: str) -> None:
     checker, testing = pytest.importorskip("check_jsonschema"), pytest.importorskip("click.testing")
     file = tmp_path / "workflow.yml"
