@@ -283,3 +283,57 @@ def test_messages_and_parameters_of_subtests_are_masked(project_in_all_modes, mo
     for shown in ("[with ***]", "'***'", "number=", "[passes with ***]", "printed ***", "refused ***"):
         assert shown in run.text
     assert pieces(text) == []
+
+
+RECORDS = """
+    import os, pytest
+    KEY = os.environ["AGENTV_TEST_API_KEY"]
+
+    def test_a(agentv, record_property, record_testsuite_property):
+        record_property("headers", f"Authorization: Bearer {KEY}")
+        record_property("tries", 3)
+        record_testsuite_property("login", KEY)
+        agentv.evaluate("hello", evaluators=[{"contains": "hello"}])
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_recorded_properties_are_masked(project_in_all_modes, monkeypatch, suite):
+    project = project_in_all_modes
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write("test_a.py", RECORDS)
+    project.write(
+        "conftest.py",
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def client(record_property):
+            record_property("client", os.environ["AGENTV_TEST_API_KEY"])
+        """,
+    )
+    project.write("a.eval.yaml", suite(a="hello") + "    fixtures: [client]\n")
+    run, text = everything(project, "-o", "junit_family=xunit1")
+    assert run.outcomes == {"passed": 2}
+    for written in ('"headers" value="Authorization: Bearer ***"', '"tries" value="3"', '"client" value="***"'):
+        assert f"<property name={written} />" in text
+    assert pieces(text) == []
+
+
+@pytest.mark.parametrize("args", [(), ("--full-trace",)])
+def test_the_message_that_ends_the_run_is_masked(project, monkeypatch, args):
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write(
+        "test_a.py",
+        """
+        import os, pytest
+
+        def test_a(agentv):
+            pytest.exit("bye " + os.environ["AGENTV_TEST_API_KEY"])
+        """,
+    )
+    _, text = everything(project, *args)
+    assert "Exit: bye ***" in text
+    assert pieces(text) == []

@@ -18,7 +18,15 @@ from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
 from pytest_agentv.session.showing.item_outcomes import EVALUATED
 from pytest_agentv.session.showing.properties import forget_properties
-from pytest_agentv.session.showing.report_masking import mask_account, mask_sections, mask_warning
+from pytest_agentv.session.showing.report_masking import (
+    is_masked,
+    mask_account,
+    mask_end,
+    mask_properties,
+    mask_sections,
+    mask_suite_properties,
+    mask_warning,
+)
 from pytest_agentv.session.showing.terminal import RunReporter
 from pytest_agentv.session.workers.interrupts import shorten_traceback
 from pytest_agentv.session.workers.shares import PLACES
@@ -173,6 +181,8 @@ class SessionHooks:
             from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - only for Python tests
 
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
+        if isinstance(item, EvalItem) or is_masked(item):
+            mask_properties(report, self._session.masker)
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)
         return report
@@ -181,12 +191,15 @@ class SessionHooks:
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
         mask_warning(warning_message, self._session.masker)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, None, None]:
         shorten_traceback(self._config, excinfo)
+        yield
+        mask_end(self._config.pluginmanager.get_plugin("terminalreporter"), self._session.masker)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._session.finish()
+        mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
             from pytest_agentv.session.away.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
 

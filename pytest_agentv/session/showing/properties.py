@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -152,3 +152,9 @@ def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
             name = f"{base}-{copy}"
         seen[name] = None
     return tuple(f"{_SCORE}{name}" for name in seen)
+
+
+def suite_properties(config: pytest.Config) -> list[Any]:
+    """Return the list of properties that pytest writes for the whole run into the JUnit file, which is its own list."""
+    found = (getattr(plugin, "global_properties", None) for plugin in config.pluginmanager.get_plugins())
+    return next((each for each in found if isinstance(each, list)), [])

@@ -8,8 +8,10 @@ import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, visible
+from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import is_evaluation
 from pytest_agentv.session.outcomes import AgentvWarning
+from pytest_agentv.session.showing.properties import is_own, suite_properties
 
 _REPRESENTATIONS: Final = "_pytest._code.code"
 _MASKED: Final = pytest.StashKey[bool]()
@@ -54,6 +56,25 @@ def mask_account(report: pytest.TestReport, masker: Masker) -> None:
     report.longrepr = _masked(report.longrepr, masker)
     if reason is not None:
         vars(report)["wasxfail"] = _masked(reason, masker)
+
+
+def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
+    """Mask the properties that tests and fixtures record. Ours say which case it is, and hold no answers."""
+    if any(not is_own(name) for name, _ in report.user_properties):
+        masker.look_again()
+        report.user_properties = [each if is_own(each[0]) else _masked(each, masker) for each in report.user_properties]
+
+
+def mask_suite_properties(config: pytest.Config, masker: Masker) -> None:
+    """Mask the properties of the whole run, which `record_testsuite_property` records."""
+    properties = suite_properties(config)
+    properties[:] = _masked(properties, masker)
+
+
+def mask_end(terminal: TerminalReporter | None, masker: Masker) -> None:
+    """Mask what pytest will show of `pytest.exit` or of Ctrl-C: the message, and with `--full-trace` the values."""
+    masker.look_again()
+    _masked(vars(terminal).get("_keyboardinterrupt_memo") if terminal is not None else None, masker)
 
 
 class SubtestMasking:
