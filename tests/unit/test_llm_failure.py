@@ -245,6 +245,7 @@ class TestRetryAfter:
             ({"retry-after": "7"}, 7000),
             ({"retry-after": " 0.5 "}, 500),
             ({"retry-after": "0"}, 0),
+            ({"retry-after": "9" * 20}, 1e23),
             ({"retry-after-ms": "250", "retry-after": "7"}, 250),
             ({}, None),
             *[

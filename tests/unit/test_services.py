@@ -521,12 +521,20 @@ class TestReplies:
 
         assert "an event that is no whole JSON" in str(failure(server, stream="sse"))
 
+    @pytest.mark.parametrize("answer", [None, "$.text"])
+    def test_a_stream_that_the_target_does_not_name_is_no_answer(self, server: Server, answer: str | None) -> None:
+        place = {} if answer is None else {"answer": answer}
+        server.answer = replying(b'data: {"text": "four"}\n\n', **{"content-type": "text/event-stream; charset=utf-8"})
+
+        assert "a stream of events (write `stream: sse` to read it)" in str(failure(server, **place))
+
+    @pytest.mark.parametrize("kind", [{"object": "chat.completion.chunk"}, {}])
     @pytest.mark.parametrize("answer", [None, "$.choices[0].delta.content?"])
     def test_a_stream_of_a_model_that_stops_before_its_end_is_not_judged(
-        self, server: Server, answer: str | None
+        self, server: Server, answer: str | None, kind: dict[str, str]
     ) -> None:
         place = {} if answer is None else {"answer": answer}
-        chunks = [{"object": "chat.completion.chunk", "choices": [{"delta": {"content": text}}]} for text in ("a", "b")]
+        chunks = [kind | {"choices": [{"delta": {"content": text}, "finish_reason": None}]} for text in ("a", "b")]
         text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
         server.answer = replying(text.encode())
 
@@ -534,7 +542,7 @@ class TestReplies:
 
         for end in (
             "data: [DONE]",
-            'data: {"object": "chat.completion.chunk", "choices": [{"finish_reason": "stop"}]}',
+            f"data: {json.dumps(kind | {'choices': [{'finish_reason': 'stop'}]})}",
         ):
             server.answer = replying(f"{text}{end}\n\n".encode())
             (found,) = ask(server, stream="sse", **place)

@@ -114,7 +114,7 @@ def parse_retry_after(headers: Any, now: datetime | None = None) -> float | None
     """
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = (headers.get(name) or "").strip()
-        if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
+        if re.fullmatch(r"\d{1,300}(\.\d*)?", text):  # more digits are no float
             return float(text) * factor
     then = _date(headers.get("retry-after"))
     if then is None:

@@ -39,6 +39,8 @@ def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Jso
     try:
         value: Json = json.loads(reply.text if reply.charset else reply.content)
     except (ValueError, RecursionError) as error:
+        if kind == "text/event-stream":
+            raise ValueError("a stream of events (write `stream: sse` to read it)") from None
         is_json = kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)
         if needs_json or is_json or (kind != "text/plain" and is_cut_object(reply.text)):
             raise ValueError(_no_json(error)) from None

@@ -80,8 +80,14 @@ def _spent(reply: object) -> Spent | None:
 
 
 def is_chunk(value: object) -> bool:
-    """Whether a value is a part of a streamed chat completion. The first one of Azure tells of filters only."""
+    """Whether a value is a part of a streamed chat completion.
+
+    The first one of Azure tells of filters only. Some servers leave out what kind of object a part is.
+    """
     kind = get(value, "object")
+    if kind is None:
+        choices = items(get(value, "choices"))
+        return any(get(each, "delta", "finish_reason") is not None for each in choices) and not is_reply(value)
     return isinstance(kind, str) and (kind == "chat.completion.chunk" or (kind == "" and get(value, "choices") == []))
 
 
