@@ -242,6 +242,14 @@ def test_the_sidecar_of_a_jsonl_file_holds_its_header(folder: Path, suffix: str)
     assert warnings_of(path) == [f"{sidecar}:3: descripton: unknown key (did you mean 'description'?)"]
 
 
+def test_a_sidecar_by_itself_names_its_dataset(folder: Path) -> None:
+    write("qa.eval.jsonl", '{"id": "a", "input": "hi"}\n')
+    sidecar = write("qa.eval.yaml", "dataset: shop\n")
+    with pytest.raises(SourceError) as error:
+        read_suite(folder / sidecar)
+    assert str(error.value).endswith("evalcases is missing (this is the sidecar of qa.eval.jsonl, which has the cases)")
+
+
 @pytest.mark.parametrize(
     ("sidecar", "message"),
     [

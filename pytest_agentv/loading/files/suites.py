@@ -92,7 +92,7 @@ def _cases_key(source: Source) -> str:
     if present:
         message = f"both {present[0]!r} and {present[1]!r} are there: put the eval cases into one list"
         raise SourceError(source.path, message, source.line_of((present[1],)))
-    message = f"{_NO_LIST} is missing{_near_list_key(source.value)}"
+    message = f"{_NO_LIST} is missing{_near_list_key(source.value) or _dataset_of(source.path)}"
     raise SourceError(source.path, message, source.line_of())
 
 
@@ -108,6 +108,11 @@ def _near_list_key(header: JsonObject) -> str:
     unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
+
+
+def _dataset_of(sidecar: Path) -> str:
+    dataset = sidecar.with_suffix(".jsonl")
+    return f" (this is the sidecar of {dataset.name}, which has the cases)" if dataset.is_file() else ""
 
 
 def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
