@@ -18,6 +18,8 @@ from pytest_agentv.prompts.prompt import Prompt, PromptMode
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
 
+_IS_NULL: Final = "the target gave no answer: the content of its last message is null"
+
 
 @record
 class ProviderRequest(Record):
@@ -201,14 +203,19 @@ def _odd(name: str, value: object, kind: Any, expected: str) -> Iterator[str]:
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:
-    """Return a response, with an error if it is blank and its `finish_reason` tells why: a filter, a limit, a refusal.
+    """Return a response, with an error if it holds no answer.
 
+    It holds none if it is null, or if it is blank and its `finish_reason` tells why: a filter, a limit, a refusal.
     Checks for what must not be said would pass on such a response. An answer that an error of the server broke off is
     an error in any case.
     """
-    reason = incomplete_reason(response.finish_reason)
-    if response.error or reason is None:
+    if response.error:
         return response
+    reason = incomplete_reason(response.finish_reason)
+    if reason is None:
+        return (
+            response.replace(error=_IS_NULL, error_kind="no_answer") if is_null(response.output_messages) else response
+        )
     if is_broken(response.finish_reason):
         error = f"the answer is not whole: {reason} (finish_reason={response.finish_reason})"
         return response.replace(error=error, error_kind="network")
@@ -219,15 +226,20 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
 
 
 def is_answer(message: Message) -> bool:
-    """Whether a message has the content of an answer. Null is none beside tool calls."""
-    content = message.content
-    return message.role == "assistant" and content is not ABSENT and (content is not None or not message.tool_calls)
+    """Whether a message has the content of an answer. Null is none."""
+    return message.role == "assistant" and message.content is not ABSENT and message.content is not None
+
+
+def is_null(messages: Sequence[Message] | None) -> bool:
+    """Whether the assistant said nothing but null. Null beside tool calls only means that it called tools."""
+    said = [message for message in messages or () if message.role == "assistant"]
+    return bool(said) and not any(map(is_answer, said)) and said[-1].content is None and not said[-1].tool_calls
 
 
 def candidate_answer(messages: Sequence[Message] | None) -> str:
     """Return the content of the last assistant message that has one: the text of its parts, or data as compact JSON.
 
-    Source: agentv-formats 5.0 (null counts as content, but not beside tool calls; no message gives an empty text).
+    Source: agentv-formats 5.0 (no message gives an empty text), but null is no content (decisions 44).
     """
     for message in reversed(messages or ()):
         content = message.content

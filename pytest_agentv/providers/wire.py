@@ -180,7 +180,7 @@ def _javascript_number(value: float) -> str:
 def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
     is_answered = any(map(is_answer, messages))
-    if is_answered or wire.text is ABSENT or (messages and wire.text is None):
+    if is_answered or wire.text is ABSENT or wire.text is None:
         return messages or None
     return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))
 

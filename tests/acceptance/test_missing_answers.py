@@ -109,6 +109,33 @@ def test_a_blank_answer_whose_finish_reason_tells_why_is_an_error_and_is_not_jud
     assert "The target gave no answer (no_answer)" in done.text
 
 
+NULL = {"role": "assistant", "content": None}
+
+
+def test_a_command_that_says_only_null_is_an_error_and_is_not_kept(run, project):
+    flags = ("--agentv-target=program", "--agentv-cache")
+    done = run({"output_messages": [NULL], **USAGE}, *flags)
+
+    (result,) = done.results
+    assert (result["status"], result["error_detail"]["kind"]) == ("error", "no_answer")
+    assert result["error"] == "the target gave no answer: the content of its last message is null"
+    assert result["execution_metrics"]["cost_usd"] == 0.5
+    assert run({"text": "fine"}, *flags).results[0]["candidate_answer"] == "fine"
+
+
+@pytest.mark.parametrize("target", ["default", "program"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"text": "fine", "output_messages": [NULL]},
+        {"output_messages": [{"role": "assistant", "content": "fine"}, NULL]},
+    ],
+)
+def test_null_hides_no_answer_beside_it_or_before_it(run, target, reply):
+    (result,) = run(reply, f"--agentv-target={target}").results
+    assert (result["status"], result["candidate_answer"]) == ("pass", "fine")
+
+
 def test_a_mock_plays_a_filtered_answer(run):
     (result,) = run({}, "--agentv-target=canned").results
     assert (result["status"], result["error_detail"]["kind"]) == ("error", "no_answer")

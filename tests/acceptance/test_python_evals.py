@@ -455,6 +455,9 @@ def test_tools(agentv):
     messages = [{"role": "assistant", "tool_calls": [{"tool": "search", "input": {"q": "x"}}]}]
     assert agentv.evaluate("found", output_messages=messages, evaluators=CALLS)
 
+def test_null(agentv):
+    assert agentv.evaluate("", output_messages=[{"role": "assistant", "content": None}], evaluators=SAFE)
+
 def test_data(agentv):
     fields = [{"name": "f", "type": "field_accuracy", "fields": [{"path": "a", "match": "exact"}]}]
     expected = [{"role": "assistant", "content": {"a": 1}}]
@@ -482,7 +485,7 @@ def test_nonsense(agentv):
     )
     project.write("targets.yaml", "targets: [broken\n")
     run = project.run()
-    assert run.outcomes == {"passed": 6}
+    assert run.outcomes == {"passed": 7}
     assert run.by_id["test_text"]["status"] == "error"
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
     assert "is blank" not in run.text  # no target is asked

@@ -155,8 +155,11 @@ def import_file(path: Path) -> Any:
     return module
 
 
-def test_an_answer_that_was_not_waited_for_is_not_kept(tmp_path: Path) -> None:
-    provider = CountingProvider(RESPONSE.replace(output_messages=()))
+@pytest.mark.parametrize("messages", [(), (Message("assistant", None),)])
+def test_an_answer_that_is_null_or_was_not_waited_for_is_not_kept(
+    tmp_path: Path, messages: tuple[Message, ...]
+) -> None:
+    provider = CountingProvider(RESPONSE.replace(output_messages=messages))
     assert [ask(cached(provider, tmp_path)).cached for _ in range(2)] == [False, False]
 
 

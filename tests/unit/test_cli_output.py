@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer, require_answer
 from pytest_agentv.providers.cli.output import (
     describe_exit,
     parse_batch_output,
@@ -41,7 +41,6 @@ def plain(content: str) -> ProviderResponse:
         ('{"text":42.0}', "42"),
         ('{"text":1.5}', "1.5"),
         ('{"text":true}', "true"),
-        ('{"text":null}', "null"),
         ('{"text":{"a":1}}', "[object Object]"),
         ('{"text":[1,null,[2,"b"]]}', "1,,2,b"),
         ('{"text":1e999}', "Infinity"),
@@ -52,7 +51,8 @@ def plain(content: str) -> ProviderResponse:
         ('{"text":"x","output_messages":[{"role":"user","content":"u"}]}', "x"),
         ('{"text":null,"output_messages":[{"role":"user","content":"u"}]}', ""),
         ('{"text":"x","output_messages":[{"role":"assistant","content":""}]}', ""),
-        ('{"output_messages":[{"role":"user","content":"u"},{"role":"assistant","content":null}]}', "null"),
+        ('{"text":"x","output_messages":[{"role":"assistant","content":null}]}', "x"),
+        (said("x", {"role": "assistant", "content": None}), "x"),
         ('{"output_messages":[{"role":"assistant","content":{"a":[1]}}]}', '{"a":[1]}'),
         ('{"outputMessages":[{"role":"assistant","content":"camel"}]}', "camel"),
         (said([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab"),
@@ -68,6 +68,39 @@ def plain(content: str) -> ProviderResponse:
 )
 def test_the_answer_of_a_command_that_writes_json(content: str, expected: str) -> None:
     assert answer(content) == expected
+
+
+def test_a_text_of_null_is_no_answer() -> None:
+    response = parse_output('{"text":null,"cost_usd":1}')
+
+    assert (response.output_messages, response.cost_usd) == (None, 1)
+    assert (response.error, response.error_kind) == ("the target gave no answer: its 'text' is null", "no_answer")
+
+
+NULL = {"role": "assistant", "content": None}
+CALLS = {**NULL, "tool_calls": [{"tool": "t"}]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_null"),
+    [
+        ([NULL], True),
+        ([{"role": "user", "content": "u"}, NULL], True),
+        ([CALLS, {"role": "tool", "content": "r"}, NULL], True),
+        ([NULL, CALLS], False),
+        ([CALLS], False),
+        ([{"role": "assistant"}], False),
+        ([{"role": "assistant", "content": ""}, NULL], False),
+        ([{"role": "tool", "content": None}], False),
+        ([], False),
+    ],
+)
+def test_null_is_no_answer_unless_it_stands_beside_tool_calls(messages: list[JsonObject], is_null: bool) -> None:
+    response = parse_response({"output_messages": messages})
+
+    assert candidate_answer(response.output_messages) == ""
+    assert require_answer(response).error_kind == ("no_answer" if is_null else "crash")
+    assert (require_answer(response).error is not None) is is_null
 
 
 @pytest.mark.parametrize(
@@ -293,6 +326,14 @@ def test_a_batch_line_without_an_answer_is_an_error(keys: str, said: str) -> Non
     assert response.error == f"Batch output has neither 'text' nor 'output_messages' for id 'a'{said}"
     assert response.error_kind == "no_answer"
     assert response.duration_ms == 1
+
+
+def test_null_is_no_answer_in_a_batch_either() -> None:
+    null = '"output_messages":[{"role":"assistant","content":null}]'
+    beside, alone = parse_batch_output(f'{{"id":"a","text":"x",{null}}}\n{{"id":"b",{null}}}', ["a", "b"])
+
+    assert (candidate_answer(beside.output_messages), require_answer(beside).error) == ("x", None)
+    assert require_answer(alone).error == "the target gave no answer: the content of its last message is null"
 
 
 def test_a_batch_line_with_an_error_beside_the_answer_has_an_answer() -> None:

@@ -205,7 +205,7 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
         ("{'text': None}", "a mapping whose 'text' is None: expected a text"),
         ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None: expected a text"),
         (
-            "{'output_messages': [{'role': 'assistant', 'content': 'x'}, {'role': 'assistant', 'content': None}]}",
+            "{'text': None, 'output_messages': [{'role': 'assistant', 'content': None}]}",
             "a message whose 'content' is None: expected a text",
         ),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),

@@ -10,7 +10,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, is_null
 from pytest_agentv.providers.trace_files import read_trace
 from pytest_agentv.runtime.files import write_atomically
 
@@ -66,7 +66,9 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
     that a later run would judge another answer.
     """
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-    if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
+    if not is_whole or is_null(response.output_messages):
+        return
+    if response.output_messages == ():  # the provider did not wait for the answer
         return
     try:
         response = _with_trace(response)

@@ -27,6 +27,8 @@ _LONGEST_LINE: Final = 300
 _LONGEST_REPORT: Final = 2000
 """The most characters of a command's output in an error. The end is kept, where programs report errors."""
 
+_NO_TEXT: Final = "the target gave no answer: its 'text' is null"
+
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
 
 
@@ -36,11 +38,14 @@ def parse_output(content: str) -> ProviderResponse:
     A warning says what is wrong with output that was meant as JSON.
     """
     try:
-        response = parse_response(_parse_json(content), javascript_string)
+        data = _parse_json(content)
+        response = parse_response(data, javascript_string)
     except (ValueError, RecursionError) as error:
         meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | NoJsonConstantError)
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
-    return response if response.output_messages is not None else _plain_text(content)
+    if response.output_messages is not None:
+        return response
+    return response.replace(error=_NO_TEXT, error_kind="no_answer") if "text" in data else _plain_text(content)
 
 
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
@@ -186,8 +191,6 @@ def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
     eval_id = data.get("id")
     if not isinstance(eval_id, str) or not eval_id:
         raise _batch_error(number, "expected a string 'id', the eval id it answers")
-    if data.get("text", eval_id) is None:
-        del data["text"]  # otherwise the text "null" would become the answer
     try:
         response = parse_response(data)
     except WireError as error:

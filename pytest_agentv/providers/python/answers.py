@@ -7,8 +7,7 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.providers.base import ProviderResponse, is_answer, response_fault
+from pytest_agentv.providers.base import ProviderResponse, is_null, response_fault
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
@@ -128,10 +127,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
         if len(text) > SIZE_LIMIT:
             raise WireError(TOO_LARGE)
-        data = json.loads(text)
-        if data.get("text", ABSENT) is None:
-            del data["text"]  # A function without an answer returns None. The text "null" would look like an answer.
-        response = parse_response(data)
+        response = parse_response(json.loads(text))
     except WireError as error:
         raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
     except (TypeError, ValueError, RecursionError) as error:
@@ -145,8 +141,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
             return _without_answer(response, f"{label} returned a mapping whose 'text' is None: expected a text")
         keys = ", ".join(map(repr, value)) or "no keys"
         return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
-    answer = next(filter(is_answer, reversed(response.output_messages)), None)
-    if answer is not None and answer.content is None:  # as above; AgentV's rule for commands is another one
+    if is_null(response.output_messages):
         return _without_answer(response, f"{label} returned a message whose 'content' is None: expected a text")
     return response
 

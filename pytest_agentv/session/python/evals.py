@@ -16,7 +16,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer, response_fault
+from pytest_agentv.providers.base import ProviderResponse, candidate_answer, is_null, response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
@@ -237,7 +237,7 @@ def _response(
         raise ValueError(f"output_messages: {error}") from None
     messages = response.output_messages or ()
     said = Message("assistant", content=answer)
-    if candidate_answer(messages) != candidate_answer((said,)):
+    if is_null(messages) or candidate_answer(messages) != candidate_answer((said,)):
         messages = (*messages, said)
     return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
 
