@@ -71,6 +71,43 @@ def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
         return None
     if context.trace is None and context.output_messages is None:
         return None
+    return traced_calls(context)
+
+
+def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return the reported calls, and after them those that only the trace reports; None when there is neither.
+
+    Of each tool there are as many calls as the source reports that has more of them. A call must not escape a limit
+    because the messages leave it out.
+    """
+    told = reported_calls(context)
+    if not told:
+        return told
+    traced = traced_calls(context)
+    more = Counter(call.tool for call in traced) - Counter(call.tool or UNNAMED for call in told)
+    return (*told, *_missing_calls(told, traced, more)) if more else told
+
+
+def _missing_calls(told: Sequence[ToolCall], traced: Sequence[ToolCall], more: Mapping[str, int]) -> Iterator[ToolCall]:
+    """Yield, by tool, the number of traced calls in `more`: those first that equal none of the messages."""
+    seen = Counter(map(_call_key, told))
+    unseen: list[ToolCall] = []
+    for call in traced:
+        key = _call_key(call)
+        unseen += [] if seen[key] > 0 else [call]
+        seen[key] -= 1
+    for tool, count in more.items():
+        yield from [call for call in unseen if call.tool == tool][-count:]
+
+
+def _call_key(call: ToolCall) -> tuple[str, str]:
+    """Return what equal calls share. Their arguments may be JSON in a text."""
+    arguments = arguments_of(call)
+    return call.tool or UNNAMED, repr(call.input if arguments is None else arguments)
+
+
+def traced_calls(context: Context) -> tuple[ToolCall, ...]:
+    """Return the calls of the trace in order."""
     return tuple(_traced_calls(context.trace or ()))
 
 
@@ -94,17 +131,17 @@ def _duration(event: TraceEvent) -> float | None:
 
 
 def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
-    """Return the calls in order; None if they are unknown, or only their numbers are known."""
-    counts, calls = call_counts(context), reported_calls(context)
+    """Return all calls; None if they are unknown, or only their numbers are known."""
+    calls = all_calls(context)
+    counts = call_counts(context, calls)
     return None if counts is None or (not calls and any(counts.values())) else calls or ()
 
 
-def call_counts(context: Context) -> Mapping[str, int] | None:
-    """Return the number of calls by tool; where no call is listed, the trace summary's numbers.
+def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[str, int] | None:
+    """Return the number of `calls` by tool; where no call is listed, the trace summary's numbers.
 
     A summary without events holds metrics only, and says nothing of calls.
     """
-    calls = reported_calls(context)
     if not calls and context.trace_summary is not None and context.trace_summary.event_count:
         return context.trace_summary.tool_calls_by_name
     return None if calls is None else Counter(call.tool for call in calls)

@@ -14,7 +14,7 @@ from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score, unmet_required
-from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt
 
 from .conftest import CASE
@@ -237,6 +237,51 @@ def test_a_limit_says_what_was_called(bench, called):
     result = bench.judged(check, "x", **called("a", "rm"))
     assert result.hits == ("a called 1 time (maximum: 1)", "2 tool calls (maximum: 9)")
     assert result.misses == ("rm called 1 time (forbidden)", "2 tool calls (none is allowed): a, rm")
+
+
+DELETE = {"mode": "in_order", "expected": [{"tool": "delete"}]}
+READ_B = {"args": {"path": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("check", "score"),
+    [
+        ({"tool_trajectory": {"forbidden": ["delete"]}}, 0),
+        ({"tool_trajectory": {"maximums": {"delete": 0}}}, 0),
+        ({"tool_trajectory": {"maximums": {"read": 1}}}, 0),
+        ({"tool_trajectory": {"maximums": {"read": 2, "say": 1, "delete": 1}}}, 1),
+        ({"tool_trajectory": {"max_calls": 3}}, 0),
+        ({"tool_trajectory": {"max_calls": 4}}, 1),
+        ({"tool_trajectory": {"mode": "exact", "expected": [{"tool": "say"}, {"tool": "read"}]}}, 1),
+        ({"tool_trajectory": {"mode": "any_order", "minimums": {"delete": 1}}}, 0),
+        ({"not-tool_trajectory": {"mode": "any_order", "minimums": {"delete": 1}}}, 0),
+        ({"not-tool_trajectory": DELETE}, 0),
+        ({"not-tool_trajectory": {"mode": "any_order", "minimums": {"other": 1}}}, 1),
+        ({"tool-called": "delete"}, 1),
+        ({"not-tool-called": "delete"}, 0),
+        ({"tool-called": "read", "times": 2}, 1),
+        ({"tool-called": "read", **READ_B}, 1),
+        ({"not-tool-called": "read", **READ_B}, 0),
+        ({"python": "[call.tool for call in tool_calls] == ['say', 'read', 'read', 'delete']"}, 1),
+        ({"not-python": "any(call.tool == 'delete' for call in tool_calls)"}, 0),
+    ],
+)
+def test_calls_that_only_the_trace_reports_escape_no_limit(bench, called, check, score):
+    trace = (
+        TraceEvent("tool_call", name="read", input={"path": "a"}),
+        TraceEvent("tool_call", name="read", input={"path": "b"}),
+        TraceEvent("tool_call", name="delete"),
+    )
+    told = called(ToolCall("say"), ToolCall("read", input='{"path": "a"}'))
+    result = bench.judged(check, "x", **told, trace=trace)
+    assert (result.score, result.error) == (score, None)
+
+
+def test_a_trace_that_reports_the_calls_of_the_messages_again_adds_none(bench, called):
+    trace = (TraceEvent("tool_call", name="read"), TraceEvent("tool_call"))
+    told = called(ToolCall("read", input={"path": "a"}), ToolCall(""))
+    assert bench.judged({"tool_trajectory": {"max_calls": 2}}, "x", **told, trace=trace).score == 1
+    assert bench.judged({"not-tool-called": "read", **READ_B}, "x", **told, trace=trace).score == 1
 
 
 @pytest.mark.parametrize(("words", "score"), [("ab", 0), ("a", 1)])

@@ -7,10 +7,10 @@ from pydantic import Field
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
 from pytest_agentv.evaluators.comparing.reported_calls import (
+    all_calls,
     call_counts,
     listed_calls,
     no_trace,
-    reported_calls,
     silent_calls,
     with_silent_calls,
     with_silent_count,
@@ -56,7 +56,8 @@ class ToolCalled(Evaluator):
         return {"value" if key == "name" else key: item for key, item in keys.items()}
 
     async def evaluate(self, context: Context) -> Score:
-        counts, calls = call_counts(context), reported_calls(context)
+        calls = all_calls(context)
+        counts = call_counts(context, calls)
         if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
             return no_trace(context)
         same = [call for call in calls or () if call.tool == self.value]

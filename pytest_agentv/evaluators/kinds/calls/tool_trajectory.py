@@ -5,6 +5,7 @@ met; `in_order` and `exact` are all or nothing, with a hit or a miss for each ex
 report calls, they cannot be judged: that is an error, and says nothing about the answer.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Literal, Self, TypeAlias
@@ -14,7 +15,14 @@ from pydantic import Field, model_validator
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
-from pytest_agentv.evaluators.comparing.reported_calls import call_counts, no_trace, reported_calls, with_silent_calls
+from pytest_agentv.evaluators.comparing.reported_calls import (
+    all_calls,
+    call_counts,
+    no_trace,
+    reported_calls,
+    traced_calls,
+    with_silent_calls,
+)
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
@@ -86,26 +94,44 @@ class ToolTrajectory(Evaluator):
 def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     """Score the tool calls of an answer. A limit that is not met makes the score 0.
 
-    If the target does not report its calls, the score is 0 with `error`. Raises `EvaluatorError` if a call does not
-    report the values to compare.
+    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
+    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
     """
-    counts, calls = call_counts(context), reported_calls(context)
+    calls, limited = reported_calls(context), all_calls(context)
+    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
     by_order = config.mode in ("in_order", "exact")
-    if counts is None or (by_order and calls is None):
+    if counts is None or limited_counts is None or (by_order and calls is None):
         return no_trace(context)
-    kept, broken = _score_limits(config, counts)
-    if by_order:
-        compare = _compare_exactly if config.mode == "exact" else _find_in_order
-        score = compare(config.expected or (), calls or (), context.target)
-        for item in config.expected or ():
-            same = [call for call in calls or () if call.tool == item.tool]
-            score = with_silent_calls(score, [item.args, item.input], same)
-    elif config.minimums is None and (kept or broken):
+    kept, broken = _score_limits(config, limited_counts)
+    if not by_order and config.minimums is None and (kept or broken):
         score = Score(1.0)
     else:
-        score = _score_counts(config.minimums or {}, counts)
+        score = _score_mode(config, calls or (), counts, context.target)
+        if len(limited or ()) > len(calls or ()):
+            score = _with_trace(score, config, traced_calls(context), context.target)
     found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
     return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
+
+
+def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
+    """Score the calls by the mode, without the limits."""
+    if config.mode not in ("in_order", "exact"):
+        return _score_counts(config.minimums or {}, counts)
+    compare = _compare_exactly if config.mode == "exact" else _find_in_order
+    score = compare(config.expected or (), calls, target)
+    for item in config.expected or ():
+        same = [call for call in calls if call.tool == item.tool]
+        score = with_silent_calls(score, [item.args, item.input], same)
+    return score
+
+
+def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
+    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
+    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
+        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
+        if by_trace.value > score.value:
+            return score.replace(unchecked="The trace reports these calls, the messages do not")
+    return score
 
 
 def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
