@@ -83,9 +83,9 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
         response = with_trace(response)
     trace = extract_trace(response)
-    reported = validated_metrics(response)
     # Reading a kept answer takes no time, which says nothing about the call that was made for it.
     measured_ms = None if response.cached else attempts.duration_ms
+    reported = validated_metrics(response, measured_ms)
     for warning in reported.warnings:
         logger.warning("%s", masked(warning))
     metrics = execution_metrics(reported, trace, exploration_tools=options.exploration_tools, measured_ms=measured_ms)

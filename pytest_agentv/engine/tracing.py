@@ -1,14 +1,14 @@
 """Reads the trace and the metrics of a response, checks them and summarizes the trace."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.models.base import Record, is_amount
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary, traced_calls
 from pytest_agentv.providers.base import ProviderResponse
 
 _UNKNOWN: Final = ExecutionMetrics()
@@ -62,17 +62,20 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
     )
 
 
-def validated_metrics(response: ProviderResponse) -> ReportedMetrics:
+def validated_metrics(response: ProviderResponse, measured_ms: float | None = None) -> ReportedMetrics:
     """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
 
+    `measured_ms` takes the place of an invalid duration.
     Source: evaluation-2026-01, "Metrics schema validation".
     """
     warnings: list[str] = []
+    duration_ms = _checked("duration_ms", response.duration_ms, warnings)
+    is_invalid = duration_ms is None and response.duration_ms is not None
     return ReportedMetrics(
         token_usage=_checked_usage(response.token_usage, warnings),
         cost_usd=_checked("cost_usd", response.cost_usd, warnings),
-        duration_ms=_checked("duration_ms", response.duration_ms, warnings),
-        tool_durations=_tool_durations(response.output_messages or (), warnings) or None,
+        duration_ms=measured_ms if is_invalid else duration_ms,
+        tool_durations=_tool_durations(response, warnings) or None,
         warnings=tuple(warnings),
     )
 
@@ -146,9 +149,17 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
     return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
 
 
-def _tool_durations(messages: Sequence[Message], warnings: list[str]) -> dict[str, tuple[float, ...]]:
+def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
+    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
+    if response.trace is None:
+        return told
+    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
+
+
+def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
     durations: dict[str, list[float]] = {}
-    for _, call in _tool_calls(messages):
+    for call in calls:
         duration = _checked(f"duration_ms of the tool {call.tool!r}", call.duration_ms, warnings)
         if duration is not None:
             durations.setdefault(call.tool, []).append(duration)

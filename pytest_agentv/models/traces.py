@@ -1,11 +1,14 @@
 """The steps of a target towards its answer, and their cost."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypeGuard
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeGuard
 
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_amount
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping
+from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.records import record
+
+UNNAMED: Final = "(unnamed tool)"
 
 TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "error"]
 """What kind of step it is."""
@@ -116,6 +119,25 @@ class JudgeMetrics(Record):
     def known_costs(self) -> int:
         """Return how many of the calls report their US dollars."""
         return 0 if not is_amount(self.cost_usd) else self.calls if self.priced is None else self.priced
+
+
+def traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
+    """Yield the calls of a trace, each with the output and the duration that it or its result reports."""
+    results = {event.id: event for event in reversed(events) if event.type == "tool_result"}
+    for event in events:
+        if event.type == "tool_call":
+            result = results.get(event.id) if event.id else None
+            parts = [event] if result is None else [event, result]
+            output = next((part.output for part in parts if part.output is not ABSENT), ABSENT)
+            duration = next((found for part in parts if (found := _duration(part)) is not None), None)
+            yield ToolCall(event.name or UNNAMED, input=event.input, output=output, duration_ms=duration)
+
+
+def _duration(event: TraceEvent) -> float | None:
+    """Return the milliseconds in the metadata of an event."""
+    metadata = mapping(event.metadata)
+    value = metadata.get("duration_ms", metadata.get("durationMs"))
+    return value if is_number(value) else None
 
 
 def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:

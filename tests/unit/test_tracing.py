@@ -1,5 +1,6 @@
 """Traces, their summaries and metrics."""
 
+import asyncio
 import json
 import math
 import re
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.answers import read_answer
+from pytest_agentv.engine.attempts import Attempts
 from pytest_agentv.engine.tracing import (
     ReportedMetrics,
     execution_metrics,
@@ -21,6 +24,7 @@ from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.trace_files import read_trace, with_trace
@@ -276,6 +280,31 @@ class TestReportedMetrics:
         tools = (ToolCall("read", duration_ms=5), ToolCall("edit"), ToolCall("read", duration_ms=7.5))
         metrics = validated_metrics(ProviderResponse((Message("assistant", tool_calls=tools),)))
         assert metrics == ReportedMetrics(tool_durations={"read": (5, 7.5)})
+
+    @pytest.mark.scenario("Tool durations structure")
+    def test_durations_in_a_trace_count_for_the_tools_whose_durations_the_messages_leave_out(self) -> None:
+        trace = (
+            TraceEvent("tool_call", id="1", name="read", metadata={"duration_ms": 5}),
+            TraceEvent("tool_call", id="2", name="edit"),
+            TraceEvent("tool_result", id="2", metadata={"durationMs": 7.5}),
+        )
+        response = ProviderResponse(calls("read", "edit"), trace=trace)
+        assert validated_metrics(response).tool_durations == {"read": (5,), "edit": (7.5,)}
+        tools = (ToolCall("read", duration_ms=4), ToolCall("edit"))
+        response = response.replace(output_messages=(Message("assistant", tool_calls=tools),))
+        assert validated_metrics(response).tool_durations == {"read": (4,), "edit": (7.5,)}
+
+    def test_the_measured_duration_takes_the_place_of_one_that_makes_no_sense(self) -> None:
+        metrics = validated_metrics(ProviderResponse(duration_ms=-2), measured_ms=40)
+        assert (metrics.duration_ms, len(metrics.warnings)) == (40, 1)
+        assert validated_metrics(ProviderResponse(), measured_ms=40) == NOTHING
+
+    def test_the_summary_that_judges_read_has_the_measured_duration_too(self) -> None:
+        response = ProviderResponse(calls("read"), duration_ms=-2)
+        answered = asyncio.run(read_answer(Attempts(1, 40.0, response), RunOptions()))
+        assert answered.summary is not None
+        assert answered.metrics is not None
+        assert (answered.summary.duration_ms, answered.metrics.duration_ms) == (40, 40)
 
     def test_a_duration_of_a_tool_that_makes_no_sense_is_left_out(self) -> None:
         tools = (ToolCall("read", duration_ms=-5),)

@@ -7,13 +7,12 @@ from typing import Final
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.expected_calls import DOCS, arguments_of, call_fits
-from pytest_agentv.models.base import ABSENT, Json, is_number
+from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import TraceEvent
+from pytest_agentv.models.traces import UNNAMED, traced_calls
 
 NO_TRACE: Final = "No trace available for evaluation"
-UNNAMED: Final = "(unnamed tool)"
 
 
 def no_trace(context: Context) -> Score:
@@ -71,7 +70,7 @@ def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
         return None
     if context.trace is None and context.output_messages is None:
         return None
-    return traced_calls(context)
+    return tuple(traced_calls(context.trace or ()))
 
 
 def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
@@ -83,7 +82,7 @@ def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
     told = reported_calls(context)
     if not told:
         return told
-    traced = traced_calls(context)
+    traced = tuple(traced_calls(context.trace or ()))
     more = Counter(call.tool for call in traced) - Counter(call.tool or UNNAMED for call in told)
     return (*told, *_missing_calls(told, traced, more)) if more else told
 
@@ -104,30 +103,6 @@ def _call_key(call: ToolCall) -> tuple[str, str]:
     """Return what equal calls share. Their arguments may be JSON in a text."""
     arguments = arguments_of(call)
     return call.tool or UNNAMED, repr(call.input if arguments is None else arguments)
-
-
-def traced_calls(context: Context) -> tuple[ToolCall, ...]:
-    """Return the calls of the trace in order."""
-    return tuple(_traced_calls(context.trace or ()))
-
-
-def _traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
-    """Yield the calls of a trace, each with the output and the duration that it or its result reports."""
-    results = {event.id: event for event in reversed(events) if event.type == "tool_result"}
-    for event in events:
-        if event.type == "tool_call":
-            result = results.get(event.id) if event.id else None
-            parts = [event] if result is None else [event, result]
-            output = next((part.output for part in parts if part.output is not ABSENT), ABSENT)
-            duration = next((found for part in parts if (found := _duration(part)) is not None), None)
-            yield ToolCall(event.name or UNNAMED, input=event.input, output=output, duration_ms=duration)
-
-
-def _duration(event: TraceEvent) -> float | None:
-    """Return the milliseconds in the metadata of an event."""
-    metadata = event.metadata or {}
-    value = metadata.get("duration_ms", metadata.get("durationMs"))
-    return value if is_number(value) else None
 
 
 def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:

@@ -20,13 +20,13 @@ from pytest_agentv.evaluators.comparing.reported_calls import (
     call_counts,
     no_trace,
     reported_calls,
-    traced_calls,
     with_silent_calls,
 )
 from pytest_agentv.models.kind import NOT_EMPTY, Amount, Items, Text, spelled
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import counted, format_number
+from pytest_agentv.models.traces import traced_calls
 
 _MOST: TypeAlias = Annotated[int, Field(ge=0)]
 _LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
@@ -108,7 +108,7 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     else:
         score = _score_mode(config, calls or (), counts, context.target)
         if len(limited or ()) > len(calls or ()):
-            score = _with_trace(score, config, traced_calls(context), context.target)
+            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
     found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
     return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
 
