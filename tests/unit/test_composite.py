@@ -22,13 +22,13 @@ from pytest_agentv.evaluators.kinds.composing.aggregators import (
     CodeAggregator,
     LlmAggregator,
     WeightedAverage,
-    read_aggregate,
     results_by_name,
     weighted_average,
 )
 from pytest_agentv.evaluators.kinds.composing.composite import Composite
 from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
 from pytest_agentv.evaluators.run import build_result, run_evaluator
+from pytest_agentv.evaluators.scripts.judgement import read_aggregate
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import EvaluatorResult, Score
 from pytest_agentv.prompts.prompt import Prompt
@@ -296,6 +296,22 @@ def test_names_that_are_no_unicode_still_reach_the_aggregator(tmp_path: Path) ->
 )
 def test_only_a_known_verdict_of_a_valid_result_is_kept(stdout: str, verdict: str | None) -> None:
     assert read_aggregate(stdout).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict", "warnings"),
+    [
+        (1, "fail", ("the aggregator prints the verdict 'fail' and the score 1: the score counts",)),
+        (0.7, "fail", ()),
+        (0.65, "pass", ()),
+        (1, "pass", ()),
+    ],
+)
+def test_a_verdict_that_fails_beside_a_score_that_passes_gives_a_warning(
+    score: float, verdict: str, warnings: tuple[str, ...]
+) -> None:
+    result = build_result(spec_of("gate"), read_aggregate(f'{{"score": {score}, "verdict": "{verdict}"}}'))
+    assert (result.verdict, result.warnings or ()) == (verdict, warnings)
 
 
 @given(st.text() | st.builds('{{"score": {}, "verdict": {}}}'.format, st.floats(), st.integers()))

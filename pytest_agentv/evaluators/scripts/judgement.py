@@ -1,14 +1,14 @@
 """Turns the output of a judge script into a score."""
 
 import json
-from typing import Final
+from typing import Final, get_args
 
 from pytest_agentv.evaluators.judging.grading import feedback, has_score, reasoning_of
 from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.scripts.script import cut
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import beginning
-from pytest_agentv.models.scores import Score
+from pytest_agentv.models.scores import Score, Verdict, verdict_of
 from pytest_agentv.models.text import compact_json, trim
 
 SHOWN_OUTPUT: Final = 200
@@ -42,6 +42,21 @@ def parse_judgement(stdout: str) -> Score:
         reasoning=reasoning_of(found),
         details=details,
     )
+
+
+def read_aggregate(stdout: str) -> Score:
+    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict.
+
+    The score decides whether the case passes. Source: agentv-formats 6.6 and its sample S6.
+    """
+    score = parse_judgement(stdout)
+    verdict = (json_object(stdout.strip()) or {}).get("verdict")
+    if verdict not in get_args(Verdict) or score.raw_output is not None:
+        return score
+    if verdict == "fail" and verdict_of(score.value) == "pass":
+        warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
+        return score.replace(verdict=verdict, warnings=(warning,))
+    return score.replace(verdict=verdict)
 
 
 def _result(text: str) -> JsonObject:

@@ -3,23 +3,22 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Self, TypeAlias, get_args
+from typing import ClassVar, Final, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, model_validator
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, scope_of
 from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, require_judge, section
-from pytest_agentv.evaluators.judging.json_text import json_object
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, off_loop, read_judgement
 from pytest_agentv.evaluators.kinds.code.code_judge import Folder
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
-from pytest_agentv.evaluators.scripts.judgement import parse_judgement
+from pytest_agentv.evaluators.scripts.judgement import read_aggregate
 from pytest_agentv.evaluators.scripts.script import run_judge_script
 from pytest_agentv.loading.cases.judge_templates import NO_MODEL, check_aggregator_template, load_template
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import Amount, Kind, Text, spelled
-from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, Verdict, unmet_required, weighted_mean
+from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, Score, unmet_required, weighted_mean
 from pytest_agentv.models.text import pretty_json
 from pytest_agentv.prompts.templates import render_template
 
@@ -198,13 +197,6 @@ async def _ask_script(aggregator: CodeAggregator, results: Results, context: Con
         unknown=rests_on(results),
         unchecked=lacks_checks(results),
     )
-
-
-def read_aggregate(stdout: str) -> Score:
-    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict."""
-    score = parse_judgement(stdout)
-    verdict = (json_object(stdout.strip()) or {}).get("verdict")
-    return score.replace(verdict=verdict) if verdict in get_args(Verdict) and score.raw_output is None else score
 
 
 def results_by_name(results: Results) -> dict[str, Json]:
