@@ -232,6 +232,16 @@ case:
 """
 
 
+def test_the_prompt_of_a_judge_may_have_a_variable_of_the_case_that_newer_agentv_means_otherwise():
+    prompt = "Does {{ candidate_answer }} fit {{ input }} and {{ answer }}?"
+    judged = f"expected_outcome: o, input: q, evaluators: [{{name: j, type: llm_judge, prompt: '{prompt}'}}]"
+    case = case_of(f"vars: {{answer: A}}\nevalcases:\n  - {{id: a, vars: {{input: I}}, {judged}}}\n")
+    assert case.evaluators[0].prompt == prompt
+    assert "{{ input }}, a variable of newer AgentV (write {{ question }})" in case_of(
+        f"vars: {{answer: A}}\nevalcases:\n  - {{id: a, {judged}}}\n"
+    )
+
+
 def test_rows_become_cases_and_bad_rows_are_errors_of_their_own():
     write("q.csv", "n,question,answer\n1,one,eins\n2,two\n1,again,x\n3,three,drei\n,none,x\n")
     one, two, again, three, none = cases_of(TABLE)

@@ -245,6 +245,31 @@ def test_a_misspelt_variable_in_place_of_the_answer_is_an_error() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("criteria", "expected_outcome"),
+        ("expected_output", "reference_answer"),
+        ("input", "question"),
+        ("answer", "candidate_answer"),
+        ("output", "candidate_answer"),
+    ],
+)
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_variable_of_newer_agentv_is_an_error_that_names_ours(
+    folder: Path, name: str, ours: str, is_file: bool
+) -> None:
+    answer = "" if ours == "candidate_answer" else ANSWER
+    text = f"Rate {answer} by {{{{ {name} }}}}"
+    (folder / "judge.md").write_text(text)
+    loaded = load(f"type: llm_judge, prompt: {'judge.md' if is_file else repr(text)}")
+    assert loaded.warnings == []
+    assert loaded.errors == [
+        f"qa.yaml:2: evaluators[0].prompt: the template uses {{{{ {name} }}}}, a variable of newer AgentV "
+        f"(write {{{{ {ours} }}}})"
+    ]
+
+
 @pytest.mark.parametrize("kind", ["rubric", "llm_judge"])
 def test_a_judge_with_rubrics(kind: str) -> None:
     loaded = load(f"type: {kind}, rubrics: [Is polite, {{id: x, description: d, weight: 0, required: false}}]")

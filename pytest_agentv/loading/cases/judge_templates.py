@@ -14,6 +14,15 @@ TEMPLATE_VARIABLES: Final = (
     *("candidate_answer", "expected_outcome", "reference_answer", "question"),
     *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
 )
+_NEWER_NAMES: Final = {
+    "criteria": "expected_outcome",
+    "expected_output": "reference_answer",
+    "input": "question",
+    "answer": "candidate_answer",
+    "output": "candidate_answer",
+}
+"""What newer AgentV calls these variables. A judge that gets the braces in place of the text judges something else."""
+
 AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
 
 NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
@@ -48,12 +57,16 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
 
 
 def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
-    """Note faults of a judge's template: no answer to judge, misspelt variables. `variables` are those of the case.
+    """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
 
     AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages. An inline text
     without the answer may be meant, unless an unknown variable stands where the answer should be.
     """
-    used = template_variables(template.text)
+    names = template_variables(template.text)
+    newer = {name: _NEWER_NAMES[name] for name in names if name in _NEWER_NAMES and name not in variables}
+    for name, ours in newer.items():
+        place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
+    used = [newer.get(name, name) for name in names]
     unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
     if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
         place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
