@@ -1,5 +1,6 @@
 """Runs one case: prompt, call, trace, evaluators, score."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -178,8 +179,21 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
+    if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
+        _warn_of_guidelines(job, pool, asked.prompt.question)
     dump_job_prompt(job, pool, asked.prompt)
     return _Prepared(pool, target, evaluators, services, asked, own.answer)
+
+
+def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
+    """Warn once for each target and file of a target that does not get the guidelines of a case."""
+    from pytest_agentv.engine.lost_guidelines import lost_guidelines  # noqa: PLC0415 - few cases have guidelines
+
+    target = pool.definition(job.case.folder, job.identity.target)
+    warning = None if target.provider_batching else lost_guidelines(job.case, question, target.name, target.settings)
+    if warning is not None:
+        named = f"{target.name}\n{job.case.path}"
+        pool.warn_once(warning, f"guidelines-{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()[:16]}")
 
 
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered) -> EvalResult:

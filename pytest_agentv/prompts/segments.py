@@ -1,6 +1,6 @@
 """Renders the parts of messages to text (agentv-formats 3.3, 3.4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import PurePath
 from typing import TypeGuard
@@ -16,7 +16,7 @@ def render_part(part: ContentPart, mode: PromptMode) -> str:
         case TextPart():
             return part.value if trim(part.value) else ""
         case FilePart(is_guideline=True):
-            return f"<Attached: {part.value}>"
+            return attached(part)
         case FilePart():
             is_named = mode == "agent" or part.media is not None
             return f'<file: path="{part.path}">' if is_named else embed_file(part.path, part.text)
@@ -50,9 +50,19 @@ def joined(parts: Iterable[str | FilePart], glue: str) -> tuple[str | FilePart, 
 
 def render_guidelines(messages: tuple[InputMessage, ...]) -> str:
     """Return the texts of all guideline files, labelled by their base names. Every mode embeds them."""
-    files = (part for message in messages for part in message.parts if isinstance(part, FilePart))
-    texts = (embed_file(PurePath(file.resolved_path).name, file.text) for file in files if file.is_guideline)
+    texts = (embed_file(PurePath(file.resolved_path).name, file.text) for file in guideline_files(messages))
     return "\n\n".join(filter(None, texts))
+
+
+def guideline_files(messages: Iterable[InputMessage]) -> Iterator[FilePart]:
+    """Yield the guideline files of messages."""
+    for message in messages:
+        yield from (part for part in message.parts if isinstance(part, FilePart) and part.is_guideline)
+
+
+def attached(file: FilePart) -> str:
+    """Return how a conversation names a guideline file."""
+    return f"<Attached: {file.value}>"
 
 
 def embed_file(label: str, text: str) -> str:

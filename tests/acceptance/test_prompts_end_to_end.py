@@ -1,6 +1,7 @@
 """From the messages of a case to what its target is asked: files, guidelines, conversations, datasets, older words."""
 
 import json
+import re
 
 import pytest
 
@@ -249,3 +250,22 @@ def test_a_case_without_evaluators_takes_those_of_its_file_even_if_it_has_an_exe
     project.write("a.eval.yaml", f"{head}\n{case('q')}".replace(PASSES, "execution: {target: other}"))
     (result,) = project.run().results
     assert [found["name"] for found in result["evaluator_results"]] == ["of-file"]
+
+
+@pytest.mark.parametrize("mode", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_a_run_warns_once_of_guidelines_that_a_command_does_not_get(project, mode):
+    project.write(
+        "targets.yaml", f"{ECHO}  - {{name: short, provider: cli, command_template: 'printf %s {{PROMPT}}'}}\n"
+    )
+    project.write("rules.prompt.md", "RULE")
+    content = [file("rules.prompt.md"), text("ask")]
+    cases = [case(content, f"c{number}").removeprefix("evalcases:\n") for number in range(4)]
+    project.write("a.eval.yaml", f"evalcases:\n{''.join(cases)}")
+    run = project.run("--agentv-target=short", mode=mode)
+    assert run.exit_code == 0
+    (warning,) = [line.partition("AgentvWarning: ")[2] for line in run.lines if "AgentvWarning: " in line]
+    assert re.match(
+        r"a\.eval\.yaml:\d+: c\d: target 'short' does not get the guideline 'rules.prompt.md' \(write {GUID", warning
+    )
+    assert "AgentvWarning" not in project.run("--agentv-target=short", "--agentv-dry-run", mode=mode).text
+    assert "AgentvWarning" not in project.run("--agentv-target=command", mode=mode).text

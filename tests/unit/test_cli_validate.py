@@ -177,6 +177,58 @@ def test_a_folder_is_missed_only_where_a_case_asks_its_target(agentv):
     assert agentv("validate", ".").out == "2 files checked: nothing wrong\n"
 
 
+GUIDED = """\
+evalcases:
+  - {id: plain, expected_outcome: o, input: q, evaluators: [{equals: x}]}
+  - id: all
+    expected_outcome: o
+    input: [{role: user, content: [{type: file, value: blank.prompt.md}, {type: file, value: a.prompt.md}]}]
+    evaluators: [{equals: x}]
+  - id: again
+    expected_outcome: o
+    input: [{role: user, content: [{type: file, value: a.prompt.md}, {type: text, value: q}]}]
+    evaluators: [{equals: x}]
+"""
+NAMED = """\
+evalcases:
+  - id: named
+    expected_outcome: o
+    input:
+      - {role: user, content: [{type: file, value: a.prompt.md}, {type: text, value: q}]}
+      - {role: assistant, content: a}
+      - {role: user, content: q}
+    evaluators: [{equals: x}]
+"""
+LOST = "target 'default' does not get the guideline 'a.prompt.md'"
+WRITE = "(write {GUIDELINES}, their texts, or {FILES}, their paths, into its command_template or stdin)"
+
+
+@pytest.mark.parametrize(
+    ("target", "is_lost"),
+    [
+        ("provider: cli, command_template: 'x {PROMPT}'", True),
+        ("provider: cli, command_template: 'x {PROMPT_FILE} {OUTPUT_FILE}'", True),
+        ("provider: cli, command_template: 'x $AGENTV_PROMPT'", True),
+        ("provider: cli, command_template: x, stdin: '{PROMPT_JSON}'", True),
+        ("provider: cli, command_template: 'x {PROMPT} {GUIDELINES}'", False),
+        ("provider: cli, command_template: 'x {PROMPT}', stdin: '{FILES}'", False),
+        ("provider: cli, command_template: 'x {PROMPT} {ATTACHMENTS}'", False),
+        ("provider: cli, command_template: 'x {EVAL_ID}'", False),
+        ("provider: cli, command_template: 'x {PROMPT}', provider_batching: true", False),
+        ("provider: mock", False),
+    ],
+)
+def test_guidelines_that_a_command_does_not_get_are_told_once(agentv, target, is_lost):
+    write("a.prompt.md", "RULE")
+    write("blank.prompt.md", " ")
+    write("qa.eval.yaml", GUIDED)
+    write("named.eval.yaml", NAMED)
+    write("targets.yaml", f"targets: [{{name: default, {target}}}]\n")
+    run = agentv("validate", "--strict", "targets.yaml", "qa.eval.yaml", "named.eval.yaml")
+    expected = [f"qa.eval.yaml:3: warning: all: {LOST}, and is asked nothing else {WRITE}"] if is_lost else []
+    assert (run.out.splitlines()[:-1], run.exit_code) == (expected, 0)
+
+
 def test_warnings_alone_are_no_failure_unless_they_are_to_be(agentv):
     write("targets.yaml", TARGETS)
     write("qa.eval.yaml", f"descriptoin: x\n{GOOD}")

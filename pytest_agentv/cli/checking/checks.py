@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders
+from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders, unsent_guidelines
 from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
 from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
@@ -171,7 +171,7 @@ class Checker:
 
     def _check_targets_of(self, suite: SuiteSource, cases: Sequence[EvalCase], targets: TargetsFile) -> None:
         """Note each missing target, and each target without a judge that a case needs, once."""
-        self._note(missing_folders(cases, targets))
+        self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
         said: set[str] = set()
         for case in cases:
             fault = _target_fault(case, targets)

@@ -1,9 +1,13 @@
-"""Warns of files and folders that targets name and that do not exist. A run may create them: they are never errors."""
+"""Warns of files and folders that targets name and that do not exist, and of guidelines that a target does not get.
+
+A run may create the files, and a command may know the guidelines: these are never errors.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pytest_agentv.engine.lost_guidelines import lost_guidelines
 from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.problems import Hint, did_you_mean, near_file
@@ -11,6 +15,7 @@ from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsF
 from pytest_agentv.loading.targets.environment import has_reference
 from pytest_agentv.loading.targets.validation import check_written
 from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.prompts.build import build_prompt
 
 
 def missing_code(file: TargetsFile) -> Iterator[Hint]:
@@ -40,6 +45,21 @@ def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hi
         siblings = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
         message = f"there is no folder {cwd!r} for cases in {locate(eval_dir, None)}"
         yield _hint(file, definition, "cwd", message, did_you_mean(path.name, siblings))
+
+
+def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
+    """Yield a warning for each target that does not get the guidelines of cases, at the first of them."""
+    told: set[str] = set()
+    for case in cases:
+        name = case.target or DEFAULT_TARGET
+        definition = next((each for each in file.definitions if each.name == name), None)
+        if not case.guideline_paths or definition is None or definition.provider_batching or name in told:
+            continue
+        question = build_prompt(case, "agent").question
+        warning = lost_guidelines(case, question, name, _settings(file, definition))
+        if warning is not None:
+            told.add(name)
+            yield warning
 
 
 def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:

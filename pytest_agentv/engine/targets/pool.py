@@ -74,8 +74,7 @@ class TargetPool:
         shared = None if places.shared_folder is None else sharing(places.shared_folder)
         self._checks = HealthChecks(together or shared, places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
-        self._told_of_cap = False
-        self._told_of_answers: set[tuple[Path, str]] = set()
+        self._told: set[object] = set()
 
     async def prepare(
         self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
@@ -109,18 +108,16 @@ class TargetPool:
         file = self._folders.file(eval_dir)
         definition = file.find(name)
         kind = file.kinds.find(definition.kind)
-        warning = None if self._told_of_cap else cap_warning(file.path, definition, kind, self._options)
-        if warning is not None:
-            self._told_of_cap = True
-            self.warn([warning] if is_first_to_warn(self._places.shared_folder) else [])
+        if warning := cap_warning(file.path, definition, kind, self._options):
+            self.warn_once(warning, "cap")
         return pace_of(definition, kind, self._options)
 
     def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
         """Warn about a target's answers, but only for the first answer with a warning."""
         key = (eval_dir, name)
-        if not warnings or key in self._told_of_answers:
+        if not warnings or key in self._told:
             return
-        self._told_of_answers.add(key)
+        self._told.add(key)
         target = self._folders.known(*key)
         for warning in warnings:
             if target is None or target.path is None:
@@ -139,6 +136,12 @@ class TargetPool:
     def warn(self, problems: Iterable[Problem]) -> None:
         """Keep warnings until `take_warnings`."""
         self._folders.warnings.extend(problems)
+
+    def warn_once(self, warning: Problem, what: str) -> None:
+        """Keep a warning, unless a process of the run has warned of the same. `what` is a part of a file's name."""
+        if what not in self._told:
+            self._told.add(what)
+            self.warn([warning] if is_first_to_warn(self._places.shared_folder, what) else [])
 
     def take_warnings(self) -> list[Problem]:
         """Return the new warnings of files. Any thread may call it."""

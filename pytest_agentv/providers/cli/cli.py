@@ -18,7 +18,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, Targ
 from pytest_agentv.providers.cli.command import Command, CommandRun
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli.output import parse_batch_output, parse_one_of_batch, parse_output
-from pytest_agentv.providers.cli.placeholders import CommandTemplate, FilesFormat, InputTemplate
+from pytest_agentv.providers.cli.placeholders import CommandTemplate, FilesFormat, InputTemplate, has_prompt_only
 from pytest_agentv.providers.cli.template import CallValues, request_values
 from pytest_agentv.providers.kind import Provider, Sources
 from pytest_agentv.providers.trace_files import with_trace
@@ -94,6 +94,14 @@ class Cli(Provider):
     @property
     def is_probed(self) -> bool:
         return self.healthcheck is not None
+
+    @property
+    def leaves_out_guidelines(self) -> bool:
+        """Whether the command gets the question, but neither the texts nor the paths of guidelines.
+
+        A command that gets no question, and one for a whole batch, reads the cases itself.
+        """
+        return has_prompt_only(f"{self.command_template} {self.stdin or ''}")
 
     @property
     def sources(self) -> Sources:

@@ -19,12 +19,19 @@ PLACEHOLDERS: Final = (
 """The names that a command template may hold in braces."""
 
 _PROMPTS: Final = ("PROMPT", "PROMPT_FILE", "PROMPT_JSON")
+_GUIDELINES: Final = ("GUIDELINES", "FILES", "ATTACHMENTS")
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
 _ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
 """A word in single braces that is no variable of the shell."""
 _KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDERS: Final = ("path", "basename")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(_FILE_PLACEHOLDERS) + r")\}")
+
+
+def has_prompt_only(text: str) -> bool:
+    """Whether a command and its input hold the question, and neither the texts nor the paths of guidelines."""
+    names = {name for _, name in _PLACEHOLDER.findall(text)}
+    return (PROMPT_VARIABLE in text or not names.isdisjoint(_PROMPTS)) and names.isdisjoint(_GUIDELINES)
 
 
 def _command(value: object) -> str:
