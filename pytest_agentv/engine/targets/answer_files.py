@@ -66,9 +66,8 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
     that a later run would judge another answer.
     """
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-    if not is_whole or is_null(response.output_messages):
-        return
-    if response.output_messages == ():  # the provider did not wait for the answer
+    is_whole = is_whole and not is_null(response.output_messages)
+    if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
         return
     try:
         response = _with_trace(response)
