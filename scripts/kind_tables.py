@@ -12,7 +12,7 @@ from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.judging.rubrics import Rubric
 from pytest_agentv.evaluators.kinds.code.code_judge import Proxy
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldCheck
+from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.targets.validation import CommonKeys
 from pytest_agentv.models.kind import REFERENCE, spellings

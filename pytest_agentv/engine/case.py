@@ -176,7 +176,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     """Prepare everything that can fail before anything is paid for."""
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets, target.embedders)
+    services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
     evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:

@@ -104,6 +104,8 @@ class Services:
     """What judge scripts that have `target` may call."""
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     """The targets of evaluators that compare embeddings, by name."""
+    case: EvalCase | None = field(default=None, repr=False)
+    """The case that will be judged; None: it is not known yet."""
 
 
 @record

@@ -59,7 +59,11 @@ SUITE = {
                 {"name": "n", "type": "rubric", "rubrics": [{"description": "d"}]},
                 {"name": "n", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "t", "args": "any"}]},
                 {"name": "n", "type": "tool_trajectory", "mode": "any_order", "minimums": {"t": 1}},
-                {"name": "n", "type": "field_accuracy", "fields": [{"path": "a.b", "match": "date", "formats": ["x"]}]},
+                {
+                    "name": "n",
+                    "type": "field_accuracy",
+                    "fields": [{"path": "a.b", "match": "date", "formats": ["D.M.YY"]}],
+                },
                 {
                     "name": "n",
                     "type": "composite",
@@ -341,6 +345,8 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"regex": "x", "flags": "g"},
         {"contains": "x", "path": "items[*].price"},
         {"type": "field_accuracy", "fields": [{"path": "a..b", "match": "exact"}]},
+        {"type": "field_accuracy", "fields": [{"path": "a", "match": "date", "formats": ["EU"]}]},
+        {"type": "field_accuracy", "fields": [{"path": "a", "match": "date", "formats": ["DD/MM"]}]},
         {"field": {"path": "a", "check": "Is polite"}},
         {"tool-called": {"name": "search", "agrs": "any"}},
     ],

@@ -523,3 +523,25 @@ def test_a_field_that_nothing_is_expected_of_is_a_warning(agentv, evaluator):
     assert "evals/qa.yaml:2: " in line
     assert "evaluator 'data': the expected data has no 'prise': this field counts as met" in line
     assert (run.exit_code, agentv("validate", "evals", "--strict").exit_code) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "doubt"),
+    [
+        ("", "there is no expected data, so no answer can pass"),
+        ("expected_output: a text, ", "there is no expected data, so no answer can pass"),
+        ("expected_output: {price: soon}, ", "the expected 'price' is the text 'soon', and no number"),
+        (
+            "expected_output: [{role: assistant, content: [{type: file, value: ideal.txt}]}], ",
+            "the text and file parts of the expected message hold no JSON to compare the answer with",
+        ),
+    ],
+)
+def test_expected_data_that_no_answer_can_meet_are_a_warning(agentv, expected, doubt):
+    write("evals/ideal.txt", "120 euros")
+    field = "{type: field_accuracy, fields: [{path: price, match: numeric_tolerance}]}"
+    write("evals/qa.yaml", f"evalcases:\n- {{id: a, input: q, {expected}assert: [{field}]}}\n")
+    write("evals/targets.yaml", TARGETS)
+    run = agentv("validate", "evals")
+    (line,) = [line for line in run.out.splitlines() if "qa.yaml" in line]
+    assert f"evals/qa.yaml:2: warning: a: evaluator 'field_accuracy': {doubt}" in line

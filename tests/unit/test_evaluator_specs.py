@@ -7,7 +7,8 @@ import pytest
 
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
 from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy
+from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
 from pytest_agentv.evaluators.kinds.limits.cost import Cost
 from pytest_agentv.evaluators.kinds.limits.latency import Latency
 from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
@@ -174,6 +175,11 @@ KINDS = ", ".join(sorted((*EVALUATORS, "my_kind")))
         ("type: field_accuracy, fields: []", ".fields: expected at least one entry, got an empty list"),
         ("type: field_accuracy, fields: [{path: a}]", ".fields[0].match: is missing"),
         ("type: field_accuracy, fields: [{match: exact}]", ".fields[0].path: is missing"),
+        (
+            "type: field_accuracy, fields: [{path: a, match: date, formats: [DD/MM/YYYY, EU]}]",
+            ".fields[0].formats[1]: expected a date format (YYYY or YY, MMMM, MMM, MM or M, DD or D, and separators), "
+            "such as DD/MM/YYYY, got the text 'EU'",
+        ),
         (
             "type: field_accuracy, fields: [{path: a, match: exact, required: 'no'}]",
             ".fields[0].required: expected true or false, got the text 'no'",

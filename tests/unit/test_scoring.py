@@ -16,7 +16,8 @@ from pytest_agentv.engine.scoring import (
 )
 from pytest_agentv.evaluators.judging.rubrics import Rubric, score_checks
 from pytest_agentv.evaluators.kinds.composing.aggregators import weighted_average
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, FieldCheck, score_fields
+from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, score_fields
+from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.options.run_options import RunOptions

@@ -47,6 +47,9 @@ def test_a_required_evaluator_adds_to_what_it_found_unmet(bench) -> None:
     assert score.unmet_required == ("contains: x: lacks x", "[a] A")
 
 
+FIELDS = "field_accuracy"
+
+
 class Own(Evaluator):
     """A kind whose key `negate` is its own."""
 
@@ -201,6 +204,29 @@ def test_fields_of_no_json_are_not_negated_into_a_pass(bench):
     check = {"not-field_accuracy": {"fields": [{"path": "a", "match": "exact"}]}}
     found = [bench.judged(check, answer, case=case) for answer in ("I cannot.", '{"a": 2}')]
     assert [(each.score, each.error) for each in found] == [(0.0, None), (1.0, None)]
+
+
+@pytest.mark.parametrize("given", ["2025.01.05", "soon", None, 5])
+@pytest.mark.parametrize(
+    "wrap", [lambda check: {"not-field_accuracy": [check]}, lambda check: _negated({FIELDS: [check]})]
+)
+def test_a_date_that_cannot_be_read_is_not_negated_into_a_pass(bench, wrap, given):
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": "2025-01-05"}},))
+    check = {"path": "a", "match": "date"}
+    result = bench.judged(wrap(check), json.dumps({"a": given}), case=case)
+    assert (result.score, result.error) == (0.0, None)
+    assert bench.judged(wrap(check), '{"a": "2025-01-06"}', case=case).score == 1.0
+    assert bench.judged(wrap(check | {"formats": ["YYYY.MM.DD"]}), '{"a": "2025.01.05"}', case=case).score == 0.0
+
+
+@pytest.mark.parametrize("kind", [FIELDS, f"not-{FIELDS}"])
+@pytest.mark.parametrize(("match", "expected"), [("date", "soon"), ("numeric_tolerance", "1,5")])
+def test_an_expected_value_that_cannot_be_read_is_an_error_even_if_negated(bench, kind, match, expected):
+    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": expected}},))
+    for check in ({kind: [{"path": "a", "match": match}]}, _negated({kind: [{"path": "a", "match": match}]})):
+        result = bench.judged(check, json.dumps({"a": expected}), case=case)
+        assert (result.score, result.error_kind) == (0.0, "config")
+        assert "the expected 'a' is the text" in (result.error or "")
 
 
 class Returns(Own):
