@@ -8,13 +8,11 @@ day, or else the numbers themselves; between dots the day is first. A weekday be
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 from pytest_agentv.evaluators.comparing.date_formats import CLOCK, date_of, read_by_formats
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.records import record
 
 _YEAR_FIRST: Final = re.compile(rf"(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}}){CLOCK}", re.ASCII | re.IGNORECASE)
 _NUMERIC: Final = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}|\d\d){CLOCK}", re.ASCII | re.IGNORECASE)
@@ -33,56 +31,38 @@ _OFFSET: Final = re.compile(r" (?:([+-]\d\d:?\d\d)|UTC|GMT)$", re.IGNORECASE)
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b(?: of\b)?", re.IGNORECASE)
 
 
-@record
-class WrittenDate(Record):
-    """A date as it is written."""
-
-    day: date
-    """The calendar date as written."""
-    moment: datetime | None = None
-    """The moment, of a date with a time and an offset."""
-
-    def day_where(self, other: "WrittenDate") -> date:
-        """Return the calendar date at this moment by the offset of another date; as written if either has none."""
-        if self.moment is None or other.moment is None:
-            return self.day
-        try:
-            return self.moment.astimezone(other.moment.tzinfo).date()
-        except OverflowError:  # in the year 1 or 9999
-            return self.day
-
-
-def parse_date(text: str, formats: Sequence[str] = ()) -> WrittenDate | None:
+def parse_date(text: str, formats: Sequence[str] = ()) -> date | None:
     """Read a date; None when the text is none.
 
     Args:
-        text: What was written.
+        text: What was written. A time with an offset is taken to UTC first; other times do not matter.
         formats: Such as `DD/MM/YYYY`, `d.m.yy` or `%m-%d-%Y`. They are tried first. If they disagree, or none fits,
             those of a day and a month in numbers decide how `01/02/2025` is read.
+
+    Source: agentv-formats, sample S4.
     """
     text = _ORDINAL.sub("", re.sub(r"\s+", " ", text.strip()))
     if weekday := _WEEKDAY.match(text):
         text = text[weekday.end() :]
-    day = read_by_formats(text, formats)
-    moment = _parse_iso(text) or _parse_mail(text)
-    if moment and day in (None, moment.date()):
-        return WrittenDate(moment.date(), moment if moment.tzinfo else None)
-    if day:
-        return WrittenDate(day)
-    for parse in (_parse_year_first, _parse_named, _parse_month):
-        if day := parse(text):
-            return WrittenDate(day)
-    numeric = _parse_numeric(text, formats)
-    return None if numeric is None else WrittenDate(numeric)
+    if found := read_by_formats(text, formats):
+        return found
+    for parse in (_parse_iso, _parse_year_first, _parse_mail, _parse_named, _parse_month):
+        if found := parse(text):
+            return found
+    return _parse_numeric(text, formats)
 
 
-def _parse_iso(text: str) -> datetime | None:
+def _parse_iso(text: str) -> date | None:
     if not re.match(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         return None
     try:
-        return datetime.fromisoformat(_OFFSET.sub(lambda found: found[1] or "Z", text))
-    except ValueError:
+        return _day_of(datetime.fromisoformat(_OFFSET.sub(lambda found: found[1] or "Z", text)))
+    except (ValueError, OverflowError):
         return None
+
+
+def _day_of(moment: datetime) -> date:
+    return moment.date() if moment.tzinfo is None else moment.astimezone(UTC).date()
 
 
 def _parse_year_first(text: str) -> date | None:
@@ -100,12 +80,12 @@ def _parse_named(text: str) -> date | None:
     return date_of(year, month, day)
 
 
-def _parse_mail(text: str) -> datetime | None:
+def _parse_mail(text: str) -> date | None:
     if not _MAIL.fullmatch(text):
         return None
     try:
-        return parsedate_to_datetime(text)
-    except ValueError:
+        return _day_of(parsedate_to_datetime(text))
+    except (ValueError, OverflowError):
         return None
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from datetime import date
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -10,7 +11,7 @@ from pytest_agentv.evaluators.base import AnswerPath
 from pytest_agentv.evaluators.comparing.answer_data import read_path
 from pytest_agentv.evaluators.comparing.date_formats import FORMAT_SCHEMA, KNOWN_PARTS, is_date_format
 from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.comparing.field_dates import WrittenDate, parse_date
+from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.comparing.field_numbers import parse_number
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.kind import Amount, Items, Part, Text, expected
@@ -115,13 +116,12 @@ def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding
     if got is None or goal is None:
         side = "candidate" if got is None else "expected"
         return FieldFinding(False, f"{check.path} (unparseable {side} date)", check.weight, is_unread=got is None)
-    day = got.day_where(goal)
-    if day == goal.day:
+    if got == goal:
         return FieldFinding(True, check.path, check.weight)
-    return FieldFinding(False, f"{check.path} (date mismatch: got {day}, expected {goal.day})", check.weight)
+    return FieldFinding(False, f"{check.path} (date mismatch: got {got}, expected {goal})", check.weight)
 
 
-def _read_date(check: FieldCheck, value: Json) -> WrittenDate | None:
+def _read_date(check: FieldCheck, value: Json) -> date | None:
     return parse_date(value, check.formats or ()) if isinstance(value, str) else None
 
 
