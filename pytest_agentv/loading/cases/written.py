@@ -118,8 +118,8 @@ def _meant(key: str) -> str | None:
     return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
-def check_keys(written: WrittenCase) -> None:
-    """Warn of unknown keys. Check the keys that only collection reads."""
+def check_keys(written: WrittenCase, header: JsonObject) -> None:
+    """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
     value, place = written.value, written.place
     warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
     if written.execution:
@@ -136,7 +136,6 @@ def check_keys(written: WrittenCase) -> None:
         present = [key for key in synonyms if value.get(key) is not None]
         for key in present[1:]:
             place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
-    header = written.suite.header
     if not ASKING_HEADER_KEYS.isdisjoint(header):
         unread = {key: header[key] for key in header if key in ASKING_HEADER_KEYS}
         warn_of_unknown_keys(unread, (), written.header_place(), ASKING_HEADER_KEYS)
