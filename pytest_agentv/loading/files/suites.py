@@ -196,8 +196,7 @@ def _combined(
     axes = matrix.read_axes(header, places)
     read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]
     matrix.warn_of_own_values(entries, read, places[1])
-    if has_template:
-        matrix.warn_of_hidden_columns(entries, axes, places[0])
+    matrix.warn_of_hidden_variables(entries, axes, places[0], has_template=has_template)
     return matrix.combined_entries(entries, axes, targets, places[0])
 
 
