@@ -155,7 +155,7 @@ def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its
     run = project.run("evals", "-W", "ignore")
     assert run.statuses == {"a": "pass", "b": "error", "c": "pass"}
     assert run.by_id["b"]["error"] == (
-        "evals/a.yaml:3: evalcases[1].marks: expected a name or a list of names, got the text '_slow' "
+        "evals/a.yaml:3: evalcases[1].marks: '_slow' cannot mark a case "
         "(names of marks do not begin with an underscore)"
     )
 
@@ -173,7 +173,7 @@ def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any) -> No
     run = project.run("evals")
     assert (run.statuses, run.internals) == ({**dict.fromkeys(hints, "error"), "fine": "pass"}, [])
     for number, (name, hint) in enumerate(hints.items()):
-        fault = f"marks: expected a name or a list of names, got a list ({name} says nothing {hint})"
+        fault = f"marks[0]: {name!r} cannot mark a case ({name} says nothing {hint})"
         assert run.by_id[name]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 

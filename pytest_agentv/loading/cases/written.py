@@ -16,7 +16,6 @@ from pytest_agentv.loading.keys import (
     MARK_KEYS,
     OUTCOME_KEYS,
     check_reason,
-    is_mark,
     mark_fault,
     warn_of_evaluator_word,
     warn_of_unread_lists,
@@ -150,7 +149,10 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         names = [value] if value is None or isinstance(value, str) else value
         if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
             place.at(key).expected("a name or a list of names", value)
-        elif key == "marks" and (wrong := [name for name in names if name and not is_mark(name)]):
-            place.at(key).expected("a name or a list of names", value, mark_fault(wrong[0]))
+        elif key == "marks":
+            for index, name in enumerate(names):
+                if name and (fault := mark_fault(name)):
+                    where = place.at(key, index) if isinstance(value, list) else place.at(key)
+                    where.error(f"{name!r} cannot mark a case", fault)
     for key in ("skip", "xfail"):
         check_reason(mapping, key, place)
