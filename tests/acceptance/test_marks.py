@@ -86,6 +86,34 @@ def test_fixtures_are_set_up_and_their_failure_is_an_error(project: Any) -> None
     assert "RuntimeError: no database" in run.text
 
 
+@WITH_WORKERS_ON_REQUEST
+def test_a_fixture_may_have_a_name_that_is_no_word_of_python(project_in_all_modes: Any) -> None:
+    project = project_in_all_modes
+    project.write(
+        "conftest.py",
+        """
+        import pathlib, pytest
+
+        @pytest.fixture(name="my-shop")
+        def open_shop():
+            pathlib.Path("open").touch()
+            yield
+            pathlib.Path("closed").touch()
+        """,
+    )
+    missing = ("class", "1a", "tmp_path, shop", "\\e[31mred")
+    cases = [f'id: m{number}, fixtures: ["{name}"], {PASSES}' for number, name in enumerate(missing)]
+    write(project, f"id: a, fixtures: [my-shop, tmp_path], {PASSES}", f"id: b, {PASSES}", *cases)
+    run = project.run("evals")
+    assert run.statuses == {"a": "pass", "b": "pass", "m0": "error", "m1": "error", "m2": "error", "m3": "error"}
+    assert [(project.path / name).exists() for name in ("open", "closed")] == [True, True]
+    assert "fixture 'tmp_path, shop' not found (did you mean 'tmp_path'?)" in run.text
+    assert "Case:   evals/a.yaml:6" in run.text
+    assert "fixture '\\x1b[31mred' not found" in run.text
+    assert "\x1b" not in run.text
+    assert "Traceback" not in run.text
+
+
 def test_tags_are_words_for_k(project: Any) -> None:
     write(project, f"id: a, tags: [refunds], {PASSES}", f"id: b, {PASSES}")
     assert list(project.run("evals", "-k", "refunds").by_id) == ["a"]
@@ -127,7 +155,7 @@ def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its
     run = project.run("evals", "-W", "ignore")
     assert run.statuses == {"a": "pass", "b": "error", "c": "pass"}
     assert run.by_id["b"]["error"] == (
-        "evals/a.yaml:3: evalcases[1].marks: expected a name or a list of names, got the text '_slow' "
+        "evals/a.yaml:3: evalcases[1].marks: '_slow' cannot mark a case "
         "(names of marks do not begin with an underscore)"
     )
 
@@ -145,7 +173,7 @@ def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any) -> No
     run = project.run("evals")
     assert (run.statuses, run.internals) == ({**dict.fromkeys(hints, "error"), "fine": "pass"}, [])
     for number, (name, hint) in enumerate(hints.items()):
-        fault = f"marks: expected a name or a list of names, got a list ({name} says nothing {hint})"
+        fault = f"marks[0]: {name!r} cannot mark a case ({name} says nothing {hint})"
         assert run.by_id[name]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 

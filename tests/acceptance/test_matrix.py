@@ -248,6 +248,28 @@ def test_a_column_that_a_variable_of_the_matrix_hides_is_a_warning(project):
     assert run.text.count("takes its place") == 1
 
 
+def test_a_variable_of_a_case_that_a_variable_of_the_matrix_replaces_is_a_warning(project):
+    said = "is not read: the variable of the matrix takes its place"
+    rows = [("a", "vars: {tone: own, x: 1}, "), ("b", "")]
+    case = f'input: "Be {{{{ tone }}}}", {EVALUATOR}'
+    cases = "".join(f"  - {{id: {eval_id}, {own}{case}}}\n" for eval_id, own in rows)
+    matrix = "matrix: {tone: [formal], target: [gpt]}\n"
+    project.write("a.eval.yaml", f"{matrix}defaults: {{vars: {{tone: usual}}}}\nevalcases:\n{cases}")
+    project.write("rows.csv", "id\ntent\nstove\n")
+    project.write(
+        "b.eval.yaml", f"{matrix}evalcases: {{from: rows.csv}}\ncase: {{id: '{{{{ id }}}}', vars: {{tone: x}}, {case}}}"
+    )
+    project.write(
+        "rows.json", '[{"id": "r"}, {"id": "s", "vars": {"tone": "own"}, "input": "x", "assert": ["polite"]}]'
+    )
+    project.write("c.eval.yaml", f"{matrix}evalcases: {{from: rows.json}}\n")
+    text = project.run("--collect-only").text
+    assert f"a.eval.yaml:4: evalcases[0].vars.tone: {said}" in text
+    assert f"b.eval.yaml:3: case.vars.tone: {said}" in text
+    assert f"c.eval.yaml:1: matrix.tone: the variable 'tone' of rows.json:1 {said}" in text
+    assert text.count("takes its place") == 3
+
+
 def test_variables_of_a_matrix_are_no_reason_for_a_hint(project):
     assert "stays as it is" not in project.run().text
 

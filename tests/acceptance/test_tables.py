@@ -232,3 +232,31 @@ def test_python_evals_may_have_variables(project):
         """)  # fmt: skip
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: Ada}]\n")
     assert project.run("test_eval.py").outcomes == {"passed": 1}
+
+
+FILE_KEYS = """
+xfail: "{{ topic }}"
+tags: ["t-{{ answer }}"]
+evalcases: {from: data/known.csv}
+case:
+  id: "q-{{ number }}"
+  input: "Answer: {{ question }}"
+  assert: [{contains: "{{ answer }}"}]
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_the_keys_of_a_file_are_filled_with_the_columns_of_each_row(project_in_all_modes):
+    """An `xfail` that stayed as it was made every failing case green."""
+    project = project_in_all_modes
+    project.write("evals/q.eval.yaml", FILE_KEYS)
+    project.write("evals/data/known.csv", "number,question,answer,topic\n1,hi,hi,\n2,hi,bye,\n3,hi,good,too terse\n")
+    run = project.run("evals", "-rx")
+    assert run.outcomes == {"passed": 1, "failed": 1, "xfailed": 1}
+    assert "XFAIL evals/q.eval.yaml::q-3 - too terse" in run.text
+    assert {name: result["tags"] for name, result in run.by_id.items()} == {
+        "q-1": ["t-hi"],
+        "q-2": ["t-bye"],
+        "q-3": ["t-good"],
+    }
+    assert list(project.run("evals", "-k", "t-hi").by_id) == ["q-1"]

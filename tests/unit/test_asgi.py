@@ -166,6 +166,7 @@ def test_a_compressed_reply_is_decoded(folder: Path) -> None:
     [
         ({"app": "service.py:failing"}, "config", "did not start: no database"),
         ({"app": "service.py:ap"}, "config", "has no function 'ap' (did you mean 'app'?)"),
+        ({"app": "service.py:LOG"}, "config", "is a value of type list, expected an ASGI application"),
         ({"app": "servce.py:app"}, "config", "did you mean 'service.py'?"),
         ({"path": "/raise"}, "crash", "KeyError: 'no such product'"),
         ({"path": "/silent"}, "crash", "it ended without a reply"),

@@ -10,6 +10,7 @@ from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.suites import read_suite
+from pytest_agentv.loading.keys import MARK_KEYS
 from pytest_agentv.loading.targets.files import load_targets_file
 from pytest_agentv.providers.table import KINDS
 
@@ -397,6 +398,65 @@ def test_tags_marks_and_skips_of_a_row_are_filled_when_it_is_collected():
     ]
     broken = suite_of(TABLE.replace("  input", "  tags: ['{{ topc }}']\n  input")).entries[0].fault
     assert str(broken) == "q.eval.yaml:4: case.tags[0]: unknown variable 'topc' (did you mean 'topic'?) [q.csv:2]"
+
+
+def collected(suite):
+    """Return the keys of the file for collection, for each case, and its tags."""
+    return [
+        ({key: item for key, item in suite.header_of(entry).items() if key in MARK_KEYS}, suite.tags(entry))
+        for entry in suite.entries
+    ]
+
+
+def test_tags_marks_fixtures_and_skips_of_a_file_are_filled_for_each_case():
+    write("q.csv", "n,question,answer,why\n1,one,eins,\n2,two,zwei,broken\n")
+    keys = (
+        "tags: ['t-{{ answer }}', all]\nmarks: '{{ answer }}'\nfixtures: ['{{ answer }}-db']\n"
+        "skip: '{{ why }}'\nxfail: 'row {{ n }}'\n"
+    )
+    one, two = collected(suite_of(keys + TABLE.replace("  input", "  tags: mine\n  input")))
+    assert one == (
+        {"tags": ["t-eins", "all"], "marks": "eins", "fixtures": ["eins-db"], "skip": "", "xfail": "row 1"},
+        ("t-eins", "all", "mine"),
+    )
+    assert (two[0]["skip"], two[1]) == ("broken", ("t-zwei", "all", "mine"))
+
+
+def test_the_keys_of_a_file_stay_as_they_are_where_a_case_has_no_variables():
+    suite = suite_of("tags: ['{{ x }}']\nevalcases:\n  - {id: a, input: hi}\n  - {id: b, vars: {x: y}, input: hi}\n")
+    assert [tags for _, tags in collected(suite)] == [("{{ x }}",), ("y",)]
+
+
+def test_the_file_keys_of_an_include_of_a_sidecar_and_of_a_matrix_are_filled():
+    write("common.yaml", "tags: ['t-{{ x }}']\n")
+    suite = suite_of("include: common.yaml\nvars: {x: 1}\nmatrix: {y: [2, 3]}\nxfail: '{{ y }}!'\n"
+                     "evalcases: [{id: a, input: hi}]\n")  # fmt: skip
+    assert collected(suite) == [({"tags": ["t-1"], "xfail": f"{y}!"}, ("t-1",)) for y in (2, 3)]
+    write("d.yaml", "tags: '{{ x }}'\n")
+    lines = write("d.jsonl", '{"id": "a", "input": "hi", "vars": {"x": "one"}}\n')
+    assert read_suite(lines).tags(read_suite(lines).entries[0]) == ("one",)
+
+
+def test_a_file_key_that_cannot_be_filled_is_an_error_of_the_case_and_skips_nothing():
+    write("q.csv", "n,question,answer\n1,one,eins\n")
+    suite = suite_of(f"skip: '{{{{ wyh }}}}'\n{TABLE}")
+    assert collected(suite)[0][0] == {"skip": None}
+    assert str(suite.entries[0].fault) == (
+        "q.eval.yaml:1: skip: unknown variable 'wyh' (known: n, question, answer) [q.csv:2]"
+    )
+    assert suite_of(f"skip: '{{{{ wyh }}}}'\n{TABLE}  skip: false\n").entries[0].fault is None  # is not read
+    assert cases_of(f"xfail: '{{{{ n }}}}'\nvars: {{n: 1}}\nevalcases: [{{id: a, input: x, {WORDS}}}]\n") == [
+        "q.eval.yaml:1: xfail: expected a reason (a text), or true, got the number 1"
+    ]
+
+
+def test_templates_of_rows_that_are_cases_and_those_without_names_are_filled_at_collection():
+    write("rows.jsonl", '{"id": "a", "vars": {"x": "one"}, "tags": "{{ x }}", "skip": "{% if y %}{% endif %}"}\n')
+    (entry,) = suite_of("evalcases: {from: rows.jsonl}\n").entries
+    assert (entry.value["tags"], entry.value["skip"]) == ("one", None)
+    assert str(entry.fault) == "rows.jsonl:1: skip: unknown variable 'y' (known: x)"
+    suite = suite_of("vars: {x: 0}\nskip: '{% if x %}closed{% endif %}'\nevalcases: [{id: a, input: hi}]\n")
+    assert collected(suite) == [({"skip": ""}, ())]
 
 
 def test_a_sample_of_a_table_is_in_the_order_of_the_rows():

@@ -273,6 +273,28 @@ def test_variables_may_fill_what_is_no_text(file, key, value):
 
 
 @pytest.mark.parametrize(
+    ("variables", "check"),
+    [
+        (
+            {"w": 2},
+            {
+                "type": "composite",
+                "assert": [{"contains": "a"}],
+                "aggregator": {"type": "weighted_average", "weights": {"contains: a": "{{ w }}"}},
+            },
+        ),
+        ({"n": 2}, {"type": "tool_trajectory", "mode": "any_order", "minimums": {"find": "{{ n }}"}}),
+        ({"it": {"tool": "find"}}, {"type": "tool_trajectory", "mode": "exact", "expected": ["{{ it }}"]}),
+    ],
+)
+def test_variables_may_fill_what_is_within_a_mapping_or_list_of_a_check(file, variables, check):
+    suite = {"vars": variables, "evalcases": [{"id": "a", "input": "x", "evaluators": [{"name": "c", **check}]}]}
+    file.write_text(json.dumps(suite))
+    assert loads(file)
+    validator_of("eval").validate(suite)
+
+
+@pytest.mark.parametrize(
     ("where", "new"),
     [
         (("targets",), ...),

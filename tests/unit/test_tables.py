@@ -1,5 +1,6 @@
 """Tables of data: what is read from each format, and what is said of rows and files that do not fit."""
 
+import gc
 import json
 from datetime import date
 from decimal import Decimal
@@ -268,6 +269,29 @@ def test_members_of_enumerations_are_their_values_and_a_row_that_holds_itself_is
 def test_a_generator_may_use_one_mapping_for_all_rows(folder):
     write("cases.py", "def make():\n    row = {}\n    for row['id'] in ('a', 'b'):\n        yield row\n")
     assert [row["id"] for row in call_row_maker("cases.py:make", folder)] == ["a", "b"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("rows", "cases.py:rows is async: expected a function without `async` that returns "),
+        ("stream", "cases.py:stream is async: expected a function without `async` that returns "),
+        ("number", "cases.py:number: 'number' of cases.py is a value of type int, expected a function that returns "),
+        ("nothing", "cases.py:nothing returned a value of type NoneType: expected "),
+    ],
+)
+def test_what_makes_no_rows_is_told_with_what_is_expected(folder, name, fault):
+    write(
+        "cases.py",
+        "number = 3\nasync def rows(): return []\nasync def stream(): yield {}\ndef nothing(): return None\n",
+    )
+    with pytest.raises(AgentvError) as caught:
+        call_row_maker(f"cases.py:{name}", folder)
+    told = str(caught.value)
+    del caught  # its traceback holds what the function returned
+    gc.collect()  # a coroutine that nobody awaits causes a warning when it is collected
+    assert told == f"{fault}a list of mappings, or a generator of them"
 
 
 def test_a_number_that_is_missing_in_a_frame_is_none_and_not_the_text_nan(folder):

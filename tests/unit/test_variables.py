@@ -78,6 +78,25 @@ def test_a_template_that_cannot_be_filled_says_why_and_where(template, message, 
     assert hint is None or caught.value.hint == hint
 
 
+@pytest.mark.parametrize("template", ["{{ self }}", "{{ self | upper }}", "a {{ self }} {{ n }}"])
+def test_the_name_self_is_told_to_be_a_word_of_jinja2(template):
+    with pytest.raises(TemplateFault) as caught:
+        render(template, {"self": "me", "n": 1})
+    assert str(caught.value) == "`self` is a word of Jinja2, and no variable here"
+    assert caught.value.hint == 'write {{ vars["self"] }}, or give the variable another name'
+    assert render('{{ vars["self"] }}', {"self": "me"}) == "me"
+    assert render("{% block a %}x{% endblock %}{{ self.a() }}", {}) == "xx"
+
+
+@pytest.mark.parametrize("hiding", ["text", 3, None, ["a"], {"b": 1}])
+def test_a_variable_named_vars_is_told_where_it_hides_the_mapping_of_all(hiding):
+    with pytest.raises(TemplateFault) as caught:
+        render('{{ vars["a-b"] }}', {"vars": hiding, "a-b": "x"})
+    assert str(caught.value) == "cannot be filled: there is no 'a-b' in it"
+    assert caught.value.hint == "a variable named 'vars' hides the mapping of all variables: give it another name"
+    assert render("{{ vars }}", {"vars": hiding, "a-b": "x"}) == hiding
+
+
 def test_an_unknown_name_without_a_near_one_lists_what_is_known():
     with pytest.raises(TemplateFault) as caught:
         render("{{ zzzzzz }}", {f"column_{index}": 1 for index in range(10)})

@@ -96,7 +96,7 @@ def _load(
     execution = mapping_at(value, "execution", place)
     share = _sharing(suite, entry, context, tuple(variables or ()))
     written = WrittenCase(suite, value, execution, place, references, context, variables, share)
-    check_keys(written)
+    check_keys(written, suite.header_of(entry))
     return _case(written, entry.line), value
 
 

@@ -16,7 +16,6 @@ from pytest_agentv.loading.keys import (
     MARK_KEYS,
     OUTCOME_KEYS,
     check_reason,
-    is_mark,
     mark_fault,
     warn_of_evaluator_word,
     warn_of_unread_lists,
@@ -118,8 +117,8 @@ def _meant(key: str) -> str | None:
     return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
-def check_keys(written: WrittenCase) -> None:
-    """Warn of unknown keys. Check the keys that only collection reads."""
+def check_keys(written: WrittenCase, header: JsonObject) -> None:
+    """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
     value, place = written.value, written.place
     warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
     if written.execution:
@@ -136,7 +135,6 @@ def check_keys(written: WrittenCase) -> None:
         present = [key for key in synonyms if value.get(key) is not None]
         for key in present[1:]:
             place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
-    header = written.suite.header
     if not ASKING_HEADER_KEYS.isdisjoint(header):
         unread = {key: header[key] for key in header if key in ASKING_HEADER_KEYS}
         warn_of_unknown_keys(unread, (), written.header_place(), ASKING_HEADER_KEYS)
@@ -151,7 +149,10 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         names = [value] if value is None or isinstance(value, str) else value
         if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
             place.at(key).expected("a name or a list of names", value)
-        elif key == "marks" and (wrong := [name for name in names if name and not is_mark(name)]):
-            place.at(key).expected("a name or a list of names", value, mark_fault(wrong[0]))
+        elif key == "marks":
+            for index, name in enumerate(names):
+                if name and (fault := mark_fault(name)):
+                    where = place.at(key, index) if isinstance(value, list) else place.at(key)
+                    where.error(f"{name!r} cannot mark a case", fault)
     for key in ("skip", "xfail"):
         check_reason(mapping, key, place)

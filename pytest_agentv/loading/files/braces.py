@@ -10,9 +10,11 @@ from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.loading.variables.filling import fill, has_template
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 
 _VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
+_REASONS: Final = ("skip", "xfail")
+"""Keys for collection that a case has in place of those of its file. It has the others in addition."""
 _SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
 
 
@@ -49,10 +51,11 @@ def _texts_with_variables(value: Json) -> Iterator[str]:
 
 
 def filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
-    """Yield the entries with the variables in their marks, tags, fixtures and skip reasons filled in.
+    """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
 
-    A template that cannot be filled is a fault of its entry.
+    The values are those of the entry and of its file. A template that cannot be filled is a fault of the entry.
     """
+    of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
     has_templates: dict[int, bool] = {}  # the rows of a table share one value
     for entry in suite.entries:
         written = id(entry.written)
@@ -62,22 +65,42 @@ def filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
                 _holds_template(value[key]) for key in COLLECTED_KEYS if key in value
             )
         is_whole = entry.row is None or entry.row.fault is None
-        yield _filled(suite, entry) if has_templates[written] and is_whole else entry
+        yield _filled(suite, entry, of_file) if is_whole and (of_file or has_templates[written]) else entry
 
 
-def _filled(suite: SuiteSource, entry: CaseEntry) -> CaseEntry:
+def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry with its own values and those of its file filled. `of_file` has those with templates."""
     variables = suite.variables_of(entry)
     if variables is None:
         return entry
     problems: list[Problem] = []
-    collected = {key: entry.value[key] for key in COLLECTED_KEYS if key in entry.value}
-    filled: Any = fill(collected, variables, suite.case_place(entry, problems))
-    # A case with an unfilled skip reason is an error, and must not be skipped.
-    unfilled = [key for key in ("skip", "xfail") if key in filled and filled[key] is collected[key]]
-    unfilled = [key for key in unfilled if _holds_template(filled[key])]
-    value = {**entry.value, **filled, **dict.fromkeys(unfilled)}
-    fault = entry.fault or next(iter(problems), None)
-    return CaseEntry(entry.index, entry.eval_id, entry.line, value, entry.row, fault, entry.origins, entry.combination)
+    place = suite.case_place(entry, problems)
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: value[key] for key in COLLECTED_KEYS if key in value and _holds_template(value[key])}
+    read = {key: item for key, item in of_file.items() if key not in value or key not in _REASONS}
+    filled = _fill_collected(own, variables, place)
+    filled_of_file = _fill_collected(read, variables, suite.header_place(problems, place.source.row))
+    return CaseEntry(
+        entry.index,
+        entry.eval_id,
+        entry.line,
+        {**value, **filled} if filled else entry.written,
+        entry.row,
+        entry.fault or next(iter(problems), None),
+        entry.origins,
+        entry.combination,
+        filled_of_file,
+    )
+
+
+def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
+    """Return values for collection, filled. Notes faults.
+
+    A reason to skip that cannot be filled becomes null: its case is an error, and must not be skipped.
+    """
+    filled: Any = fill(templates, variables, place)
+    unfilled = [key for key in _REASONS if key in filled and filled[key] is templates[key]]
+    return {**filled, **dict.fromkeys(unfilled)}
 
 
 def _holds_template(value: Json) -> bool:

@@ -20,6 +20,7 @@ COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
 
 _TABLE_KEYS: Final = ("from", "sample", "seed")
 _NOWHERE: Final[Origins] = {}
+_NO_KEYS: Final[JsonObject] = {}
 
 
 @record
@@ -57,6 +58,8 @@ class CaseEntry:
     """The places of values that come from `defaults`."""
     combination: Combination | None = None
     """The target, variables and prompt from a matrix."""
+    of_file: JsonObject = field(default_factory=lambda: _NO_KEYS)
+    """The keys of its file for collection that hold templates, with the case's variables filled in."""
 
     @property
     def value(self) -> Json:

@@ -21,6 +21,8 @@ _INSTEAD: Final[Mapping[str, tuple[str, Sequence[KeyPath]]]] = {
     PROMPT: ("prompts of the file's matrix are sent", tuple((key,) for key in INPUT_KEYS)),
 }
 """What takes the place of keys of a case, and these keys."""
+_VARS: Final = "vars"
+_TAKES_ITS_PLACE: Final = "variable of the matrix takes its place"
 _PLURALS: Final = {"targets": TARGET, "prompts": PROMPT}
 
 
@@ -47,12 +49,12 @@ def combined_entries(
 
 
 def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
-    """Warn of cases whose own target or input is not used, because the matrix sets it.
+    """Warn of cases whose own target, input or variable is not used, because the matrix sets it.
 
     `place` is that of the case list.
     """
     for axis in axes:
-        said, written = _INSTEAD.get(axis.key, ("", ()))
+        said, written = _INSTEAD.get(axis.key, (_TAKES_ITS_PLACE, ((_VARS, axis.key),)))
         for entry, keys in itertools.product(entries, written):
             if _has_own(entry, keys):
                 place.at(entry.index, *keys).warn(f"is not read: the {said}")
@@ -60,23 +62,37 @@ def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place
 
 def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
     """Whether a case that is no row has a value of its own at some keys, and not one of `defaults`."""
-    value: Json = entry.value if entry.row is None else None
+    return entry.row is None and _has_written(entry, keys)
+
+
+def _has_written(entry: CaseEntry, keys: KeyPath) -> bool:
+    """Whether a case or the template of a row has a value at some keys that does not come from `defaults`."""
+    value: Json = entry.value
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value is not None and not any(keys[: len(known)] == known for known in entry.origins)
 
 
-def warn_of_hidden_columns(entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place) -> None:
-    """Warn of columns that no case can read, because a variable of the matrix has their name.
+def warn_of_hidden_variables(
+    entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place, *, has_template: bool
+) -> None:
+    """Warn of columns and of variables of rows that no case can read, because a variable of the matrix has their name.
 
-    `place` is that of the file. The rows of the entries fill a template.
+    `place` is that of the file. With a template, the columns of the rows are variables, and the template may have some.
     """
-    rows = [entry.row for entry in entries if entry.row is not None]
-    for axis in axes:
-        row = next((row for row in rows if row.values.get(axis.key) not in ("", None)), None)
-        if row is not None and axis.key not in (TARGET, PROMPT):
-            what = f"the column {axis.key!r} of {row.where} is not read"
-            place.at("matrix", axis.key).warn(f"{what}: the variable of the matrix takes its place")
+    made = [(entry, entry.row) for entry in entries if entry.row is not None]
+    for key in (axis.key for axis in axes if axis.key not in _INSTEAD):
+        row = next((row for _, row in made if _gives(row.values if has_template else row.values.get(_VARS), key)), None)
+        if row is not None:
+            what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
+            place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
+        if has_template and made and _has_written(made[0][0], (_VARS, key)):
+            place.at("case", _VARS, key).warn(f"is not read: the {_TAKES_ITS_PLACE}")
+
+
+def _gives(variables: Json, name: str) -> bool:
+    """Whether there is a variable with a value. An empty cell is none."""
+    return isinstance(variables, dict) and variables.get(name) not in ("", None)
 
 
 def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:

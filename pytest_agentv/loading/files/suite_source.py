@@ -55,8 +55,12 @@ class SuiteSource:
     def tags(self, entry: CaseEntry) -> tuple[str, ...]:
         """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
         own = entry.value.get("tags") if isinstance(entry.value, dict) else None
-        of_file = self.header.get("tags")
+        of_file = entry.of_file.get("tags", self.header.get("tags"))
         return () if own is None and of_file is None else tuple(dict.fromkeys((*names_of(of_file), *names_of(own))))
+
+    def header_of(self, entry: CaseEntry) -> JsonObject:
+        """Return the header, with the variables of a case filled into its keys for collection."""
+        return {**self.header, **entry.of_file} if entry.of_file else self.header
 
     def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
         source, keys, row = self.source, (*list_keys(self.cases_key), entry.index), None

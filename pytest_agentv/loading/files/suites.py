@@ -19,6 +19,8 @@ from pytest_agentv.models.base import Json, JsonObject
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
+_TAGS: Final = ("{{", "{%", "{#")
+"""The beginnings of what a template fills, runs and leaves out."""
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are merged into its entries."""
 
@@ -174,7 +176,8 @@ def _create_suite(
         variables=said.shared.variables,
         has_template=has_template,
     )
-    if "{{" not in source.text and header_source is source:
+    rows_are_cases = tables is not None and not has_template  # their templates are in the tables
+    if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
         return suite
     from pytest_agentv.loading.files.braces import filled_entries  # noqa: PLC0415 - few files have braces
 
@@ -198,8 +201,7 @@ def _combined(
     axes = matrix.read_axes(header, places)
     read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]
     matrix.warn_of_own_values(entries, read, places[1])
-    if has_template:
-        matrix.warn_of_hidden_columns(entries, axes, places[0])
+    matrix.warn_of_hidden_variables(entries, axes, places[0], has_template=has_template)
     return matrix.combined_entries(entries, axes, targets, places[0])
 
 

@@ -70,4 +70,12 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
         relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")
     if texts and "items" in relinked:
         relinked["items"] = any_of(relinked["items"], TEXT)
+    for key in () if texts else ("items", "additionalProperties"):
+        if relinked.get(key) and not _takes_texts(relinked[key]):
+            relinked[key] = any_of(relinked[key], TEMPLATE)
     return relinked
+
+
+def _takes_texts(schema: Json) -> bool:
+    """Whether the schema of an item or a value allows a template as it is."""
+    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == ref("evaluator")

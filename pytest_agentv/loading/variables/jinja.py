@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.filters import do_format
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -21,6 +21,8 @@ _WIDENING_METHODS: Final = frozenset(("center", "expandtabs", "ljust", "rjust", 
 _WIDENING_FILTERS: Final = ("batch", "center", "indent", "slice")
 _WIDTH: Final = re.compile(r"%[^a-zA-Z%]*(?:\d{7,}|\*)|\{[^{}]*:[^{}]*(?:\d{7,}|\{)")
 """A format with a width of seven digits or more, or with a width as an argument."""
+_SELF_HINT: Final = f'write {{{{ {ALL_VARIABLES}["self"] }}}}, or give the variable another name'
+_HIDDEN_HINT: Final = f"a variable named {ALL_VARIABLES!r} hides the mapping of all variables: give it another name"
 
 
 class _Unknown(StrictUndefined):
@@ -129,7 +131,10 @@ _ENVIRONMENT: Final = _Environment()
 def compile_template(text: str) -> Render:
     """Return a function that fills a template. A text that is only one `{{ … }}` gives the value itself."""
     try:
-        names = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+        tree = _ENVIRONMENT.parse(text)
+        names = meta.find_undeclared_variables(tree)
+        if any(name.name == "self" for name in tree.find_all(nodes.Name)) and tree.find(nodes.Block) is None:
+            return _failing(TemplateFault("`self` is a word of Jinja2, and no variable here", _SELF_HINT))
         only = _EXPRESSION.fullmatch(text)
         evaluate = _expression(only[1]) if only else _text(text)
     except TemplateSyntaxError as error:
@@ -179,7 +184,8 @@ def _missing(text: str, names: Iterable[str], variables: JsonObject, error: Unde
     unknown = [name for name in names if name not in variables and name not in (ALL_VARIABLES, "range")]
     places = sorted((_position(text, name), name) for name in unknown)
     if not places:
-        return TemplateFault(f"cannot be filled: {error.message}")
+        hides_all = ALL_VARIABLES in names and ALL_VARIABLES in variables
+        return TemplateFault(f"cannot be filled: {error.message}", _HIDDEN_HINT if hides_all else None)
     position, name = places[0]
     return unknown_name(name, variables, text.count("\n", 0, position) + 1)
 

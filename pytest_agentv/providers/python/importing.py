@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.problems import did_you_mean
@@ -10,6 +10,8 @@ from pytest_agentv.models.records import record
 from pytest_agentv.providers.python.folder_modules import FolderModules, modules_of
 from pytest_agentv.providers.python.frameworks.table import runner_of
 from pytest_agentv.runtime.user_errors import user_traceback
+
+_FUNCTION_OR_AGENT: Final = "a function, or an agent of a framework that is known"
 
 
 @record
@@ -28,13 +30,14 @@ class ImportedCallable:
             raise _config_error(self.label, reason)
 
 
-def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
+def import_callable(name: str, cwd: Path, label: str, expected: str | None = None) -> ImportedCallable:
     """Import a function or an agent. Blocks.
 
     Args:
         name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
         cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
         label: The beginning of messages: target and callable.
+        expected: What is needed instead, where an agent is of no use: "a function that …".
 
     Raises `ProviderError` of the kind `config`.
     """
@@ -51,9 +54,9 @@ def import_callable(name: str, cwd: Path, label: str) -> ImportedCallable:
     function: object = getattr(module, attribute, None)
     if function is None:
         raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, _names(module)))
-    if not callable(function) and runner_of(function) is None:
+    if not callable(function) and (expected or runner_of(function) is None):
         found = f"{attribute!r} of {source} is a value of type {type(function).__name__}"
-        raise _config_error(label, f"{found}, expected a function, or an agent of a framework that is known")
+        raise _config_error(label, f"{found}, expected {expected or _FUNCTION_OR_AGENT}")
     return ImportedCallable(function, module, modules, label)
 
 

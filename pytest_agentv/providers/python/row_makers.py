@@ -1,9 +1,13 @@
 """Calls the functions of a project that make the rows of tables."""
 
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.errors import ProviderError
+
+_ROWS: Final = "a list of mappings, or a generator of them"
 
 
 def call_row_maker(name: str, folder: Path) -> Iterable[object]:
@@ -15,7 +19,7 @@ def call_row_maker(name: str, folder: Path) -> Iterable[object]:
     from pytest_agentv.providers.python.importing import import_callable  # noqa: PLC0415 - only for files with such a function
     from pytest_agentv.runtime.user_errors import user_traceback  # noqa: PLC0415 - only for files with such a function
 
-    found = import_callable(name, folder, name)
+    found = import_callable(name, folder, name, f"a function that returns {_ROWS}")
     found.check()
     try:
         given = found.function()
@@ -26,5 +30,8 @@ def call_row_maker(name: str, folder: Path) -> Iterable[object]:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise ProviderError(f"{name} raised {user_traceback(error)}", "config") from error
-    expected = "expected a list of mappings, or a generator of them"
-    raise ProviderError(f"{name} returned a value of type {type(given).__name__}: {expected}", "config")
+    if inspect.iscoroutine(given):
+        given.close()  # Python warns of a coroutine that is dropped
+    if inspect.isawaitable(given) or inspect.isasyncgen(given):
+        raise ProviderError(f"{name} is async: expected a function without `async` that returns {_ROWS}", "config")
+    raise ProviderError(f"{name} returned a value of type {type(given).__name__}: expected {_ROWS}", "config")

@@ -117,7 +117,8 @@ class AppTransport:
         async with self._lock:
             if self._imported is None:
                 self._imported = await run_in_thread(
-                    lambda: import_callable(self._app_name, self._folder, self._start_label), "agentv-import"
+                    lambda: import_callable(self._app_name, self._folder, self._start_label, "an ASGI application"),
+                    "agentv-import",
                 )
             if self._lifespan is None:
                 lifespan = Lifespan(self._imported.function)

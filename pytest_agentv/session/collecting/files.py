@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import keyword
 import os
 import types
 from collections.abc import Callable, Iterable
@@ -137,13 +138,18 @@ class LeftOutFile(_FileWithFaults):
 
 @functools.cache
 def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return a function whose signature requests fixtures. Items of one file with the same fixtures share it.
+    """Return a function that requests fixtures. Items of one file with the same fixtures share it.
+
+    Its signature names them. A mark requests those with names that no parameter can have, such as `my-shop`.
 
     It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
     """
 
     def agentv_case(**_: object) -> None: ...
 
-    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    agentv_case.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    others = [name for name in names if not name.isidentifier() or keyword.iskeyword(name)]
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names if name not in others]
+    agentv_case.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    if others:
+        agentv_case.pytestmark = [pytest.mark.usefixtures(*others).mark]  # type: ignore[attr-defined]
     return agentv_case

@@ -32,7 +32,7 @@ def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMa
 
     `warned` holds the unknown marks that a warning was shown for. New ones are added.
     """
-    header, own = suite.header, entry.value if isinstance(entry.value, dict) else {}
+    header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
     if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
         return NONE
     names = (*names_of(header.get("marks")), *names_of(own.get("marks")))

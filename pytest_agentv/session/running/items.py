@@ -12,6 +12,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_PROVIDER, Overrides
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.compat import allow_to_pass, missing_fixture_text
 from pytest_agentv.session.outcomes import (
     AgentvWarning,
@@ -158,7 +159,7 @@ class EvalItem(pytest.Function):
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
         if isinstance(error, pytest.FixtureLookupError):
-            fault: str | None = missing_fixture_text(error)
+            fault: str | None = visible(missing_fixture_text(error))
         else:
             fault = parameter_fault(error)
         if fault is not None:

@@ -25,6 +25,7 @@ from pytest_agentv import Score
 def number(answer): return 0.5
 def mapping(data): return {"score": data["x"], "hits": ["h"], "misses": ["m"], "reasoning": "r", "details": {"k": 1}}
 def score(answer, case): return Score(0.25, hits=(case.eval_id,))
+limit = 3
 async def later(answer, *, metrics): await asyncio.sleep(0); return metrics.cost_usd == 0.5
 def everything(**given): return sorted(given) == ["answer", "case", "data", "metrics", "tool_calls", "vars"]
 def calls_or_none(answer, tool_calls=None): return tool_calls is None
@@ -104,6 +105,12 @@ def test_code_that_does_not_judge_is_an_error_negated_or_not(bench, code, error)
         assert result.error is not None
         assert result.error.startswith(error)
         assert result.score == 0.0
+
+
+def test_a_name_that_is_no_function_is_an_error(bench):
+    error = bench.judged({"python": "checks.py:limit"}, "x").error
+    assert error is not None
+    assert error.endswith("checks.py is a value of type int, expected a function")
 
 
 @pytest.mark.parametrize(

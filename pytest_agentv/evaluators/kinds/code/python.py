@@ -165,7 +165,7 @@ def _function(name: str) -> _Code:
     """Import a function, once in this process."""
     path = Path(name.rpartition(":")[0])
     try:
-        function = import_callable(name, path.parent, f"python: {path.name}").function
+        function = import_callable(name, path.parent, f"python: {path.name}", "a function").function
     except ProviderError as error:
         raise EvaluatorError(str(error), "config") from None
     parameters = inspect.signature(function).parameters.values()
