@@ -130,6 +130,7 @@ def case_of(value: JsonObject) -> JudgedCase:
         eval_id=value["eval_id"],
         group=_group(value),
         tags=tuple(filter(text_or_none, _items(value.get("tags")))),
+        errors=_count(repeat.get("errors")) or 0,
         required=value.get("required") is True,
         confirmation=_confirmation(repeat.get("confirm")),
         flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),

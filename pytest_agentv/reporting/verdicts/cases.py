@@ -34,7 +34,9 @@ class JudgedCase(Record):
     asked: int = 1
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
-    """The verdict that stopped further answers."""
+    """The verdict that the last answer made certain. It may be the last of the planned ones: see `is_cut_short`."""
+    errors: int = 0
+    """Answers that are missing or could not be judged."""
     eval_id: str = ""
     eval_file: str | None = None
     node_id: str | None = None
@@ -73,6 +75,11 @@ class JudgedCase(Record):
         return len(self.scores)
 
     @property
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether fewer answers were asked than planned, because the verdict was certain."""
+        return self.stopped is not None and self.judged + self.errors < self.asked
+
     def value(self) -> float:
         """The pass rate, or the mean score if the threshold is unknown."""
         if self.threshold is None:

@@ -40,7 +40,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.stopped is not None for case in cases)
+    stopped = sum(case.is_cut_short for case in cases)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"

@@ -52,6 +52,7 @@ def test_a_repeated_case_brings_its_answers():
     confirmed = REPEAT.replace(confirm=REPEAT.replace(asked=10, judged=10, passes=0))
     [case] = cases_of_run([result(repeat=confirmed, tags=("x",), group="g", required=True)])
     assert (case.passes, case.judged, case.asked, case.stopped) == (2, 3, 5, "fail")
+    assert (case.errors, case.is_cut_short) == (1, True)
     assert case.confirmation == Confirmation(10, 10, 0)
     assert (case.tags, case.group, case.required, case.flags) == (("x",), "g", True, ("cached",))
     assert case.tools == (("a",), (), ())

@@ -269,6 +269,14 @@ def test_a_line_that_does_not_fit_goes_on_below():
 
 def test_a_list_ends_in_time():
     names = [f"case-{n} 3/5" for n in range(20)]
+def test_a_case_that_was_asked_in_full_did_not_stop():
+    """The last answer made its verdict certain, or an answer was missing."""
+    whole = case("a", 3, 3, stopped="pass")
+    assert "1 case, 3 answers each\n" in section([whole])
+    assert "1 case, 5 answers each\n" in section([whole.replace(asked=5, errors=2)])
+    assert "2 cases, 3 to 5 answers each at most, 6 judged (1 stopped when" in section([whole, whole.replace(asked=5)])
+
+
     line = short_list(names, verbose=False, used=7)
     assert len(line) <= 73
     assert line.endswith("more: --agentv-verbose")
