@@ -9,7 +9,7 @@ from typing import Any, Final
 from pytest_agentv.models.base import JsonObject, Record, is_measure
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, item_name
 from pytest_agentv.reporting.verdicts.gates import LEFT, REPLACING, UNENFORCED
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 from pytest_agentv.reporting.writers import verdict_path
@@ -111,12 +111,23 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
 def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
     """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
     statistics = run_statistics(cases)
-    if sorted(map(str, _list(contract.get("errors")))) != sorted(case.name for case in statistics.errors):
+    if not _names_cases(_list(contract.get("errors")), statistics.errors):
         return False
     rate, mean = statistics.rate, contract.get("mean")
     if rate is None or mean is None:
         return rate is None and mean is None
     return is_measure(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
+
+
+def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
+    """Whether names are those of these cases, with or without their targets, as older versions wrote them."""
+    known = {
+        f"{name}{target}"
+        for case in cases
+        for name in (case.name, item_name(case))
+        for target in ("", f" ({case.target})")
+    }
+    return len(names) == len(cases) and known.issuperset(map(str, names))
 
 
 def _list(value: Any) -> list[Any]:

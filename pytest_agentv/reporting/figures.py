@@ -140,9 +140,13 @@ def place_of(result: EvalResult) -> str:
 
 def case_name(result: EvalResult) -> str:
     """Return the name of a case to show: its node id, with its own id if a Python test has several cases."""
-    name = result.node_id or result.eval_id
-    is_python = (result.eval_file or "").endswith(".py")
-    return f"{name} ({result.eval_id})" if is_python and not name.endswith(f"::{result.eval_id}") else name
+    return with_id(result.node_id or result.eval_id, result.eval_file, result.eval_id)
+
+
+def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
+    """Return the name of an item, with the id of its case if it is a Python test with several cases."""
+    is_python = (eval_file or "").endswith(".py")
+    return f"{name} ({eval_id})" if is_python and not f"::{name}".endswith(f"::{eval_id}") else name
 
 
 def moment_of(result: EvalResult) -> tuple[str, float | None]:

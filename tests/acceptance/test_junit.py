@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from pytest_agentv.cli.convert import run as convert
+
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST
 
 TARGETS = """
@@ -255,6 +257,55 @@ def test_names_are_not_masked(project_in_all_modes, junit, monkeypatch):
     found = properties(junit()["bad"])
     assert found["agentv_target"] == "sk-0123456789abcdef"
     assert found["agentv_score_sk-0123456789abcdef"] == "0.5"
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_a_file_made_of_the_results_has_the_names_of_pytests_own(project_in_all_modes, junit):
+    project = project_in_all_modes
+    project.write("evals/test_a.py", NAMED_TESTS)
+    project.write("evals/odd.eval.yaml", ODD_CASES)
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]")
+    junit("evals/test_a.py", "evals/odd.eval.yaml", "--agentv-out=r.jsonl")
+    (own,) = ElementTree.parse(project.path / "junit.xml").getroot()
+    assert convert([str(project.path / "r.jsonl"), "-o", str(project.path / "r.xml")]) == 0
+    (made,) = ElementTree.parse(project.path / "r.xml").getroot()
+    expected = addresses(own)
+    assert ("evals.test_a.TestA", "test_x") in expected
+    assert ("evals.test_a", "test_q[a::b]") in expected
+    assert addresses(made) == sorted([*expected, ("evals.test_a", "test_two (named)")])
+
+
+NAMED_TESTS = """
+import pytest
+
+CHECKS = [{"contains": "hello"}]
+
+class TestA:
+    def test_x(self, agentv):
+        assert agentv.run("x", evaluators=CHECKS)
+
+class TestB(TestA):
+    pass
+
+@pytest.mark.parametrize("q", ["::1", "a::b", "a[b]/c.py"])
+def test_q(agentv, q):
+    assert agentv.run(q, evaluators=CHECKS)
+
+def test_two(agentv):
+    assert agentv.run("x", evaluators=CHECKS)
+    assert agentv.run("x", id="named", evaluators=CHECKS)
+"""
+ODD_CASES = """
+matrix: {tone: [x, y]}
+evaluators: [{contains: hello}]
+evalcases:
+  - {id: "a::b", expected_outcome: x, input: "{{ tone }}"}
+  - {id: "a[b::c]/d.py", expected_outcome: x, input: "{{ tone }}"}
+"""
+
+
+def addresses(suite):
+    return sorted((case.get("classname"), case.get("name")) for case in suite)
 
 
 @IN_ONE_PROCESS

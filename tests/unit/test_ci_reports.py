@@ -290,6 +290,23 @@ def test_stored_results_tell_what_judges_cost_apart_from_the_answer() -> None:
     assert [tuple(map(each.get, names)) for each in costs] == [("0.02", "0.05"), (None, None)]
 
 
+@pytest.mark.parametrize(
+    ("eval_file", "node_id", "eval_id", "address"),
+    [
+        ("evals/test_a.py", "evals/test_a.py::TestA::TestB::test_x", "test_x", ("evals.test_a.TestA.TestB", "test_x")),
+        ("test_a.py", "test_a.py::test_q[a::b[c]]", "test_q[a::b[c]]", ("test_a", "test_q[a::b[c]]")),
+        ("test_a.py", "test_a.py::test_q[::1]", "named", ("test_a", "test_q[::1] (named)")),
+        ("a[1]/b.yaml", "a[1]/b.yaml::x@gpt-y", "x@y", ("a[1].b.yaml", "x@gpt-y")),
+        (None, None, "a::b", ("qa", "a::b")),
+    ],
+)
+def test_a_case_has_the_names_of_its_item_in_junit(
+    eval_file: str | None, node_id: str | None, eval_id: str, address: tuple[str, str]
+) -> None:
+    [[case]] = ElementTree.fromstring(junit_xml([result(eval_id, eval_file=eval_file, node_id=node_id)], Masker()))
+    assert (case.get("classname"), case.get("name")) == address
+
+
 @pytest.mark.parametrize("name", ["r.html", "r.md", "r.junit", "r.gitlab-codequality"])
 def test_a_report_masks_what_its_results_show(
     agentv: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -88,6 +88,35 @@ def test_the_table_tells_cases_of_the_same_id_apart(agentv):
     assert [line.partition("  ")[0] for line in shown] == ["x (gpt)", "x (claude)", "a.yaml::y", "b.yaml::y", "z"]
 
 
+def test_the_table_tells_tests_of_one_name_apart(agentv):
+    nodes = {"test_x": "TestA::test_x", "test_two": "test_two", "named": "test_two", "p[a::b]": "p[a::b]"}
+    cases = [(eval_id, "test_a.py", item) for eval_id, item in nodes.items()]
+    cases += [
+        ("test_x", "test_a.py", "TestB::test_x"),
+        ("test_x", "test_b.py", "test_x"),
+        ("named", "test_a.py", "last"),
+    ]
+    lines = [
+        json.dumps({"eval_id": eval_id, "eval_file": file, "node_id": f"{file}::{item}", "score": 1})
+        for eval_id, file, item in cases
+    ]
+    Path("a.jsonl").write_text("\n".join(lines))
+    shown = agentv("compare", "--format=table", "a.jsonl", "a.jsonl").out.splitlines()[3:10]
+    assert [line.partition("  ")[0] for line in shown] == [
+        *("TestA::test_x", "test_two", "test_two::named", "p[a::b]", "TestB::test_x", "test_x", "last::named"),
+    ]
+
+
+def test_cases_that_are_missing_have_their_own_names(agentv):
+    case = {"eval_file": "test_a.py", "score": 1}
+    tests = [case | {"eval_id": "test_x", "node_id": f"test_a.py::{kind}::test_x"} for kind in ("TestA", "TestB")]
+    named = [case | {"eval_id": eval_id, "node_id": "test_a.py::test_two"} for eval_id in ("test_two", "named")]
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, tests + named)))
+    Path("b.jsonl").write_text("\n".join(map(json.dumps, tests)))
+    out = agentv("compare", "--format=table", "a.jsonl", "b.jsonl").out
+    assert "Only in the baseline (2): test_a.py::test_two, test_a.py::test_two (named)\n" in out
+
+
 def test_on_a_terminal_the_table_is_on_standard_error_and_json_stays_what_it_is(agentv, monkeypatch):
     arguments = ("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9))
     plain = agentv(*arguments)

@@ -84,6 +84,20 @@ def test_a_file_of_several_targets_has_a_row_for_each(agentv):
     assert run.exit_code == 0
 
 
+def test_several_cases_of_a_test_are_several_cases(agentv):
+    """The last one had the place of all, where other tests needed their classes to be told apart."""
+    nodes = {"TestA::test_x": "test_x", "TestB::test_x": "test_x", "test_two": "test_two"}
+    cases = [line(1, eval_file="test_a.py", node_id=f"test_a.py::{item}", eval_id=name) for item, name in nodes.items()]
+    files = [
+        write(f"{name}.jsonl", *cases, cases[-1] | {"eval_id": "named", "score": score, "status": status})
+        for name, score, status in (("a", 1, "pass"), ("b", 1, "pass"), ("c", 0, "fail"))
+    ]
+    out = agentv("compare", *files).out
+    assert (
+        "They disagree on 1 of 4 cases:\n  test_a.py::test_two (named): a.jsonl pass, b.jsonl pass, c.jsonl fail" in out
+    )
+
+
 def test_cases_that_a_run_lacks_are_left_out_and_told(agentv, three):
     write("c.jsonl", line(1), line(2))
     run = agentv("compare", *three)

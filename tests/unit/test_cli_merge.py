@@ -190,7 +190,9 @@ def test_what_is_kept_beside_a_file_goes_with_it(agentv, folder):
 @pytest.mark.parametrize(
     ("name", "label"),
     [
-        (CaseName("a.py::test_a", "a.py", "a", None), "a.py::test_a"),
+        (CaseName("a.py::test_a", "a.py", "test_a", None), "a.py::test_a"),
+        (CaseName("a.py::test_a", "a.py", "named", None), "a.py::test_a (named)"),
+        (CaseName("a.yaml::a@gpt-x", "a.yaml", "a@x", "gpt"), "a.yaml::a@gpt-x"),
         (CaseName(None, "a.yaml", "a", None), "a.yaml::a"),
         (CaseName(None, None, "a", None), "a"),
     ],

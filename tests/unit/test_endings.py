@@ -15,6 +15,7 @@ from pytest_agentv.reporting.ci.junit import junit_xml
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord, ending_of, read_contract
 from pytest_agentv.reporting.verdicts.case_reading import case_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
 PASSED = GATE | {"failed": False}
@@ -82,6 +83,25 @@ def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None
     if text is not None:
         (tmp_path / "run.verdict.json").write_text(text, "utf-8")
     assert (read_contract(tmp_path / "run.jsonl", cases()) is not None) == is_read
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_read"),
+    [
+        (["a (gpt)", "a (claude)"], True),
+        (["a", "a"], True),  # as older versions wrote them
+        (["a (gpt)"], False),
+        (["a (gpt)", "b"], False),
+    ],
+)
+def test_a_verdict_may_name_the_targets_of_errors(tmp_path: Path, errors: list[str], *, is_read: bool) -> None:
+    down = {"eval_id": "a", "score": 0, "error": "broke", "status": "error"}
+    found = [case_of(down | {"target": target}) for target in ("gpt", "claude")]
+    (tmp_path / "run.verdict.json").write_text(json.dumps({"verdict": "errors", "errors": errors}), "utf-8")
+    assert (read_contract(tmp_path / "run.jsonl", found) is not None) == is_read
+    contract = run_statistics(found).contract()
+    (tmp_path / "run.verdict.json").write_text(json.dumps(contract), "utf-8")
+    assert read_contract(tmp_path / "run.jsonl", found) == contract
 
 
 def result(eval_id: str, score: float, **values: Any) -> EvalResult:

@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_agentv.models.results import EvalResult
+import pytest
+
+from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics
 from pytest_agentv.session.showing.properties import (
     add_properties,
@@ -44,6 +46,24 @@ def test_what_judges_cost_is_told_apart_from_the_answer() -> None:
     )
     assert dict(result_properties(judged)).items() >= {"agentv_cost_usd": 0.02, "agentv_judge_cost_usd": 0.5}.items()
     assert "agentv_judge_cost_usd" not in dict(result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1))))
+
+
+@pytest.mark.parametrize(("planned", "told"), [(5, "certain pass"), (3, None)])
+def test_a_case_that_was_asked_in_full_did_not_stop(planned: int, told: str | None) -> None:
+    repeat = RepeatFigures(
+        planned,
+        asked=3,
+        judged=2,
+        passes=2,
+        errors=1,
+        needed=2,
+        min_pass_rate=0.4,
+        min_pass_rate_source="file",
+        scores=(1.0, 1.0),
+        stopped="certain pass",
+    )
+    found = dict(result_properties(RESULT.replace(repeat=repeat)))
+    assert (found["agentv_repeat"], found["agentv_judged"], found.get("agentv_stopped")) == (planned, 2, told)
 
 
 def test_properties_of_others_stay_when_an_item_is_run_again() -> None:

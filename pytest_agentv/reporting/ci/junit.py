@@ -12,7 +12,7 @@ from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
-from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of
+from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of, with_id
 
 _COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
 
@@ -48,9 +48,9 @@ def _kind(result: EvalResult, strict: Collection[str], ending: Ending) -> str | 
 
 
 def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, masker: Masker) -> None:
+    classname, name = map(visible, _address(result))
     file = visible(result.eval_file or result.dataset)
-    name = visible((result.node_id or result.eval_id).rpartition("::")[2])
-    attributes = {"classname": file.replace("/", "."), "name": name, "file": file, "line": str(result.line or 1)}
+    attributes = {"classname": classname, "name": name, "file": file, "line": str(result.line or 1)}
     case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{_seconds(result):.3f}")
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(result):
@@ -65,6 +65,19 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
         ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
     else:
         ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+
+
+def _address(result: EvalResult) -> tuple[str, str]:
+    """Return the class name and the name that a result's item has in pytest's own file.
+
+    Several results of a Python test have their ids as well, since pytest has only one test case for all of them.
+    """
+    file = result.eval_file or result.dataset
+    item = result.node_id.partition("::")[2] if result.node_id is not None else ""
+    head, bracket, parameters = item.partition("[")  # parameters may hold `::`
+    *classes, name = head.split("::") if item else [result.eval_id]
+    classname = ".".join([file.replace("/", ".").removesuffix(".py"), *classes])
+    return classname, with_id(f"{name}{bracket}{parameters}", result.eval_file, result.eval_id)
 
 
 def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> None:

@@ -9,6 +9,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.figures import with_id
 from pytest_agentv.reporting.readers import iter_foreign, skipped
 from pytest_agentv.reporting.verdicts.case_reading import is_error_of, score_fault
 
@@ -27,8 +28,10 @@ class CaseKey(Record):
 
     @property
     def label(self) -> str:
-        """The name to show. The node id already contains file and id."""
-        name = self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+        """The name to show. A node id contains the file, and the id unless a Python test has several cases."""
+        name = f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id
+        if self.node_id is not None:
+            name = with_id(self.node_id, self.eval_file, self.eval_id)
         return f"{name} (target {self.target})" if self.target else name
 
     def only(self, names: Iterable[str]) -> "CaseKey":

@@ -4,7 +4,7 @@ Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted, format_fixed
 from pytest_agentv.reporting.comparing.case_scores import CaseKey
 from pytest_agentv.reporting.escaping import shortened, visible
+from pytest_agentv.reporting.verdicts.columns import Label, short_names
 
 DEFAULT_THRESHOLD: Final = 0.1
 
@@ -174,15 +175,24 @@ def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
 
 
 def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
-    """Yield the id of each case, with its file and its target where cases of the same id differ in these."""
-    files, targets = defaultdict[str, set[str | None]](set), defaultdict[str, set[str | None]](set)
-    for case in cases:
-        files[case.eval_id].add(case.eval_file)
-        targets[case.eval_id].add(case.target)
-    for case in cases:
-        file = f"{_one_line(case.eval_file or '')}::" if len(files[case.eval_id]) > 1 else ""
-        target = f" ({_one_line(case.target or '')})" if len(targets[case.eval_id]) > 1 else ""
-        yield f"{file}{_one_line(case.eval_id)}{target}"
+    """Yield the id of each case, with its file and its target where cases of the same id differ in these.
+
+    Cases that only their items tell apart get the names of these.
+    """
+    by_id = [Label(case.eval_file, case.eval_id, case.target) for case in cases]
+    counts = Counter(by_id)
+    labels = [
+        label if counts[label] == 1 else label._replace(name=_item(case))
+        for label, case in zip(by_id, cases, strict=True)
+    ]
+    names = short_names(labels, _one_line)
+    yield from (names[label] for label in labels)
+
+
+def _item(case: ComparedCase) -> str:
+    """Return the name of the item of a case, without its file."""
+    item = (case.node_id or case.eval_id).removeprefix(f"{case.eval_file}::")
+    return item if f"::{item}".endswith(f"::{case.eval_id}") else f"{item}::{case.eval_id}"
 
 
 def _one_line(eval_id: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.models.base import Json, JsonObject, is_measure, text_or_none
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.figures import with_id
 from pytest_agentv.reporting.readers import iter_foreign, skipped
 from pytest_agentv.reporting.verdicts.cases import Confirmation, JudgedCase, limit_of, unique_names
 from pytest_agentv.statistics.repeats import Verdict, passing
@@ -34,7 +35,9 @@ class CaseName(NamedTuple):
     @property
     def label(self) -> str:
         """The name to show."""
-        return self.node_id or (f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id)
+        if self.node_id is not None:
+            return with_id(self.node_id, self.eval_file, self.eval_id)
+        return f"{self.eval_file}::{self.eval_id}" if self.eval_file else self.eval_id
 
 
 def name_of(value: JsonObject) -> CaseName:
@@ -127,6 +130,7 @@ def case_of(value: JsonObject) -> JudgedCase:
         is_error=is_error,
         asked=_asked(repeat, len(scores)),
         stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
+        errors=_count(repeat.get("errors")) or 0,
         eval_id=value["eval_id"],
         group=_group(value),
         tags=tuple(filter(text_or_none, _items(value.get("tags")))),

@@ -1,7 +1,8 @@
 """The cases of a run or of a baseline, with the scores of their answers."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from pytest_agentv.models.base import LARGEST, Record
@@ -34,7 +35,9 @@ class JudgedCase(Record):
     asked: int = 1
     """Planned answers. An early stop asks for fewer."""
     stopped: Verdict | None = None
-    """The verdict that stopped further answers."""
+    """The verdict that the last answer made certain. It may be the last of the planned ones: see `is_cut_short`."""
+    errors: int = 0
+    """Answers that are missing or could not be judged."""
     eval_id: str = ""
     eval_file: str | None = None
     node_id: str | None = None
@@ -71,6 +74,11 @@ class JudgedCase(Record):
     @property
     def judged(self) -> int:
         return len(self.scores)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether fewer answers were asked than planned, because the verdict was certain."""
+        return self.stopped is not None and self.judged + self.errors < self.asked
 
     @property
     def value(self) -> float:
@@ -117,6 +125,29 @@ def item_name(case: JudgedCase) -> str:
     if case.node_id is None or case.node_id.endswith(f"::{case.eval_id}"):
         return case.node_id or case.name
     return f"{case.node_id}::{case.eval_id}"
+
+
+class CaseNames:
+    """Names for the cases of a run and of its baseline. Each name identifies one of them."""
+
+    def __init__(self, cases: Iterable[JudgedCase]) -> None:
+        known = list(cases)
+        self._items: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+        self._targets: dict[str, set[str | None]] = defaultdict(set)
+        for case in known:
+            self._items[case.name, case.target].add(item_name(case))
+        for case in known:
+            self._targets[self.without_target(case)].add(case.target)
+
+    def of(self, case: JudgedCase) -> str:
+        """Return `<eval file>::<id>`, with the target where cases of that name have several."""
+        name = self.without_target(case)
+        has_target = case.target is not None and len(self._targets[name]) > 1
+        return f"{name} ({case.target})" if has_target else name
+
+    def without_target(self, case: JudgedCase) -> str:
+        """Return `<eval file>::<id>`, or the name of the item where several items have that id."""
+        return item_name(case) if len(self._items[case.name, case.target]) > 1 else case.name
 
 
 def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:

@@ -1,17 +1,19 @@
 """Texts in columns: names, figures, lists that end in time, intervals as a drawing."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from pytest_agentv.reporting.escaping import on_one_line, visible
 from pytest_agentv.reporting.summary import LineStyle, SummaryLine
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import CaseNames, JudgedCase
 from pytest_agentv.statistics.intervals import Interval
 
 INDENT: Final = 15
 _WIDTH: Final = 80
 _LONGEST_NAME: Final = 40
+_LONGEST_PLACE: Final = 60
 _BAR: Final = 17
 """Columns between the brackets of a drawn interval."""
 
@@ -45,14 +47,60 @@ def short_list(texts: Sequence[str], *, verbose: bool, used: int = 0) -> str:
     return line
 
 
-def short_name(case: JudgedCase) -> str:
-    """Return the id of a case, or the name of its item if that distinguishes it from others of the same id."""
-    item, named = ((name or "").partition("::")[2] for name in (case.node_id, case.name))
-    if item and named == f"{item}::{case.eval_id}":
-        known = named
-    else:
-        known = item if case.eval_id and item.startswith(case.eval_id) else case.eval_id or case.name
-    return on_one_line(visible(known), _LONGEST_NAME)
+class Label(NamedTuple):
+    """What may tell a case from others where it is listed."""
+
+    file: str | None
+    name: str
+    """Its id, or the name of its item."""
+    target: str | None
+
+
+def short_names(labels: Collection[Label], cut: Callable[[str], str]) -> Mapping[Label, str]:
+    """Return the names of cases, each with its file and its target where cases of the same name differ in these.
+
+    `cut` shortens the name itself.
+    """
+    files: dict[str, set[str | None]] = defaultdict(set)
+    targets: dict[tuple[str | None, str], set[str | None]] = defaultdict(set)
+    for file, name, target in labels:
+        files[name].add(file)
+        targets[file, name].add(target)
+    names: dict[Label, str] = {}
+    for label in labels:
+        shown = cut(label.name)
+        if label.file is not None and len(files[label.name]) > 1:
+            shown = f"{_place(label.file)}::{shown}"
+        if label.target is not None and len(targets[label.file, label.name]) > 1:
+            shown = f"{shown} ({_place(label.target)})"
+        names[label] = shown
+    return names
+
+
+class ShortNames:
+    """Short names for the cases of a run and of its baseline."""
+
+    def __init__(self, cases: Iterable[JudgedCase]) -> None:
+        known = list(cases)
+        self._full = CaseNames(known)
+        self._short = short_names({self._label(case) for case in known}, _short)
+
+    def of(self, case: JudgedCase) -> str:
+        return self._short[self._label(case)]
+
+    def _label(self, case: JudgedCase) -> Label:
+        name = self._full.without_target(case)
+        file = f"{case.eval_file}::"
+        is_in_file = case.eval_file is not None and name.startswith(file)
+        return Label(case.eval_file if is_in_file else None, name.removeprefix(file), case.target)
+
+
+def _short(name: str) -> str:
+    return on_one_line(visible(name), _LONGEST_NAME)
+
+
+def _place(text: str) -> str:
+    return on_one_line(visible(text), _LONGEST_PLACE, "…")
 
 
 def wrapped(label: str, text: str, style: LineStyle = "plain", *, indent: int = INDENT) -> Iterator[SummaryLine]:

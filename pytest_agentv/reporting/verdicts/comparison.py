@@ -57,8 +57,17 @@ class RunComparison(Record):
         return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
 
     @property
+    def compared(self) -> tuple[tuple[Pair, CaseComparison], ...]:
+        """The pairs with their comparisons, which come first among `cases`."""
+        return tuple(zip(self.pairing.pairs, self.cases, strict=False))
+
+    @property
     def broken(self) -> tuple[CaseComparison, ...]:
         return tuple(case for case in self.cases if case.broke)
+
+    @property
+    def broken_pairs(self) -> tuple[tuple[Pair, CaseComparison], ...]:
+        return tuple((pair, case) for pair, case in self.compared if case.broke)
 
 
 def compare_runs(

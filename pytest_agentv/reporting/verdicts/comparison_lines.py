@@ -5,33 +5,31 @@ from collections.abc import Iterator
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.columns import (
     INDENT,
+    ShortNames,
     interval_bar,
     percent,
     plain,
     points,
     short_list,
-    short_name,
     wrapped,
 )
 from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison
-from pytest_agentv.reporting.verdicts.pairing import CaseComparison, Pair
+from pytest_agentv.reporting.verdicts.pairing import Pair
 from pytest_agentv.reporting.verdicts.parts import parts_of
 from pytest_agentv.statistics.pairs import Difference
 
 
-def comparison_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """Yield the lines of a comparison with a baseline."""
     yield from plain(_against(comparison))
-    yield from _state_lines(comparison, verbose=verbose)
+    yield from _state_lines(comparison, names, verbose=verbose)
     yield from _difference_lines(comparison)
-    by_name = {(pair.new.name, pair.new.target): pair for pair in comparison.pairing.pairs}
-    for case in comparison.broken:
-        yield SummaryLine(_broken_text(case, by_name[case.case, case.target]), "fail")
-    yield from _chance_lines(comparison, by_name, verbose=verbose)
-    yield from _unconfirmed_lines(comparison, verbose=verbose)
+    for pair, case in comparison.broken_pairs:
+        yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
+    yield from _chance_lines(comparison, names, verbose=verbose)
+    yield from _unconfirmed_lines(comparison, names, verbose=verbose)
     if verbose:
         yield from _part_lines(comparison)
 
@@ -46,12 +44,10 @@ def _against(comparison: RunComparison) -> str:
     return f"Against {visible(comparison.baseline_name)} ({size}): {compared}"
 
 
-def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     pairing = comparison.pairing
-    here = {case.name for case in (*(pair.new for pair in pairing.pairs), *pairing.new)}
-    gone = [_as_combination(case) if case.name in here else case for case in pairing.gone]
     groups = {
-        "Gone": gone,
+        "Gone": pairing.gone,
         "Skipped": pairing.skipped,
         "Changed": pairing.changed,
         "New": pairing.new,
@@ -59,15 +55,10 @@ def _state_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[Summar
     }
     for title, cases in groups.items():
         if cases:
-            names = [short_name(case) for case in cases]
-            yield from wrapped(f"{title} {len(cases):,}", short_list(names, verbose=verbose, used=INDENT))
+            shown = list(map(names.of, cases))
+            yield from wrapped(f"{title} {len(cases):,}", short_list(shown, verbose=verbose, used=INDENT))
     if comparison.judge_changed:
         yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
-
-
-def _as_combination(case: JudgedCase) -> JudgedCase:
-    """Return a case of a baseline as the item that it was: that of another target is there."""
-    return case.replace(node_id=f"::{case.eval_id}@{case.target}")
 
 
 def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
@@ -98,29 +89,23 @@ def _differing(comparison: RunComparison, difference: Difference) -> str:
     return f"{differ} ({comparison.worse} worse, {comparison.better} better)" if difference.differing else differ
 
 
-def _broken_text(case: CaseComparison, pair: Pair) -> str:
-    return f"{'BROKEN':{INDENT}}{short_name(pair.new)}   {_tally(pair)}    q {case.q:.2g}"
-
-
-def _chance_lines(
-    comparison: RunComparison, by_name: dict[tuple[str, str | None], Pair], *, verbose: bool
-) -> Iterator[SummaryLine]:
+def _chance_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """List single cases that got worse, but are not called broken."""
-    worse = [by_name[case.case, case.target] for case in comparison.cases if not case.broke and (case.delta or 0) < 0]
+    worse = [pair for pair, case in comparison.compared if not case.broke and (case.delta or 0) < 0]
     if worse:
         worse.sort(key=lambda pair: (pair.delta, pair.new.name))
-        shown = [_flip(pair) for pair in worse]
+        shown = [f"{names.of(pair.new)} {_flip(pair)}" for pair in worse]
         yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
 
 
-def _unconfirmed_lines(comparison: RunComparison, *, verbose: bool) -> Iterator[SummaryLine]:
+def _unconfirmed_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """Name the suspects that have no fresh answers."""
     if comparison.unconfirmed:
         fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
         few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
         text = f"these could not be asked again{few}, so their answers of this run decide: "
-        names = [short_name(pair.new) for pair in comparison.unconfirmed]
-        yield from wrapped("Not confirmed", text + short_list(names, verbose=verbose), "warning")
+        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
+        yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
 
 
 def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
@@ -132,8 +117,8 @@ def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
 
 def _flip(pair: Pair) -> str:
     if pair.new.threshold is None or pair.old.threshold is None:
-        return f"{short_name(pair.new)} {pair.delta:+.2f}"
-    return f"{short_name(pair.new)} {_tally(pair)}"
+        return f"{pair.delta:+.2f}"
+    return _tally(pair)
 
 
 def _tally(pair: Pair) -> str:

@@ -8,6 +8,7 @@ from pytest_agentv.models.options.values import Gate
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import wrap
 from pytest_agentv.reporting.summary import LineStyle, SummaryLine
+from pytest_agentv.reporting.verdicts.cases import CaseNames
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, RunVerdict
 from pytest_agentv.reporting.verdicts.tag_gates import RateCheck
 
@@ -72,8 +73,9 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
     red = _RED_IF_STRICT if gate == "strict" else _RED
     found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
     reason = found[0] if found else statistics.reasons[0]
-    broken = tuple(f"broken: {case.case} (q {case.q:.2g})" for case in comparison.broken)
-    gone = tuple(f"gone: {case.name}" for case in comparison.pairing.gone)
+    names = CaseNames(statistics.known_cases)
+    broken = tuple(f"broken: {names.of(pair.new)} (q {case.q:.2g})" for pair, case in comparison.broken_pairs)
+    gone = tuple(f"gone: {names.of(case)}" for case in comparison.pairing.gone)
     details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
     return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
 

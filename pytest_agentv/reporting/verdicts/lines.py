@@ -7,7 +7,7 @@ from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.columns import bounds, percent, plain, short_list, short_name, wrapped
+from pytest_agentv.reporting.verdicts.columns import ShortNames, bounds, percent, plain, short_list, wrapped
 from pytest_agentv.reporting.verdicts.comparison_lines import comparison_lines
 from pytest_agentv.reporting.verdicts.hints import tool_hint
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, RunStatistics
@@ -22,14 +22,15 @@ def statistics_lines(
     statistics: RunStatistics, *, verbose: bool = False, no_verdict: str | None = None
 ) -> Iterator[SummaryLine]:
     """Yield the section of a run. `no_verdict` says why a run did not get the verdict it should get."""
+    names = ShortNames(statistics.known_cases)
     yield SummaryLine(TITLE, "title")
     yield from plain(_size_text(statistics.cases))
     if statistics.rate is not None:
         yield from _rate_lines(statistics.rate, statistics.cases)
-        yield from _repeat_lines(statistics.rate, statistics.cases, verbose=verbose)
+        yield from _repeat_lines(statistics.rate, statistics.cases, names, verbose=verbose)
     if statistics.comparison is not None:
         yield SummaryLine("")
-        yield from comparison_lines(statistics.comparison, verbose=verbose)
+        yield from comparison_lines(statistics.comparison, names, verbose=verbose)
     if no_verdict is not None:
         yield from wrapped("No verdict", no_verdict, "warning")
 
@@ -40,7 +41,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
     counts = {case.asked for case in cases}
     answers = counted(max(counts, default=0), "answer")
     each = answers if len(counts) == 1 else f"{min(counts, default=0)} to {answers}"
-    stopped = sum(case.stopped is not None for case in cases)
+    stopped = sum(case.is_cut_short for case in cases)
     text = f"{counted(len(cases), 'case')}, {each} each"
     if stopped:
         text += f" at most, {sum(case.judged for case in cases):,} judged ({stopped:,} stopped when they were certain)"
@@ -63,7 +64,9 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
 
 
-def _repeat_lines(rate: PassRate, cases: Sequence[JudgedCase], *, verbose: bool) -> Iterator[SummaryLine]:
+def _repeat_lines(
+    rate: PassRate, cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool
+) -> Iterator[SummaryLine]:
     judged = [case for case in cases if case.scores]
     if not any(case.asked > 1 for case in judged):
         return
@@ -73,16 +76,16 @@ def _repeat_lines(rate: PassRate, cases: Sequence[JudgedCase], *, verbose: bool)
     flaky = [case for case in judged if is_flaky(case.passes, case.judged)]
     if flaky:
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
-        shown = [f"{short_name(case)} {case.passes}/{case.judged}" for case in flaky]
+        shown = [f"{names.of(case)} {case.passes}/{case.judged}" for case in flaky]
         yield from wrapped("Flaky:", short_list(shown, verbose=verbose, used=7), indent=7)
     repeated = [case for case in judged if case.judged > 1]
     if repeated and all(case.has_same_texts for case in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
-    yield from _hint_lines(judged, verbose=verbose)
+    yield from _hint_lines(judged, names, verbose=verbose)
 
 
-def _hint_lines(cases: Sequence[JudgedCase], *, verbose: bool) -> Iterator[SummaryLine]:
-    hints = [f"{short_name(case)}: {visible(hint)}" for case in cases if (hint := tool_hint(case)) is not None]
+def _hint_lines(cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    hints = [f"{names.of(case)}: {visible(hint)}" for case in cases if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:

@@ -10,9 +10,9 @@ from pytest_agentv.models.results import BaselineFigures
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of, is_graded
+from pytest_agentv.reporting.verdicts.cases import CaseNames, JudgedCase, groups_of, is_graded
 from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison, compare_runs
-from pytest_agentv.reporting.verdicts.pairing import not_compared, pair_cases
+from pytest_agentv.reporting.verdicts.pairing import Pairing, not_compared, pair_cases
 from pytest_agentv.statistics.distributions import LEVEL
 from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval
 from pytest_agentv.statistics.repeats import is_flaky, pass_all, pass_at
@@ -69,6 +69,12 @@ class RunStatistics(Record):
     def errors(self) -> tuple[JudgedCase, ...]:
         return tuple(case for case in self.cases if case.is_error)
 
+    @property
+    def known_cases(self) -> tuple[JudgedCase, ...]:
+        """The cases of the run, and those that only its baseline has."""
+        pairing = self.comparison.pairing if self.comparison is not None else Pairing()
+        return (*self.cases, *pairing.gone, *pairing.skipped)
+
     def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
         """Yield the comparison of each case with the baseline; nothing without a comparison."""
         compared = self.comparison.cases if self.comparison is not None else ()
@@ -79,13 +85,13 @@ class RunStatistics(Record):
 
     def contract(self) -> JsonObject:
         """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
-        rate, comparison = self.rate, self.comparison
+        rate, comparison, names = self.rate, self.comparison, CaseNames(self.known_cases)
         values: dict[str, object] = {"verdict": self.verdict, "reasons": list(self.reasons)}
         if rate is not None:
             values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
             values |= {"again_low": rate.again_low, "again_high": rate.again_high}
-        values |= {"level": LEVEL, "errors": [case.name for case in self.errors]}
-        return _known(values | (_comparison_contract(comparison) if comparison is not None else {}))
+        values |= {"level": LEVEL, "errors": list(map(names.of, self.errors))}
+        return _known(values | (_comparison_contract(comparison, names) if comparison is not None else {}))
 
 
 def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
@@ -180,7 +186,7 @@ def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
     return [("inconclusive", f"cannot tell: {comparison.resolution}")]
 
 
-def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
+def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
     difference, pairing = comparison.difference, comparison.pairing
     values: dict[str, object] = {}
     if difference is not None:
@@ -188,12 +194,12 @@ def _comparison_contract(comparison: RunComparison) -> dict[str, object]:
         values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
         values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
     values |= {
-        "broke": [case.case for case in comparison.broken],
-        "gone": [case.name for case in pairing.gone],
-        "skipped": [case.name for case in pairing.skipped],
-        "changed": [case.name for case in pairing.changed],
-        "new": [case.name for case in pairing.new],
-        "unconfirmed": [pair.new.name for pair in comparison.unconfirmed],
+        "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
+        "gone": list(map(names.of, pairing.gone)),
+        "skipped": list(map(names.of, pairing.skipped)),
+        "changed": list(map(names.of, pairing.changed)),
+        "new": list(map(names.of, pairing.new)),
+        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
     }
     if comparison.baseline is not None:
         values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}

@@ -52,7 +52,7 @@ def refusal_after(
         "could not be judged": [case for case in cases if case.is_error],
         "came from the cache": [case for case in cases if "cached" in case.flags],
         "were asked again until they passed (--reruns)": [case for case in cases if "reruns" in case.flags],
-        "were stopped before all answers were there": [case for case in cases if case.stopped is not None],
+        "were asked only until the verdict was certain": [case for case in cases if case.stopped is not None],
     }
     for what, found in named.items():
         if found:

@@ -108,7 +108,7 @@ def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
         "agentv_pass_rate": repeat.pass_rate,
         "agentv_pass_rate_low": repeat.pass_rate_low,
         "agentv_pass_rate_high": repeat.pass_rate_high,
-        "agentv_stopped": repeat.stopped,
+        "agentv_stopped": repeat.stopped if repeat.asked < repeat.planned else None,
     }
     yield from ((name, value) for name, value in figures.items() if value is not None)
 

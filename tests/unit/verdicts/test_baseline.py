@@ -163,7 +163,7 @@ def test_a_baseline_that_is_not_there_says_so(tmp_path):
         ({"flags": ("cached",)}, "1 of 2 cases came from the cache"),
         ({"flags": ("reruns",)}, "1 of 2 cases were asked again until they passed (--reruns)"),
         ({"is_error": True}, "1 of 2 cases could not be judged"),
-        ({"stopped": "pass"}, "1 of 2 cases were stopped before all answers were there"),
+        ({"stopped": "pass"}, "1 of 2 cases were asked only until the verdict was certain"),
         ({}, None),
     ],
 )

@@ -11,7 +11,7 @@ from pytest_agentv.reporting.baselines.writing import baseline_text
 from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, ended_at, read_cases, result_fault
 from pytest_agentv.reporting.verdicts.cases import Confirmation, unique_names
-from pytest_agentv.reporting.verdicts.columns import short_name
+from pytest_agentv.reporting.verdicts.columns import ShortNames
 from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
 from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
 from pytest_agentv.session.gating.suspicion import Suspicion
@@ -52,6 +52,7 @@ def test_a_repeated_case_brings_its_answers():
     confirmed = REPEAT.replace(confirm=REPEAT.replace(asked=10, judged=10, passes=0))
     [case] = cases_of_run([result(repeat=confirmed, tags=("x",), group="g", required=True)])
     assert (case.passes, case.judged, case.asked, case.stopped) == (2, 3, 5, "fail")
+    assert (case.errors, case.is_cut_short) == (1, True)
     assert case.confirmation == Confirmation(10, 10, 0)
     assert (case.tags, case.group, case.required, case.flags) == (("x",), "g", True, ("cached",))
     assert case.tools == (("a",), (), ())
@@ -131,7 +132,8 @@ def test_a_baseline_knows_its_tests_however_many_there_are_of_an_id(tmp_path, co
     path = tmp_path / "base.jsonl"
     path.write_text(baseline_text(baseline_of(cases)))
     read = read_baseline(path).cases
-    assert [(case.key, short_name(case)) for case in read] == [(case.key, short_name(case)) for case in cases]
+    names, known = ShortNames(read), ShortNames(cases)
+    assert [(case.key, names.of(case)) for case in read] == [(case.key, known.of(case)) for case in cases]
     assert pair_cases(cases_of_run([of_test(0)]), read).new == ()
 
 

@@ -131,11 +131,52 @@ def test_a_regression_asks_whether_anything_changed_at_all():
     assert "if nothing changed, ask the baseline again (--agentv-update-baseline=add)" in text
 
 
-def test_cases_of_one_id_are_told_apart_by_their_items():
-    new = [case("a", 0, node_id=f"evals/a.yaml::a@{target}", target=target) for target in ("gpt", "claude")]
-    text = section(new, [case("a", 5, target=target) for target in ("gpt", "claude")])
-    assert "BROKEN         a@gpt   5/5 -> 0/5" in text
-    assert "BROKEN         a@claude   5/5 -> 0/5" in text
+@pytest.mark.parametrize("eval_id", ["a", "a@x"])
+def test_cases_of_one_id_are_told_apart_by_their_targets(eval_id):
+    """With a matrix of more than targets, the line named only the id."""
+    targets = ("gpt", "claude")
+    nodes = [f"evals/a.yaml::{eval_id.replace('@', f'@{target}-')}" for target in targets]
+    new = [case(eval_id, 0, node_id=node, target=target) for node, target in zip(nodes, targets, strict=True)]
+    text = section([*new, case("b", 0)], [case(eval_id, 5, target=target) for target in targets] + [case("b", 5)])
+    for name in (f"{eval_id} (gpt)", f"{eval_id} (claude)", "b"):
+        assert f"BROKEN         {name}   5/5 -> 0/5" in text
+
+
+def of_file(file, name, passes, **changes):
+    return case(name, passes, **changes).replace(name=f"{file}::{name}", eval_file=file)
+
+
+def test_cases_of_one_id_are_told_apart_by_their_files():
+    """A case that is gone had the name of one that is there."""
+    old = [of_file(f"{letter}.yaml", "price", 5) for letter in "abc"]
+    new = [of_file("a.yaml", "price", 5), of_file("b.yaml", "price", 3), of_file("c.yaml", "cost", 5)]
+    text = section(new, old)
+    for line in ("Flaky: b.yaml::price 3/5", "May be chance  b.yaml::price 5/5 -> 3/5"):
+        assert line in text
+    for line in ("Gone 1         c.yaml::price", "New 1          cost"):
+        assert line in text
+
+
+def of_test(item, passes, **changes):
+    name = item.rpartition("::")[2]
+    return of_file("test_a.py", name, passes, node_id=f"test_a.py::{item}", **changes)
+
+
+def test_tests_of_one_name_are_told_apart_by_their_classes():
+    """The test of one class is there, and that of the other is gone: each file has one of that name only."""
+    text = section([of_test("TestB::test_x", 5), of_test("test_y", 3)], [of_test("TestA::test_x", 5)])
+    assert "Gone 1         TestA::test_x\n" in text
+    assert "New 2          TestB::test_x, test_y\n" in text
+    both = [of_test("TestA::test_x", 3), of_test("TestB::test_x", 2)]
+    assert "Flaky: TestA::test_x 3/5, TestB::test_x 2/5" in section(both)
+
+
+def test_a_long_name_of_a_broken_case_goes_on_below():
+    file = f"evals/{'x' * 60}.yaml"
+    text = section(
+        [of_file(name, "a", 0) for name in (file, "b.yaml")], [of_file(name, "a", 5) for name in (file, "b.yaml")]
+    )
+    assert f"evals/{'x' * 53}…::a" in text
 
 
 def test_suspects_that_could_not_be_asked_again_are_named():
@@ -200,7 +241,7 @@ def test_a_stale_baseline_names_what_is_gone_changed_and_new():
 def test_a_target_that_was_not_run_is_named():
     both = [case("a", 5), case("b", 5), case("a", 5, target="other"), case("b", 5, target="other")]
     text = section([case("a", 5), case("b", 5)], both)
-    assert "Gone 2         a@other, b@other" in text
+    assert "Gone 2         a (other), b (other)" in text
     assert "stale baseline: 2 cases are gone: the run has no case of the target other" in " ".join(text.split())
     text = section([case("a", 5, target="new")], [case("a", 5)])
     assert "no case of it is comparable: the run has no case of the target azure" in " ".join(text.split())
@@ -226,6 +267,14 @@ def test_an_early_stop_is_told():
     assert "2 cases, 5 answers each at most, 7 judged (1 stopped when they were certain)" in text
     assert "these cases, asked again: needs --agentv-stop=never" in text
     assert "pass@" not in text
+
+
+def test_a_case_that_was_asked_in_full_did_not_stop():
+    """The last answer made its verdict certain, or an answer was missing."""
+    whole = case("a", 3, 3, stopped="pass")
+    assert "1 case, 3 answers each\n" in section([whole])
+    assert "1 case, 5 answers each\n" in section([whole.replace(asked=5, errors=2)])
+    assert "2 cases, 3 to 5 answers each at most, 6 judged (1 stopped when" in section([whole, whole.replace(asked=5)])
 
 
 def test_cases_of_different_repeats():

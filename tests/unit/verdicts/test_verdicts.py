@@ -351,6 +351,25 @@ def test_the_contract_has_the_keys_that_scripts_read():
     }
 
 
+def test_each_name_in_the_contract_identifies_a_case():
+    """It named only the id, which cases of several targets have."""
+    broken = case("a", 0, target="gpt"), case("a", 5, target="claude"), case("b", 0)
+    down = case("e", 0, target="gpt").replace(scores=(), is_error=True)
+    old = [case(name, 5, target=target) for name in "ae" for target in ("gpt", "claude")]
+    statistics = judged([*broken, down, case("e", 5, target="new")], [*old, case("b", 5)])
+    told = statistics.contract()
+    assert {key: told[key] for key in ("broke", "gone", "new", "errors", "unconfirmed")} == {
+        "broke": ["evals/a.yaml::a (gpt)", "evals/a.yaml::b"],
+        "gone": ["evals/a.yaml::e (claude)"],
+        "new": ["evals/a.yaml::e (new)"],
+        "errors": ["evals/a.yaml::e (gpt)"],
+        "unconfirmed": ["evals/a.yaml::a (gpt)", "evals/a.yaml::b"],
+    }
+    details = baseline_gate(statistics, "cases").details
+    assert "gone: evals/a.yaml::e (claude)" in details
+    assert [each for each in details if each.startswith("broken: evals/a.yaml::a (gpt) (q 0.")]
+
+
 def test_all_states_of_cases_are_told():
     pairing = pair_cases(
         [case("a", 5), case("n", 5), case("e", 0).replace(scores=(), is_error=True), case("x", 5)],
