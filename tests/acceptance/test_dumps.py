@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from forked_workers import fork_workers
 
 ECHO = """
 targets:
@@ -226,3 +227,14 @@ def test_a_dump_that_cannot_be_written_is_an_error_of_its_case_that_names_the_fi
     run = project.run("--agentv-dump-prompts=taken")
     assert run.statuses == {"a": "error"}
     assert run.by_id["a"]["error"] == f"taken/a.json: cannot be written: {taken} is a file, not a folder"
+
+
+def test_workers_warn_of_traces_that_cannot_be_dumped(project, suite, monkeypatch):
+    """A warning without a line broke the case, whose answer was lost."""
+    fork_workers(monkeypatch)
+    project.write("targets.yaml", ECHO)
+    project.write("a.eval.yaml", suite(a="hello"))
+    project.write("taken", "a file\n")
+    run = project.run("--agentv-dump-traces=taken", "--agentv-executor=processes:1")
+    assert run.statuses == {"a": "pass"}
+    assert "the trace is not dumped: cannot be written: " in run.text

@@ -176,7 +176,8 @@ class Away:
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
-        self._pool.warn(self._new_warnings(map(Problem.from_plain, reply.warnings)))
+        problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
+        self._pool.warn(self._new_warnings(problems))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
         try:
             write_sent(reply.files, self._shipper.roots, self._pool.masker)
