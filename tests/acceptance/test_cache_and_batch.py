@@ -5,6 +5,7 @@ import re
 
 import pytest
 from fake_llm import FakeLlm, Reply
+from forked_workers import fork_workers
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
@@ -88,6 +89,54 @@ def test_a_dry_run_neither_fills_nor_uses_the_cache(project):
     dry = project.run("--agentv-cache", "--agentv-dry-run")
     assert {result["candidate_answer"] for result in dry.results} == {'{"answer":"Mock dry-run response"}'}
     assert [result.get("cached") for result in dry.results] == [None] * 2
+
+
+NOT_CACHED = "answers could not be cached, so that later runs pay for them again: "
+CANNOT_CACHE = "evalcases:\n" + "".join(f"  - {{id: c{each}, expected_outcome: x, input: hi}}\n" for each in range(4))
+
+
+def write_targets(project, **targets):
+    project.write("targets.yaml", json.dumps({"targets": [{"name": name, **keys} for name, keys in targets.items()]}))
+
+
+@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"], ["--agentv-repeat=2"]], ids=str)
+def test_a_run_warns_once_that_its_answers_cannot_be_cached(project, monkeypatch, mode):
+    fork_workers(monkeypatch)
+    judge = {"provider": "mock", "response": json.dumps({"score": 1.0})}
+    write_targets(project, default={"provider": "mock", "response": "hi", "judge_target": "judge"}, judge=judge)
+    project.write("a.eval.yaml", CANNOT_CACHE)
+    project.write(".agentv/cache", "a file\n")
+    run = project.run("--agentv-cache", *mode)
+    assert set(run.statuses.values()) == {"pass"}
+    assert run.text.count(f".agentv/cache: {NOT_CACHED}Not a directory") == 1
+    assert NOT_CACHED not in project.run(*mode).text
+
+
+def test_a_run_warns_of_an_embedding_that_cannot_be_cached(project):
+    with FakeLlm() as server:
+        model = {"provider": "openai", "base_url": server.script("e"), "model": "m", "api_key": "k"}
+        write_targets(project, default={"provider": "mock", "response": "hi"}, embeddings=model)
+        check = "evaluators: [{name: s, type: similar, value: hi, target: embeddings, threshold: 0.5}]"
+        project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: x, input: hi, {check}}}\n")
+        assert NOT_CACHED not in project.run("--agentv-cache").text
+        embedding = next(path for path in entries(project) if "vector" in path.read_text())
+        embedding.unlink()
+        embedding.parent.rmdir()
+        embedding.parent.touch()
+        run = project.run("--agentv-cache")
+    assert run.statuses == {"a": "pass"}
+    assert run.text.count(NOT_CACHED) == 1
+
+
+def test_a_project_that_makes_warnings_errors_hears_of_answers_that_cannot_be_cached(project):
+    write_targets(project, default={"provider": "mock", "response": "hi"})
+    check = "evaluators: [{name: h, type: heuristic, hits: [hi]}]"
+    project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, expected_outcome: x, input: hi, {check}}}\n")
+    project.write(".agentv/cache", "a file\n")
+    run = project.run("--agentv-cache", "-W", "error::pytest_agentv.AgentvWarning")
+    assert run.outcomes == {"errors": 1}
+    assert NOT_CACHED in run.text
+    assert run.internals == []
 
 
 BATCH = """

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from pytest_agentv.providers.base import BatchProvider, ProviderRequest, Provide
 from pytest_agentv.providers.cli.cli import Cli
 from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.python.python import Python
+from pytest_agentv.runtime import files
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")
 RESPONSE = ProviderResponse((Message("assistant", "an answer"),), token_usage=TokenUsage(1, 2))
@@ -179,6 +181,29 @@ def test_an_answer_that_cannot_be_written_says_so(tmp_path: Path, caplog: pytest
     (tmp_path / "file").touch()
     keep_answer(tmp_path / "file" / "a.json", RESPONSE, Masker())
     assert "the answer cannot be kept for later runs: " in caplog.text
+
+
+def test_an_answer_that_cannot_be_written_leaves_no_folder_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(files, "_write_new", fail)
+    told: list[str] = []
+    provider = CachedProvider(
+        CountingProvider(), target(), tmp_path, Masker(), tell=lambda each: told.append(str(each))
+    )
+    assert [ask(provider).cached for _ in range(2)] == [False, False]
+    assert [text.partition(": cannot be written: ")[2] for text in told] == ["No space left on device"] * 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_other_answers_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    (tmp_path / "b.json").touch()
+    assert keep_answer(tmp_path / "a.json", RESPONSE, Masker()) is not None
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_settings_that_do_not_affect_an_answer_do_not_have_it_paid_for_again(tmp_path: Path) -> None:

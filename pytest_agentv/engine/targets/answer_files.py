@@ -3,13 +3,14 @@
 import hashlib
 import json
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, FileError
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
-from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.masking.secrets import Masker, masked
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, is_null
 from pytest_agentv.providers.trace_files import read_trace
 from pytest_agentv.runtime.files import write_atomically
@@ -59,23 +60,35 @@ def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | Non
         return None
 
 
-def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None) -> None:
+def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None) -> FileError | None:
     """Write an answer in one step, for later runs to judge. Logs why it cannot be kept.
 
-    Failed and incomplete answers are not kept. Those that hold a secret are not either: it would be masked on disk, so
-    that a later run would judge another answer.
+    Returns the error of a file that cannot be written. Failed and incomplete answers are not kept. Those that hold a
+    secret are not either: it would be masked on disk, so that a later run would judge another answer.
     """
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
     is_whole = is_whole and not is_null(response.output_messages)
     if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
-        return
+        return None
     try:
         response = _with_trace(response)
         text = _to_json(response, masker, {} if run_id is None else {_RUN: run_id})
-        if text is not None:
-            write_atomically(path, text)
     except (AgentvError, TypeError, ValueError, RecursionError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+        return None
+    return None if text is None else write_entry(path, text)
+
+
+def write_entry(path: Path, text: str) -> FileError | None:
+    """Write a file in one step. Logs and returns the error if it cannot be written, and leaves no empty folder then."""
+    try:
+        write_atomically(path, text)
+    except FileError as error:
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", masked(str(error)))
+        with suppress(OSError):  # it may hold other files
+            path.parent.rmdir()
+        return error
+    return None
 
 
 def _with_trace(response: ProviderResponse) -> ProviderResponse:

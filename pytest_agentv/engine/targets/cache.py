@@ -9,7 +9,7 @@ from typing import Final
 
 from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
-from pytest_agentv.errors import ProviderError
+from pytest_agentv.errors import FileError, ProviderError
 from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
@@ -37,8 +37,14 @@ class CachedProvider:
         folder: Path,
         masker: Masker,
         as_at_home: Callable[[JsonObject], JsonObject] = dict,
+        *,
+        tell: Callable[[FileError], None] | None = None,
     ) -> None:
-        """`as_at_home` gives keys the paths that the process of the run would have, wherever the files lie."""
+        """Take a provider, its target and the folder of the cache.
+
+        `as_at_home` gives keys the paths that the process of the run would have, wherever the files lie. `tell` hears
+        why an answer cannot be written.
+        """
         self.mode: PromptMode = provider.mode
         self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
         self.embed = getattr(provider, "embed", None)
@@ -57,6 +63,7 @@ class CachedProvider:
         self._folder = folder
         self._masker = masker
         self._as_at_home = as_at_home
+        self._tell = tell
 
     async def check(self) -> None:
         await self._provider.check()
@@ -68,7 +75,7 @@ class CachedProvider:
             return known.replace(cached=True)
         started = time.perf_counter()
         response = timed(await self._provider.invoke(request), started)
-        keep_answer(path, response, self._masker)
+        self._keep(path, response)
         return response
 
     def forget(self, request: ProviderRequest) -> None:
@@ -90,8 +97,13 @@ class CachedProvider:
             raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
         responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
-            keep_answer(paths[number], response, self._masker)
+            self._keep(paths[number], response)
         return [known or responses[number] for number, known in enumerate(kept)]
+
+    def _keep(self, path: Path, response: ProviderResponse) -> None:
+        error = keep_answer(path, response, self._masker)
+        if error is not None and self._tell is not None:
+            self._tell(error)
 
     def place(self, request: ProviderRequest) -> Path:
         """Return the file of the answer to a request."""

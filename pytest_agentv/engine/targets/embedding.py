@@ -2,27 +2,24 @@
 
 import asyncio
 import json
-import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.targets.answer_files import cached_file
+from pytest_agentv.engine.targets.answer_files import cached_file, write_entry
 from pytest_agentv.engine.targets.cache import lasting_settings
-from pytest_agentv.errors import AgentvError, EvaluatorError, ProviderError
+from pytest_agentv.errors import EvaluatorError, FileError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
-from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
-_LOGGER: Final = logging.getLogger(__name__)
 _VERSION: Final = 1
 """Part of every key. Incremented when the format of the entries changes."""
 MOST: Final = 64
@@ -34,7 +31,14 @@ WAIT_SECONDS: Final = 0.01
 class TargetEmbedder:
     """The embeddings of one target. Used on the event loop."""
 
-    def __init__(self, target: Target, ask: Ask, cache: Path | None, timeout_seconds: float | None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        ask: Ask,
+        cache: Path | None,
+        timeout_seconds: float | None,
+        tell: Callable[[FileError], None] | None = None,
+    ) -> None:
         """Take a target.
 
         Args:
@@ -42,12 +46,14 @@ class TargetEmbedder:
             ask: Returns the vectors of texts.
             cache: The folder of the cache; None: no cache.
             timeout_seconds: The longest that a request may take.
+            tell: Hears why an embedding cannot be written.
         """
         self._name = target.name
         self._settings = {"kind": target.kind, "settings": lasting_settings(target)}
         self._ask = ask
         self._cache = cache
         self._timeout_seconds = timeout_seconds
+        self._tell = tell
         self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
         self._waiting: list[str] = []
         self._sending: set[asyncio.Task[None]] = set()
@@ -112,10 +118,9 @@ class TargetEmbedder:
         path = self._path(text)
         if path is None:
             return
-        try:
-            write_atomically(path, json.dumps({"vector": embedding.vector}))
-        except AgentvError as error:
-            _LOGGER.warning("the embedding cannot be kept for later runs: %s", error)
+        error = write_entry(path, json.dumps({"vector": embedding.vector}))
+        if error is not None and self._tell is not None:
+            self._tell(error)
 
     def _path(self, text: str) -> Path | None:
         if self._cache is None:

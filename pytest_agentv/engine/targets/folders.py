@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.engine.targets.variables import InProcessProvider, ProcessVariables
-from pytest_agentv.errors import AgentvError, TargetError
+from pytest_agentv.errors import AgentvError, FileError, TargetError
 from pytest_agentv.loading.problems import Problem, join_problems
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import Environment, load_environment
@@ -80,6 +81,7 @@ class FolderTargets:
         self._targets: dict[tuple[Path, str], Target] = {}
         self._providers: dict[tuple[Path, str], Adapter] = {}
         self._process = ProcessVariables()
+        self._told_of_cache = False
         self._dotenv: dict[Path, Mapping[str, str]] = {}
         """The variables that a folder's `.env` adds to those of the process."""
 
@@ -148,6 +150,17 @@ class FolderTargets:
         self.environment(eval_dir)
         return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self._masker)
 
+    def warn_of_cache(self, error: FileError) -> None:
+        """Warn once per run that answers cannot be cached: later runs pay for them again."""
+        if self._told_of_cache:
+            return
+        self._told_of_cache = True
+        if is_first_to_warn(self._places.shared_folder, "cache"):
+            reason = str(error).partition(": cannot be written: ")[2]
+            message = f"answers could not be cached, so that later runs pay for them again: {reason}"
+            folder = self._places.cwd / CACHE_FOLDER
+            self.warnings.append(Problem(folder, None, "", message, level="warning"))
+
     def take_warnings(self) -> list[Problem]:
         """Return the new warnings about targets files. Any thread may call it."""
         taken, self.warnings = self.warnings, []
@@ -183,7 +196,8 @@ class FolderTargets:
             from pytest_agentv.engine.targets.cache import CachedProvider  # noqa: PLC0415 - only for runs with a cache
 
             folder = self._places.cwd / CACHE_FOLDER
-            return CachedProvider(provider, target, folder, self._masker, self._places.as_at_home)
+            at_home, tell = self._places.as_at_home, self.warn_of_cache
+            return CachedProvider(provider, target, folder, self._masker, at_home, tell=tell)
         if warm_up is not None:  # with a cache, perhaps no model is called
             warm_up()
         return provider
