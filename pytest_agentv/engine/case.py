@@ -86,6 +86,8 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     request = _request(job, prepared)
     unjudged = _unjudged(job, prepared, request)
     left = None if unjudged is None else unjudged.find()
+    if left is not None and member is not None:
+        member.leave()  # judging may take long
     attempts = await _ask(job, prepared, request, member) if left is None else Attempts(1, None, left)
     answer = attempts.response
     if unjudged is None or answer is None:
@@ -117,6 +119,8 @@ def _request(job: CaseJob, prepared: _Prepared) -> ProviderRequest:
 def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "UnjudgedAnswer | None":
     folders = prepared.target.unjudged
     if folders is None or prepared.answer is not None or job.identity.target_hash is None:
+        return None
+    if job.reruns and not folders.for_reruns:
         return None
     from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
 

@@ -500,3 +500,38 @@ def test_only_the_vote_of_a_panel_that_could_not_be_read_is_asked_for_again(proj
     project.write("a.eval.yaml", f"evalcases: [{case}]\n")
     assert [project.run("--agentv-cache").statuses["a"] for _ in range(3)] == ["error", "pass", "pass"]
     assert (project.path / "asked").read_text() == "xxxxxx", "three votes, two reminders, and the second vote anew"
+
+
+WAITING_JUDGE = """
+import json
+import time
+from pathlib import Path
+
+
+def judge(prompt):
+    if Path("outage").exists():
+        raise RuntimeError("out")
+    deadline = time.monotonic() + 20
+    while not Path("calls.txt").exists():
+        assert time.monotonic() < deadline, "the batch waits for this judge"
+        time.sleep(0.01)
+    return json.dumps({"score": 1.0})
+"""
+
+
+def test_a_batch_does_not_wait_until_an_answer_that_waited_is_judged(project, batched):
+    judged = [{"name": "j", "type": "llm_judge"}]
+    batched(numbered(2), **{f"case-{number}": {"evaluators": judged} for number in range(2)})
+    targets = (
+        (project.path / "targets.yaml").read_text().replace("workers: 2\n", "workers: 2\n    judge_target: judge\n")
+    )
+    project.write("targets.yaml", f"{targets}  - {{name: judge, provider: python, callable: judge.py:judge}}\n")
+    project.write("judge.py", WAITING_JUDGE)
+    project.write("outage", "")
+    flags = ("--agentv-cache", "--agentv-out=own.jsonl")
+    assert project.run(*flags, "-k", "case-0").outcomes == {"errors": 1, "deselected": 1}
+    assert program_calls(project) == ["batch"]
+    (project.path / "outage").unlink()
+    again = project.run(*flags, "--agentv-resume=own.jsonl", "--agentv-retry-errors")
+    assert again.outcomes == {"passed": 2}
+    assert program_calls(project) == ["batch"]

@@ -79,10 +79,13 @@ RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
 
 
 IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], ["--agentv-executor=processes:2"]
+CACHED = ["--agentv-cache"]
 SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
 
 
-@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE)], ids=str)
+@pytest.mark.parametrize(
+    "mode", [IN_ONE_PROCESS, WITH_WORKERS, varied(ELSEWHERE), CACHED, varied(CACHED + WITH_WORKERS)], ids=str
+)
 def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, model, mode):
     assert run(project, *mode).outcomes == {"errors": 2}
     before = records(project)
@@ -100,13 +103,16 @@ def test_after_an_outage_of_the_judge_the_target_is_not_asked_again(project, mod
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
-def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
-    run(project)
-    assert run(project, *RETRY).outcomes == {"errors": 2}
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+def test_an_answer_waits_as_long_as_the_judge_is_out(project, model, mode):
+    run(project, *mode)
+    assert run(project, *RETRY, *mode).outcomes == {"errors": 2}
     assert len(kept(project)) == 2
     model.script("judge", Reply(VERDICT))
-    assert run(project, *RETRY).outcomes == {"passed": 2}
+    again = run(project, *RETRY, *mode)
+    assert again.outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
+    assert any(line.startswith("Cost:             $0.000250; ") for line in again.lines), "counted once"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +124,10 @@ def test_an_answer_waits_as_long_as_the_judge_is_out(project, model):
         ("^C", WITH_WORKERS),
         ("kill", ELSEWHERE),
         varied("^C", ELSEWHERE),
+        ("kill", CACHED),
+        ("^C", CACHED),
+        varied("kill", CACHED + WITH_WORKERS),
+        ("kill", CACHED + ELSEWHERE),
     ],
     ids=str,
 )
@@ -260,14 +270,14 @@ def test_a_run_that_goes_on_in_another_file_finds_them(project, model):
     assert (len(kept(project)), kept(project, "other.jsonl")) == (2, [])
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-repeat=2",)], ids=str)
+@pytest.mark.parametrize("flags", [(), ("--agentv-repeat=2",), CACHED, varied([*CACHED, "--agentv-repeat=2"])], ids=str)
 def test_another_file_counts_what_its_answers_cost(project, model, flags):
     """The record that counted them first is in the other file."""
     run(project, *flags)
     model.script("judge", Reply(VERDICT))
     again = run(project, *RETRY, *flags, out="other.jsonl")
     calls = len(model.asked("model"))
-    assert calls == (4 if flags else 2)
+    assert calls == (4 if "--agentv-repeat=2" in flags else 2)
     assert (
         sum(each["execution_metrics"]["cost_usd"] for each in records(project, "other.jsonl").values()) == calls * PRICE
     )
@@ -284,12 +294,16 @@ def test_a_merged_file_takes_them_along(project, model, capsys):
     assert len(model.asked("model")) == 2
 
 
-@pytest.mark.parametrize("change", [{"more": ", temperature: 1"}, {"prompt": "hello"}], ids=str)
-def test_after_a_change_that_affects_the_answer_the_target_is_asked_again(project, model, change):
-    run(project)
+@pytest.mark.parametrize(
+    ("change", "flags"),
+    [({"more": ", temperature: 1"}, []), ({"prompt": "hello"}, []), ({"more": ", temperature: 1"}, CACHED)],
+    ids=str,
+)
+def test_after_a_change_that_affects_the_answer_the_target_is_asked_again(project, model, change, flags):
+    run(project, *flags)
     write(project, model, **change)
     model.script("judge", Reply(VERDICT))
-    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert run(project, *RETRY, *flags).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 4
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
@@ -350,10 +364,11 @@ def test_only_an_answer_without_a_verdict_waits_on(project, model):
     assert path.suffix == ".json"
 
 
-def test_each_answer_of_a_repeated_case_waits(project, model):
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+def test_each_answer_of_a_repeated_case_waits(project, model, mode):
     model.script("judge", Reply(VERDICT), OUTAGE)
     write(project, model, keys=", repeat: 3")
-    flags = ("--agentv-stop=never", "--agentv-workers=1")
+    flags = ("--agentv-stop=never", "--agentv-workers=1", *mode)
     run(project, *flags)
     asked = len(model.asked("model"))
     assert asked == 6
@@ -367,19 +382,85 @@ def test_each_answer_of_a_repeated_case_waits(project, model):
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
 @pytest.mark.parametrize("flags", [[], ["--agentv-repeat=2", "--agentv-stop=never"]], ids=["once", "repeated"])
-def test_a_rerun_judges_an_answer_that_was_not_judged(project, model, flags):
+def test_a_rerun_judges_an_answer_that_was_not_judged(project, model, flags, mode):
     model.script("judge", OUTAGE, OUTAGE, Reply(VERDICT))
-    run = project.run("--reruns=2", "--agentv-eval-id=c0", "--agentv-workers=1", *flags)
+    run = project.run("--reruns=2", "--agentv-eval-id=c0", "--agentv-workers=1", *flags, *mode)
     assert run.outcomes["passed"] == 1
     assert len(model.asked("model")) == (2 if flags else 1)
     assert not list(project.path.glob(".*.unjudged"))
 
 
-def test_a_rerun_of_a_case_that_failed_asks_for_another_answer(project, model):
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+def test_a_rerun_of_a_case_that_failed_asks_for_another_answer(project, model, mode):
     model.script("judge", Reply(VERDICT.replace("1.0", "0.0")), Reply(VERDICT))
-    assert project.run("--reruns=1", "--agentv-eval-id=c0").outcomes["passed"] == 1
+    assert project.run("--reruns=1", "--agentv-eval-id=c0", *mode).outcomes["passed"] == 1
     assert len(model.asked("model")) == 2
+
+
+@pytest.mark.parametrize("out", ["own.jsonl", "other.jsonl"])
+def test_an_answer_that_an_earlier_run_has_paid_for_waits_as_such(project, model, out):
+    model.script("judge", Reply(VERDICT))
+    run(project, *CACHED, out="earlier.jsonl")
+    write(project, model, evaluator=JUDGE.replace("}", ", prompt: 'Good? {{candidate_answer}}'}"))
+    model.script("judge", OUTAGE)
+    run(project, *CACHED)
+    assert len(kept(project)) == 2
+    model.script("judge", Reply(VERDICT))
+    again = run(project, *RETRY, *CACHED, out=out)
+    assert again.outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+    assert [each["cached"] for each in records(project, out).values()] == [True, True]
+    assert "From the cache:   2" in again.lines
+
+
+def test_a_run_without_the_cache_judges_what_one_with_it_has_left(project, model):
+    run(project, *CACHED)
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 2
+
+
+COMMAND = """
+import json
+from pathlib import Path
+
+
+def answer(prompt):
+    with open("asked", "a") as file:
+        file.write("x")
+    return {"text": "hello", "cost_usd": 0.25}
+"""
+
+
+@pytest.fixture
+def command(project):
+    """Write a target that is a program of the project, and tells its cost."""
+    target = "  - {name: default, provider: python, callable: 'agent.py:answer', judge_target: judge}\n"
+    judge = (project.path / "targets.yaml").read_text().splitlines(keepends=True)[-1]
+    project.write("targets.yaml", f"targets:\n{target}{judge}")
+    project.write("agent.py", COMMAND)
+    return project.path / "asked"
+
+
+def test_a_cached_answer_of_a_command_is_counted_by_the_run_that_judges_it(project, model, command):
+    model.script("judge", Reply(fault="hang"))
+    break_off(project, model, signal.SIGKILL, *CACHED)
+    model.script("judge", Reply(VERDICT))
+    again = run(project, *RETRY, *CACHED)
+    assert again.outcomes == {"passed": 3}
+    assert command.read_text() == "xx"
+    (cost,) = (line for line in again.lines if line.startswith("Cost:"))
+    assert cost.startswith("Cost:             $0.5000, known for 2 of 3 cases; "), "no run before has counted it"
+    assert "From the cache" not in again.text
+
+
+def test_a_rerun_calls_a_command_again_because_a_script_may_judge_what_it_left(project, model, command):
+    model.script("judge", OUTAGE, Reply(VERDICT))
+    run = project.run("--reruns=1", "--agentv-eval-id=c0", *CACHED)
+    assert run.outcomes["passed"] == 1
+    assert command.read_text() == "xx"
 
 
 def test_a_hook_gets_an_answer_that_waited(project, model):
@@ -398,27 +479,26 @@ def test_a_hook_gets_an_answer_that_waited(project, model):
     assert sorted((project.path / "shown.txt").read_text().split("c")) == ["", "0", "0", "1", "1"]
 
 
-def test_an_answer_that_holds_a_secret_is_not_written(project, model):
+@pytest.mark.parametrize("mode", [IN_ONE_PROCESS, CACHED], ids=str)
+def test_an_answer_that_holds_a_secret_is_not_written(project, model, mode):
     project.write(".env", "MY_API_KEY=s3cr3t-value-of-mine\n")
     model.script("model", Reply("it is s3cr3t-value-of-mine"))
-    assert run(project).outcomes == {"errors": 2}
+    assert run(project, *mode).outcomes == {"errors": 2}
     assert kept(project) == []
 
 
 @pytest.mark.parametrize(
-    ("flags", "target"),
+    "target",
     [
-        (["--agentv-cache"], None),
-        ([], "{name: default, provider: mock, response: hello, judge_target: judge}"),
-        ([], "{name: default, provider: cli, command_template: echo hello, judge_target: judge}"),
+        "{name: default, provider: mock, response: hello, judge_target: judge}",
+        "{name: default, provider: cli, command_template: echo hello, judge_target: judge}",
     ],
-    ids=["cache", "mock", "cli"],
+    ids=["mock", "cli"],
 )
-def test_nothing_waits_that_a_cache_has_or_that_may_have_left_something_behind(project, model, flags, target):
-    if target is not None:
-        text = (project.path / "targets.yaml").read_text().splitlines(keepends=True)
-        project.write("targets.yaml", "".join(["targets:\n", f"  - {target}\n", text[-1]]))
-    assert run(project, *flags).outcomes == {"errors": 2}
+def test_nothing_waits_that_may_have_left_something_behind(project, model, target):
+    text = (project.path / "targets.yaml").read_text().splitlines(keepends=True)
+    project.write("targets.yaml", "".join(["targets:\n", f"  - {target}\n", text[-1]]))
+    assert run(project).outcomes == {"errors": 2}
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 

@@ -34,6 +34,8 @@ class UnjudgedFolders(Record):
 
     own: Path
     left: Path | None = None
+    for_reruns: bool = True
+    """Whether a rerun judges an answer that was not judged; False: it asks anew."""
 
 
 @record
@@ -136,14 +138,16 @@ class FolderTargets:
         return target, self._providers[key]
 
     def unjudged(self, target: Target) -> UnjudgedFolders | None:
-        """Return the folders of a target's unjudged answers; None: they are not kept, or a cache keeps them.
+        """Return the folders of a target's unjudged answers; None: they are not kept.
 
         They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder, which
-        a script may judge and which may change before the next run.
+        a script may judge and which may change before the next run. With a cache, a resumed run takes the answers of
+        all targets from there, and could not tell that no record has counted their cost. So all are kept.
         """
-        settings = target.settings
-        costs_money, is_agent = getattr(settings, "costs_money", False), getattr(settings, "is_agent", False)
-        return self._places.unjudged if costs_money and not is_agent and not self._options.cache else None
+        settings, folders = target.settings, self._places.unjudged
+        if getattr(settings, "costs_money", False) and not getattr(settings, "is_agent", False):
+            return folders
+        return folders.replace(for_reruns=False) if folders is not None and self._options.cache else None
 
     def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
         """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""

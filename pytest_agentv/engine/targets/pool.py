@@ -44,7 +44,7 @@ class ReadyTarget:
     callable_targets: ProxiedTargets | None = None
     """The targets that judge scripts may call; None: no evaluator of the case needs them."""
     unjudged: UnjudgedFolders | None = None
-    """Where answers are until they are judged; None: they are not kept, or a cache keeps all."""
+    """Where answers are until they are judged; None: they are not kept."""
     asked: EqualQuestions = field(default_factory=EqualQuestions)
     """Counts the questions of the case."""
 

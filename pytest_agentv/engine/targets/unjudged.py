@@ -51,7 +51,8 @@ class UnjudgedAnswer:
     def find(self) -> ProviderResponse | None:
         """Return an answer that was not judged: of an earlier run, of a worker that died, or of a case that is rerun.
 
-        It is `cached` if the results file of this run counts its cost already, or with the other answers of its case.
+        It is `cached` if it was so when it was kept, because an earlier run has paid for it. It is also `cached` if the
+        results file of this run counts its cost already, or with the other answers of its case.
         """
         if self._waiting.holds(self._identity, self._request.answer):
             return None  # it is being judged for another item of the same name
@@ -68,7 +69,8 @@ class UnjudgedAnswer:
                     is_own = folder == self._folders.own
                     if is_own:
                         self._note(path)
-                    return found.replace(cached=path != plain and (is_own or self._is_repeated))
+                    is_counted = path != plain and (is_own or self._is_repeated)
+                    return found.replace(cached=found.cached or is_counted)
         return None
 
     async def keep(self, response: ProviderResponse, duration_ms: float | None) -> None:
