@@ -215,9 +215,8 @@ class TargetPool:
             if ask is None:
                 message = f"target {name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
                 raise TargetError(message)
-            cache = self._places.cwd / CACHE_FOLDER if self._options.cache else None
-            timeout, tell = self._options.timeout or None, self._folders.warn_of_cache
-            self._embedders[key] = TargetEmbedder(target, ask, cache, timeout, tell)
+            cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
+            self._embedders[key] = TargetEmbedder(target, ask, cache, self._options.timeout or None, tell)
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
