@@ -11,11 +11,12 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checking.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import say
-from pytest_agentv.cli.inputs import find_left_out, is_eval_in_folder, is_glob, walk
+from pytest_agentv.cli.inputs import find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, walk
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.discovery import SUFFIXES
+from pytest_agentv.loading.files.suites import dataset_fault
 from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json
@@ -48,7 +49,10 @@ def run(arguments: Sequence[str]) -> int:
     )
     with redirect_stdout(sys.stderr):  # functions that make rows may print, and JSON goes to standard output
         for path in files:
-            checker.check(path)
+            if path.suffix == ".jsonl" and not is_eval_by_itself(path):
+                problems.append(dataset_fault(path))  # as pytest says it
+            else:
+                checker.check(path)
     masker = Masker.of_environment()  # code of the project runs: functions that make rows, and its conftest files
     problems = [
         problem.replace(message=masker.mask(problem.message), hint=problem.hint and masker.mask(problem.hint))

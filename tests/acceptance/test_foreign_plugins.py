@@ -164,7 +164,7 @@ class Check(pytest.Item):
 def test_a_yaml_item_of_another_plugin_that_kills_its_worker_is_no_case(project):
     (project.path / "qa.eval.yaml").unlink()
     project.write("conftest.py", OTHER_YAML)
-    project.write("evals/a.check.yaml", "evalcases: none\n")
+    project.write("evals/a.check.yaml", "cases: none\n")
     project.write("a.check.yaml", "steps: []\n")
     run = project.run("-n1", "--dist=load")
     assert run.outcomes["failed"] == 2

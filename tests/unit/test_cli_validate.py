@@ -13,6 +13,7 @@ evalcases:
     input_messages: [{role: user, content: q}]
     evaluators: [{name: fast, type: latency, threshold: 9}]
 """
+NO_CASES = "has no eval cases: expected a JSON object with id and input on each line"
 TARGETS = "targets: [{name: default, provider: mock}]\n"
 
 WRONG = """\
@@ -340,10 +341,14 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
         ),
         ("any.yaml", "x: 1\n", "any.yaml:1: error: has no list of cases: evalcases is missing"),
+        ("any.jsonl", '{"id": 1}\n', f"any.jsonl:1: error: {NO_CASES}, got the keys id"),
+        ("any.jsonl", "", f"any.jsonl:1: error: {NO_CASES}, got an empty file"),
+        ("any.eval.jsonl", '{"id": 1}\n', "any.eval.jsonl:1: error: input_messages: is missing: expected a list of "
+         "messages"),
         ("any.txt", "x", "any.txt: error: is not an eval file: expected a name that ends in .yaml, .yml or .jsonl"),
         ("empty", None, "empty: error: no eval, targets or config files in this folder"),
     ],
-)
+)  # fmt: skip
 def test_the_kind_of_a_file_is_told_by_its_schema_or_its_name(agentv, folder, name, text, problem):
     if text is None:
         (folder / name).mkdir()

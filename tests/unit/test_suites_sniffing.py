@@ -13,8 +13,11 @@ from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_eval_file, left_out
+from pytest_agentv.loading.files.entries import table_spec
 from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import dataset_fault, read_suite
+from pytest_agentv.loading.places import Place
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
 
@@ -46,6 +49,14 @@ def write(name: str, text: str) -> Path:
         "{ # comment: {\n  tests: [{input: x}]}",
         "  description: x\n  evalcases:\n    - id: a\n",
         "---\r\nevalcases:\r\n  - id: a\r\n",
+        "evalcases: []\n",
+        '{"evalcases": []}',
+        "evalcases: {sample: 1, from: t.csv}\nassert: [contains: x]\n",
+        "evalcases:\n  - {name: returns, inputs: How long?}\n",
+        "tests: []\nevalcases: [{inputs: x}]\n",
+        "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
+        "x: " + "y" * 70_000 + "\ntests:\n  - id: a\n",
+        "tests:\n  - policy: " + "y" * 70_000 + "\n    id: a\n",
     ],
 )
 def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
@@ -57,16 +68,15 @@ def test_a_yaml_file_with_a_case_list_looks_like_a_suite(text: str) -> None:
     [
         "",
         "services:\n  web:\n    image: x\n",
-        "evalcases: []\n",
+        "cases: []\n",
         "nested:\n  evalcases:\n    - id: a\n",
         "id: a\ntests:\n  - name: x\n",
         "tests:\n  - identity: x\n",
-        "x: " + "y" * 70_000 + "\nevalcases:\n  - id: a\n",
+        "x: " + "y" * 1_100_000 + "\nevalcases:\n  - id: a\n",
         '{"suite": {"evalcases": [{"id": "a"}]}}',
         '{"suite": "evalcases: [{id: a}]"}',
         '{"a": 1}\nevalcases:\n  - id: a\n',
         '["evalcases", {"id": "a"}]',
-        '{"evalcases": []}',
         '{"' + r"\"" * 30_000 + "evalcases",
         "suite: |\n  evalcases:\n    - id: a\n",
     ],
@@ -75,24 +85,106 @@ def test_other_yaml_files_do_not_look_like_suites(text: str) -> None:
     assert not looks_like_suite(write("qa.yaml", text))
 
 
+@pytest.mark.parametrize("key", ["cases", "tests", '"tests"'])
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        ('\n{"id": "a", "input": "x"}\n', True),
-        ('{"id": "a", "input_messages": []}', True),
-        ('{"id": "a", "input": "' + "x" * 70_000 + '"}\n', True),
-        ('{"id": "a", "text": "' + "x" * 70_000 + '"}\n', False),
-        ('{"eval_id": "a", "input_messages": []}\n', False),
-        ('{"id": "a"}\n{"id": "b", "input": 1}\n', False),
-        ('{"id": "a", "input": \n', False),
-        ('["id", "input"]\n', False),
-        ("", False),
-        ("[" * 60_000, False),
-        ('{"a":' * 12_000, False),
+        " t.csv",
+        " my cases.csv  # ours",
+        ' ["more/*.yaml"]',
+        "\n- t.csv",
+        "\n  # our questions\n\n  - 'a.csv'\n",
+        " mypkg.cases:make",
+        " cases.py:make",
+        " file://t.csv",
+        " {from: t.csv}",
+        " {sample: 1, from: t.csv}",
+        ' {"sample": {"from": 1},\n "from": [t]}',
+        "\n  {sample: 1, from: t.csv}",
+        "\n  from: t.csv",
+        "\r\n  from: t.csv\r\n",
+        "\n  sample: 1\n  from: t.csv",
+        "\n  from:\n    - t.csv",
+        "  # ours\n\n  # our questions\n  sample: 1\n\n# here\n  seed: |\n    - a\n   \n  'from': t.csv",
+        "\n  from: mypkg.cases:make",
+        '\n  from: "my cases.csv"',
     ],
 )
-def test_a_jsonl_file_is_judged_by_its_first_line(text: str, expected: bool) -> None:
-    assert looks_like_suite(write("qa.jsonl", text)) is expected
+def test_a_common_key_with_a_table_looks_like_a_suite(key: str, text: str) -> None:
+    path = write("qa.yaml", f"case: {{x: 1}}\n{key}:{text}")
+    assert case_list_line(path) == 2
+    source = read_yaml(path)
+    assert table_spec(source.value[key.strip('"')], Place(source, (), [])) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n  vars: {from: Berlin, to: Paris}\n",
+        "\n  - vars: {from: Berlin}\n    assert: [{type: contains, value: x}]\n",
+        "\n  - vars:\n      from: Berlin\n  - from: x\n",
+        " [{from: Berlin}]\n",
+        " {route: {from: Berlin}}\n",
+        "\n  route:\n    from: Berlin\nfrom: Berlin\n",
+        "\n  route: |\n   x\nroute:\n  from: Berlin\n",
+        " # from: t.csv\nfrom: t.csv\n",
+        " {route: Berlin}\nother: {from: t.csv}\n",
+        " file://rows.yaml.txt\n",
+        " [smoke, npm:test]\n",
+        "\n  - vars: rows.csv\n",
+        "\n  file: rows.csv\n",
+        " see http://example.com/a.csv for all\n",
+        "\n" + "  \n" * 10_000 + "x",
+    ],
+)
+def test_a_deeper_from_is_that_of_another_tool(text: str) -> None:
+    assert not looks_like_suite(write("qa.yaml", f"tests:{text}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('\n{"id": "a", "input": "x"}\n', 2),
+        ('{"id": "a", "input_messages": []}', 1),
+        ('{"id": "a", "input": "' + "x" * 70_000 + '"}\n', 1),
+        ('{"vars": "' + "x" * 70_000 + '", "id": "a", "input": "x"}\n', 1),
+        ('{"id": "a", "text": "' + "x" * 70_000 + '"}\n', None),
+        ('{"id": "a"}\n{"id": "b", "input": 1}\n', 2),
+        ('{"id": "a", "inptu": "x"}\n\n  {"id": "b", "input": "x"}\n', 3),
+        ('# comment\n{"id": "a", "input": "x"}\n', 2),
+        ('{"id": \n{"id": "a", "input": "x"}\n', 2),
+        ('{"eval_id": "a", "input_messages": []}\n', None),
+        ('{"id": "a"}\n{"input": "x"}\n', None),
+        ('{"eval_id": "a", "calls": [{"id": "b", "input": 1}]}\n{"id"', None),
+        ('{"id": "a", "input": \n', None),
+        ('["id", "input"]\n', None),
+        ("", None),
+        ("[" * 60_000, None),
+        ('{"a":' * 12_000, None),
+        ('{"id":' * 12_000 + "\n", None),
+    ],
+)
+def test_a_jsonl_file_with_a_case_on_any_of_its_lines_looks_like_a_suite(text: str, line: int | None) -> None:
+    assert case_list_line(write("qa.jsonl", text)) == line
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "expected"),
+    [
+        ("defaults: {input: 'Say {{ q }}'}\n", True),
+        ("# checks\nevaluators: [{contains: x}]\n", True),
+        ('{"include": "common.yaml"}', True),
+        ("evalcases: {from: qa.jsonl}\ncase: {id: x}\nevaluators: []\n", False),
+        ("cases: {sample: 1, from: qa.jsonl}\ncase: {id: x}\nevaluators: []\n", False),
+        ("description: rows of a table\nlicense: MIT\n", False),
+        ("", False),
+    ],
+)
+def test_a_sidecar_may_have_the_inputs_of_a_jsonl_file(sidecar: str, expected: bool) -> None:
+    path = write("qa.jsonl", '{"q": "hello"}\n{"id": "1", "vars": {"q": "hello"}}\n')
+    assert not looks_like_suite(path)
+    write("qa.yaml", sidecar)
+    assert looks_like_suite(path) is expected
 
 
 def test_the_line_of_the_case_list_is_known() -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.entries import CaseEntry, Shared, TableSpec, list_entries, table_spec
 from pytest_agentv.loading.files.header import read_header
+from pytest_agentv.loading.files.shapes import find_sidecar
 from pytest_agentv.loading.files.source import Source, read_jsonl, read_yaml
 from pytest_agentv.loading.files.suite_source import SuiteSource, list_keys
 from pytest_agentv.loading.keys import CASE_LIST_KEYS, HEADER_KEYS
@@ -57,12 +58,6 @@ def dataset_fault(path: Path) -> Problem:
     keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
     got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
     return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")
-
-
-def find_sidecar(path: Path) -> Path | None:
-    """Return the file beside a JSONL file with the same name and the suffix .yaml or .yml, even a broken symlink."""
-    sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
-    return next((sidecar for sidecar in sidecars if sidecar.is_file() or sidecar.is_symlink()), None)
 
 
 def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
