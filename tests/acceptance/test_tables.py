@@ -207,6 +207,22 @@ def test_a_file_that_names_tables_is_an_eval_file_wherever_evals_lie(project):
     assert "evals/data/cases.jsonl:1: id: is missing" in run.text
 
 
+def test_a_check_that_names_a_column_is_an_error_until_the_rows_fill_a_case(project_in_all_modes):
+    """It would pass for any answer, because no answer holds these braces."""
+    project = project_in_all_modes
+    project.write("evals/data/questions.csv", "id,input,expected_output\n1,hello,hello\n2,x,y\n")
+    table = "evalcases: {from: data/questions.csv}\n"
+    check = "evaluators: [{not-contains: '{{ expected_output }}'}]\n"
+    project.write("evals/q.eval.yaml", table + check)
+    run = project.run()
+    assert run.statuses == {"1": "error", "2": "error"}
+    assert "{{ expected_output }} stays as it is, because the rows are whole cases (write `case:` with" in run.text
+    assert calls(project) == []
+    project.write("evals/q.eval.yaml", f"{table}{check}case: {{id: '{{{{ id }}}}', input: '{{{{ input }}}}'}}\n")
+    assert project.run().statuses == {"1": "fail", "2": "pass"}
+    assert calls(project) == ["hello", "x"]
+
+
 def test_a_dry_run_and_a_missing_table(project):
     assert project.run("--agentv-dry-run").outcomes == {"passed": 3, "errors": 2}
     project.write("evals/q.eval.yaml", SUITE.replace("questions.csv", "question.csv"))

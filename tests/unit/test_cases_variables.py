@@ -119,9 +119,72 @@ def test_without_variables_braces_stay_and_one_hint_is_given():
     cases = cases_of(text)
     assert (cases[1].question, cases[1].vars) == ("Say {{ word }} {{}}", None)
     assert suite_of(f"vars: {{word: x, x: 1}}\n{text}".replace("{{}}", "")).problems == ()
-    judge = "evalcases:\n  - id: a\n    " + CASE + "    rubrics: ['{{ x }}']\n"
-    assert suite_of(judge).problems == ()
     assert suite_of("evalcases:\n  - {id: a, expected_outcome: o, input: '${{ X }}'}\n").problems == ()
+
+
+NO_VARIABLES = "stays as it is, because the case has no variables (`vars:` of the case or its file fill it in)"
+ONE_CASE = "evalcases: [{id: a, input: hi}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("evalcases: [{id: a, input: hi, assert: [{not-contains: '{{ x }}'}]}]\n",
+         "q.eval.yaml:1: evalcases[0].assert[0].not-contains"),
+        ("evalcases:\n- id: a\n  input: hi\n  execution: {evaluators: [{type: heuristic, hits: [a, '{{ x }}']}]}\n",
+         "q.eval.yaml:4: evalcases[0].execution.evaluators[0].hits[1]"),
+        ("evalcases: [{id: a, input: hi, rubrics: ['{{ x }}']}]\n", "q.eval.yaml:1: evalcases[0].rubrics[0]"),
+        ("evalcases: [{id: a, input: hi, assert: ['Names {{ x }}']}]\n", "q.eval.yaml:1: evalcases[0].assert[0]"),
+        ("evalcases: [{id: a, input: hi, assert: [{llm_judge: {rubrics: ['{{ x }}']}}]}]\n",
+         "q.eval.yaml:1: evalcases[0].assert[0].llm_judge.rubrics[0]"),
+        (f"{ONE_CASE}assertions: [{{contains: '{{{{ x }}}}'}}]\n", "q.eval.yaml:2: assertions[0].contains"),
+        (f"{ONE_CASE}execution:\n  assert:\n  - contains: '{{{{ x }}}}'\n",
+         "q.eval.yaml:4: execution.assert[0].contains"),
+        (f"{ONE_CASE}defaults: {{assert: [{{contains: '{{{{ x }}}}'}}]}}\n",
+         "q.eval.yaml:2: defaults.assert[0].contains"),
+        (f"{ONE_CASE}include: shared.yaml\n", "shared.yaml:2: assert[0].not-contains"),
+    ],
+)  # fmt: skip
+def test_a_check_with_braces_gives_a_hint_where_its_case_has_no_variables(text, place):
+    write("shared.yaml", "assert:\n  - not-contains: '{{ x }}'\n")
+    assert [str(problem) for problem in suite_of(text).problems] == [f"{place}: {{{{ x }}}} {NO_VARIABLES}"]
+    assert suite_of(f"vars: {{x: 1}}\n{text}").problems == ()
+
+
+def test_a_sidecar_whose_checks_have_braces_gives_a_hint():
+    path = write("q.eval.jsonl", '{"id": "v", "input": "hi", "vars": {"x": 1}}\n{"id": "a", "input": "hi"}\n')
+    write("q.eval.yaml", "description: x\nassert: [{contains: '{{ x }}'}]\n")
+    assert [str(each) for each in read_suite(path).problems] == [
+        f"q.eval.yaml:2: assert[0].contains: {{{{ x }}}} {NO_VARIABLES}"
+    ]
+    write("q.eval.jsonl", '{"id": "v", "input": "hi", "vars": {"x": 1}}\n')
+    assert read_suite(path).problems == ()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "{llm_judge: 'Judge {{ candidate_answer }}'}",
+        "{llm_judge: {prompt: 'Judge {{ candidate_answer }}'}}",
+        "{type: llm_judge, prompt_path: '{{ x }}.md'}",
+        "{type: composite, evaluators: [], aggregator: {type: llm_judge, prompt: '{{ EVALUATOR_RESULTS_JSON }}'}}",
+        "{code_judge: [echo, '{{ x }}']}",
+        "{python: '\"{{ x }}\" in answer'}",
+        "{type: python, value: '\"{{ x }}\" in answer'}",
+        "{regex: '[{]{2} x'}",
+        "{contains: '${{ x }}'}",
+        "{contains: '{{}}'}",
+    ],
+)
+def test_prompts_of_judges_and_code_give_no_hint_for_their_braces(check):
+    assert suite_of(f"assert: [{check}]\nevalcases: [{{id: a, input: hi}}]\n").problems == ()
+    assert suite_of(f"evalcases: [{{id: a, input: hi, assert: [{check}]}}]\n").problems == ()
+
+
+def test_checks_of_a_file_give_no_hint_if_each_case_has_a_list_of_its_own():
+    of_file = "assert: [{contains: '{{ x }}'}]\n"
+    assert suite_of(f"{of_file}evalcases: [{{id: a, input: hi, evaluators: []}}]\n").problems == ()
+    assert len(suite_of(f"{of_file}evalcases: [{{id: a, input: hi, rubrics: [x]}}]\n").problems) == 1
 
 
 def test_a_hint_is_no_fault_of_a_strict_check():
@@ -241,6 +304,58 @@ def test_the_prompt_of_a_judge_may_have_a_variable_of_the_case_that_newer_agentv
     assert "{{ input }}, a variable of newer AgentV (write {{ question }})" in case_of(
         f"vars: {{answer: A}}\nevalcases:\n  - {{id: a, {judged}}}\n"
     )
+
+
+WHOLE = (
+    "stays as it is, because the rows are whole cases (write `case:` with id and input: columns are variables there)"
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "place", "word"),
+    [
+        ("assert: [{not-contains: '{{ answer }}'}]", "assert[0].not-contains", "answer"),
+        (
+            "execution: {evaluators: [{type: heuristic, hits: ['{{answer}}']}]}",
+            "execution.evaluators[0].hits[0]",
+            "answer",
+        ),
+        ("assert: [{contains: '{{ other }}'}, {contains: '{{ input | lower }}'}]", "assert[1].contains", "input"),
+        ("defaults: {assert: [{contains: 'x {{ id }}'}]}", "defaults.assert[0].contains", "id"),
+        ("defaults: {rubrics: ['Names {{ answer }}']}", "defaults.rubrics[0]", "answer"),
+    ],
+)
+def test_a_check_that_names_a_column_is_an_error_of_a_row_that_is_a_whole_case(check, place, word):
+    write("q.csv", "id,input,answer\n1,one,eins\n2,two\n")
+    one, two = cases_of(f"evalcases: {{from: q.csv}}\n{check}\n")
+    row = "" if place.startswith("defaults") else " [q.csv:2]"
+    assert one == f"q.eval.yaml:2: {place}: {{{{ {word} }}}} {WHOLE}{row}"
+    assert two == "q.csv:3: has 2 cells: expected 3, as many as the header has"
+
+
+def test_rows_of_a_file_may_have_checks_of_their_own_that_name_a_column():
+    write("rows.yaml", "- {id: a, input: hi, assert: [{contains: '{{ input }}'}]}\n"
+          "- {id: b, input: hi, vars: {input: x}, assert: [{contains: '{{ input }}'}]}\n"
+          "- {id: c, input: 'Explain {{ id }}', assert: [{contains: x}]}\n")  # fmt: skip
+    text = "evalcases: rows.yaml\nassert: [{contains: '{{ id }}'}]\n"
+    error, filled, data = cases_of(text)
+    assert error.startswith(f"rows.yaml:1: [0].assert[0].contains: {{{{ input }}}} {WHOLE}")
+    assert (filled.evaluators[0].value, data.question) == ("x", "Explain {{ id }}")
+    assert suite_of(text).problems == ()
+
+
+def test_other_braces_of_whole_rows_give_a_hint():
+    write("q.csv", "id,input,answer\n1,'{{ answer }}',{{ x }}\n")
+    table = "evalcases: {from: q.csv}\n"
+    assert suite_of(f"{table}assert: [{{contains: x}}]\n").problems == ()
+    assert suite_of(f"{table}assert: [{{llm_judge: '{{{{ answer }}}} {{{{ candidate_answer }}}}'}}]\n").problems == ()
+    word = suite_of(f"{table}assert: [{{contains: '{{{{ x }}}}'}}]\n")
+    assert [str(each) for each in word.problems] == [f"q.eval.yaml:2: assert[0].contains: {{{{ x }}}} {NO_VARIABLES}"]
+    assert [entry.fault for entry in word.entries] == [None]
+    write("q.csv", "id,answer\n1,eins\n")
+    asked = suite_of(f"{table}defaults: {{input: 'Say {{{{ answer }}}}'}}\n")
+    assert [str(each).partition(" (")[2] for each in asked.problems] == [WHOLE.partition(" (")[2]]
+    assert [entry.fault for entry in asked.entries] == [None]
 
 
 def test_rows_become_cases_and_bad_rows_are_errors_of_their_own():

@@ -359,6 +359,16 @@ def test_the_kind_of_a_file_is_told_by_its_schema_or_its_name(agentv, folder, na
     assert run.out.splitlines()[0] == problem
 
 
+def test_rows_whose_checks_name_a_column_are_one_error(agentv):
+    write("targets.yaml", TARGETS)
+    write("q.csv", "id,input,answer\n1,one,eins\n2,two,zwei\n")
+    write("q.eval.yaml", "evalcases: {from: q.csv}\nassert: [{contains: '{{ answer }}'}]\n")
+    run = agentv("validate", "q.eval.yaml")
+    assert run.exit_code == 1
+    assert run.out.startswith("q.eval.yaml:2: error: assert[0].contains: {{ answer }} stays as it is, because the rows")
+    assert "[q.csv:2 and 1 more]\n1 file checked: 1 error, 0 warnings\n" in run.out
+
+
 def test_a_sidecar_is_checked_as_part_of_its_dataset(agentv):
     write("targets.yaml", TARGETS)
     write("lines.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q"}\n')

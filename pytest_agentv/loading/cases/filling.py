@@ -7,15 +7,9 @@ from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.files.entries import COLLECTED_KEYS
 from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import Place, first_key
-from pytest_agentv.loading.variables.filling import Unfilled, fill, has_template, render
+from pytest_agentv.loading.variables.filling import UNFILLED, fill, has_template, render
 from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
-
-UNFILLED: Final = Unfilled(
-    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
-    (("python", "value"), ("not-python", "value"), ("not_python", "value")),
-)
-"""Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
 """Keys of a case that are filled at collection, or never."""

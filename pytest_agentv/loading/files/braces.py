@@ -1,56 +1,38 @@
-"""Handles files with `{{`: fills variables that collection needs, and hints at braces in a file without variables."""
+"""Handles files with `{{`: fills variables that collection needs, and finds braces that stay as they are.
+
+Import this lazily: few files have braces.
+"""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from pytest_agentv.loading.files.entries import COLLECTED_KEYS, CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
-from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
+from pytest_agentv.loading.files.yaml_values import KeyPath
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Hint, Problem
-from pytest_agentv.loading.variables.filling import fill, has_template
+from pytest_agentv.loading.variables.filling import UNFILLED, fill, has_template, raw_keys
 from pytest_agentv.models.base import Json, JsonObject
 
 _VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
+_FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
 _REASONS: Final = ("skip", "xfail")
 """Keys for collection that a case has in place of those of its file. It has the others in addition."""
 _SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
+_SHORT_FORMS: Final = ("llm_judge", "code_judge")
+"""Short forms of a prompt and of a script."""
+_WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
 
 
-def missing_variables(entries: Iterable[CaseEntry], place: Place) -> list[Hint]:
-    """Return one hint for the first text of a case that holds `{{ word }}` where there are no variables.
-
-    `place` is that of the case list.
-    """
-    if not _VARIABLE.search(place.source.text):
-        return []
-    for entry in entries:
-        value = entry.value
-        combined = entry.combination is not None and entry.combination.variables
-        if entry.row is None and not combined and isinstance(value, dict) and value.get("vars") is None:
-            for key in _SHOWN_KEYS:
-                if found := next(_texts_with_variables(value.get(key)), None):
-                    return [_hint(found, place.at(entry.index, key))]
-    return []
+def with_braces(suite: SuiteSource) -> SuiteSource:
+    """Return a suite with its variables filled in as far as collection needs them, and with what stays unfilled."""
+    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))))
 
 
-def _hint(text: str, place: Place) -> Hint:
-    message = f"{text} stays as it is, because the case has no variables"
-    line = place.source.line_of(place.keys)
-    return Hint(place.path, line, place.key, message, "`vars:` of the case or its file fill it in", "warning")
-
-
-def _texts_with_variables(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        if found := _VARIABLE.search(value):
-            yield found[0]
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts_with_variables(item)
-
-
-def filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
+def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
     """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
 
     The values are those of the entry and of its file. A template that cannot be filled is a fault of the entry.
@@ -106,3 +88,117 @@ def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) 
 def _holds_template(value: Json) -> bool:
     values: Collection[Any] = value if isinstance(value, list) else (value,)
     return any(isinstance(each, str) and has_template(each) for each in values)
+
+
+class _Text(NamedTuple):
+    """A text with `{{`, and its path in its case or file."""
+
+    keys: KeyPath
+    text: str
+    is_of_file: bool = False
+
+    @property
+    def is_check(self) -> bool:
+        return self.keys[0] not in _SHOWN_KEYS
+
+    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
+        row = entry.row.where if entry.row else None
+        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
+        return around.at(*self.keys)
+
+
+def _with_unfilled_told(suite: SuiteSource) -> SuiteSource:
+    """Return a suite that tells of braces in cases without variables.
+
+    It has one hint at the first `{{ word }}`. A row of a table that is a whole case has a fault if its evaluators name
+    a column: `not-contains: "{{ answer }}"` would pass for any answer.
+    """
+    if suite.variables or suite.has_template:
+        return suite
+    of_file = tuple(_texts(_checks(suite.header), is_of_file=True))
+    is_in_cases = _VARIABLE.search(suite.source.text) is not None
+    entries: list[CaseEntry] = []
+    hint: Hint | None = None
+    for entry in suite.entries:
+        fault: Problem | None = None
+        if entry.fault is None and (entry.row is not None or hint is None):
+            for text in _unfilled(suite, entry, of_file, is_in_cases=is_in_cases):
+                fault = fault or _column_fault(suite, entry, text)
+                hint = hint or (None if fault else _hint(suite, entry, text))
+        entries.append(replace(entry, fault=fault) if fault else entry)
+    return replace(suite, entries=tuple(entries), problems=(*suite.problems, *([hint] if hint else [])))
+
+
+def _unfilled(
+    suite: SuiteSource, entry: CaseEntry, of_file: tuple[_Text, ...], *, is_in_cases: bool
+) -> Iterator[_Text]:
+    """Yield the texts of a case without variables, and those of its file's evaluators."""
+    may_hold = of_file or is_in_cases or entry.origins or entry.row is not None
+    if not may_hold or not isinstance(entry.value, dict) or suite.variables_of(entry) is not None:
+        return
+    value = entry.value
+    # The cells of a row are data: a data set may be about templates.
+    are_own = is_in_cases and entry.row is None
+    asked = {key: value[key] for key in _SHOWN_KEYS if key in value and (are_own or (key,) in entry.origins)}
+    checks = _checks(value)
+    if own := {**asked, **_present(value, ("rubrics",)), **checks}:
+        yield from _texts(own)
+    if not checks:
+        yield from of_file
+
+
+def _checks(mapping: JsonObject) -> JsonObject:
+    """Return the lists of evaluators of a case or a file, at their keys."""
+    execution = mapping.get("execution")
+    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
+    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
+
+
+def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
+    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
+
+
+def _texts(value: JsonObject, *, is_of_file: bool = False) -> Iterator[_Text]:
+    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own."""
+    left: list[tuple[KeyPath, Json]] = [((), value)]
+    while left:
+        keys, item = left.pop()
+        if isinstance(item, str):
+            if "{{" in item:
+                yield _Text(keys, item, is_of_file)
+        elif isinstance(item, dict):
+            raw = raw_keys(item, UNFILLED)
+            inner = ((key, each) for key, each in item.items() if key not in raw and not _is_short_form(key, each))
+            left += reversed([((*keys, key), each) for key, each in inner])
+        elif isinstance(item, list):
+            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
+
+
+def _is_short_form(key: str, value: Json) -> bool:
+    return key in _SHORT_FORMS and not isinstance(value, dict)
+
+
+def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:
+    """Return the fault of an evaluator that names a column of its row; None if this text does not."""
+    name = _column(entry, found) if found.is_check else None
+    if name is None:
+        return None
+    place = found.place(suite, entry)
+    place.error(f"{{{{ {name} }}}} stays as it is, because the rows are whole cases", _WRITE_CASE)
+    return place.problems[-1]
+
+
+def _column(entry: CaseEntry, found: _Text) -> str | None:
+    """Return the first column of the entry's row that a text names."""
+    columns = {} if entry.row is None else entry.row.values
+    return next((name for name in _FIRST_NAME.findall(found.text) if name in columns), None)
+
+
+def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
+    word = _VARIABLE.search(found.text)
+    if word is None:
+        return None
+    place = found.place(suite, entry)
+    message = f"{word[0]} stays as it is, because the case has no variables"
+    instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
+    return Hint(place.path, place.source.line_of(place.keys), place.key, message, instead, "warning")

@@ -151,10 +151,6 @@ def _create_suite(
     has_template = tables is not None and said.shared.template is not None
     entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
     _raise_errors(problems)
-    if "{{" in source.text and not said.shared.variables:
-        from pytest_agentv.loading.files.braces import missing_variables  # noqa: PLC0415 - few files have braces
-
-        problems += missing_variables(entries, cases_place)
     suite = SuiteSource(
         path=source.path,
         dataset=said.dataset or source.path.stem,
@@ -174,9 +170,9 @@ def _create_suite(
     rows_are_cases = tables is not None and not has_template  # their templates are in the tables
     if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
         return suite
-    from pytest_agentv.loading.files.braces import filled_entries  # noqa: PLC0415 - few files have braces
+    from pytest_agentv.loading.files.braces import with_braces  # noqa: PLC0415 - few files have braces
 
-    return replace(suite, entries=tuple(filled_entries(suite)))
+    return with_braces(suite)
 
 
 def _combined(

@@ -34,6 +34,11 @@ class Unfilled(NamedTuple):
 
 
 NOTHING: Final = Unfilled()
+UNFILLED: Final = Unfilled(
+    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
+    (("python", "value"), ("not-python", "value"), ("not_python", "value")),
+)
+"""Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
 
 
 def has_template(text: str) -> bool:
@@ -64,7 +69,7 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
     if isinstance(value, str):
         return _fill_text(value, variables, place) if has_template(value) else value
     if isinstance(value, dict):
-        raw = _raw_keys(value, unfilled)
+        raw = raw_keys(value, unfilled)
         filled = {
             key: item if key in raw else fill(item, variables, place.at(key), unfilled) for key, item in value.items()
         }
@@ -80,7 +85,8 @@ def render(text: str, variables: JsonObject) -> Json:
     return _compiled(text)(variables)
 
 
-def _raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+    """Return the keys of a mapping that are not templates."""
     typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
     return (*unfilled.keys, *typed) if typed else unfilled.keys
 
