@@ -6,19 +6,13 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-_FIRST_BYTES: Final = 65_536
-_MOST_BYTES: Final = 1_048_576
-"""The bytes of a file that are read if its first 64 kB show no cases.
-
-Long texts may stand before the cases, such as a policy under `vars`, but hardly anyone writes so long a header by hand.
-Data of this size takes about 10 ms, and that of other tools with `tests` about 0.1 s.
-"""
+_SNIFFED_BYTES: Final = 65_536
 _OUR_LISTS: Final = rb"eval_?cases"
 """Keys that only eval files have."""
 _COMMON_LISTS: Final = rb"(?:cases|tests)"
 """Keys of case lists that files of other tools have, too."""
-_SIDECAR_KEYS: Final = rb"(?:defaults|include|matrix|execution|evaluators|assertions|assert|evaluator|grader)"
-"""Keys of a sidecar that give cases their inputs or their checks."""
+_SIDECAR_KEYS: Final = rb"(?:defaults|include)"
+"""Keys of a sidecar that may give all cases an input."""
 _ROOT: Final = re.compile(
     rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*(?:---[ \t]++)?([ \t]*+)(\{)?"
 )
@@ -43,26 +37,32 @@ _TABLE: Final = re.compile(
     rb"""["']?[ \t]*(?:[,\]}\#\r\n]|\Z)"""
 )
 """The text after the key of a case list that is the name of a table, or a list of names."""
+_FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])")
+"""The text between a key and the first item of a list or a mapping in braces."""
 _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
 
 
 def looks_like_suite(path: Path) -> bool:
-    """Whether the first bytes of a file show eval cases. Never raises.
+    """Whether the first 64 kB of a file show eval cases. Never raises.
 
-    YAML needs `evalcases` at top level, or else `cases` or `tests` with a table or with some key of a case. JSONL needs
-    an object with an id and an input. The input may be missing if a sidecar is beside the file.
+    YAML needs at top level a list or a table under `evalcases`, or one under `cases` or `tests` with some key of a case
+    or with the name of a table. JSONL needs a first object with an id and an input. The input may be missing if the
+    sidecar has one for all.
+    Source: decisions 4.
     """
     return case_list_line(path) is not None
 
 
 def case_list_line(path: Path) -> int | None:
     """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
-    head = _first_bytes(path, _FIRST_BYTES)
-    line = _line_in(head, path)
-    if line is not None or len(head) < _FIRST_BYTES or (path.suffix == ".jsonl" and b"\n" in head):
-        return line
-    return _line_in(_first_bytes(path, _MOST_BYTES), path)
+    head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    if path.suffix == ".jsonl":
+        return _jsonl_line(head, path)
+    end = next((each for each in _top_keys(head, _OUR_LISTS) if _is_filled(head, each)), None)
+    if end is None:
+        end = next((each for each in _top_keys(head, _COMMON_LISTS) if _holds_cases(head, each)), None)
+    return None if end is None else head.count(b"\n", 0, end) + 1
 
 
 def find_sidecar(path: Path) -> Path | None:
@@ -87,27 +87,15 @@ def read_fault(path: Path) -> str | None:
     return None
 
 
-def _first_bytes(path: Path, count: int) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file; nothing if it cannot be read."""
     try:
         if not path.is_file():  # reading a FIFO would block
             return b""
         with path.open("rb") as file:
-            return file.read(count)
+            return file.read(_SNIFFED_BYTES)
     except (OSError, ValueError):
         return b""
-
-
-def _line_in(head: bytes, path: Path) -> int | None:
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    if path.suffix == ".jsonl":
-        return _jsonl_line(text, path)
-    end = next(_top_keys(text, _OUR_LISTS), None)
-    if end is None:
-        end = next(_top_keys(text, _COMMON_LISTS), None)
-        if end is None or not _holds_cases(text, end):
-            return None
-    return text.count(b"\n", 0, end) + 1
 
 
 def _top_keys(head: bytes, names: bytes) -> Iterator[int]:
@@ -139,6 +127,11 @@ def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
             return
 
 
+def _is_filled(head: bytes, end: int) -> bool:
+    """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
+    return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
+
+
 def _holds_cases(head: bytes, end: int) -> bool:
     """Whether a list of eval cases, or the tables with them, follow the key that ends there."""
     is_written_here = _CASE_KEY.search(head, end) or _TABLE.match(head, end)
@@ -158,20 +151,16 @@ def _names_tables(head: bytes, end: int) -> bool:
 
 
 def _jsonl_line(head: bytes, path: Path) -> int | None:
-    """Return the first line with a case. Some lines may be faulty: their cases are errors, and the others run."""
-    with_id: int | None = None
-    for number, line in enumerate(head.split(b"\n"), start=1):
-        keys = _jsonl_keys(line, is_cut=b"\n" not in head)
-        if "id" in keys and not _INPUT_KEYS.isdisjoint(keys):
-            return number
-        if "id" in keys and with_id is None:
-            with_id = number
-    return with_id if with_id is not None and _has_sidecar(path) else None
+    """Return the first line if it holds a case."""
+    line, newline, _ = head.lstrip().partition(b"\n")
+    keys = _jsonl_keys(line, is_cut=not newline)
+    has_input = not _INPUT_KEYS.isdisjoint(keys)
+    return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
 
 
 def _jsonl_keys(line: bytes, *, is_cut: bool) -> Collection[str]:
     """Return the keys of the object on a line. The line may be cut, because it is longer than the bytes read."""
-    if b'"id"' not in line or not line.lstrip().startswith(b"{"):
+    if not line.startswith(b"{"):
         return ()
     try:
         keys: Collection[str] = json.loads(line)
@@ -183,8 +172,8 @@ def _jsonl_keys(line: bytes, *, is_cut: bool) -> Collection[str]:
 
 
 def _has_sidecar(path: Path) -> bool:
-    """Whether a JSONL file has a sidecar with inputs or checks for its cases."""
+    """Whether a JSONL file has a sidecar that may give its cases an input."""
     sidecar = find_sidecar(path)
     if sidecar is None or looks_like_suite(sidecar):
         return False
-    return next(_top_keys(_first_bytes(sidecar, _MOST_BYTES), _SIDECAR_KEYS), None) is not None
+    return next(_top_keys(_first_bytes(sidecar), _SIDECAR_KEYS), None) is not None
