@@ -20,8 +20,8 @@ _AROUND: Final = ("pytest_runtest_protocol", "pytest_runtest_setup")
 """Hooks that may skip an item, or change what its case sees."""
 _ORIGINS: Final = pytest.StashKey[dict[Any, bool]]()
 """Whether a fixture comes from a conftest, by its definition."""
-_HOOKS_AROUND: Final = pytest.StashKey[dict[Path, str | None]]()
-"""The text of `hook_around` for the items of each folder."""
+_HOOKS_AROUND: Final = pytest.StashKey[dict[pytest.Collector | None, str | None]]()
+"""The text of `hook_around` for the items of each file. To look a collector up is cheaper than to find a folder."""
 
 
 def is_free_to_run_ahead(item: pytest.Function) -> bool:
@@ -45,10 +45,10 @@ def hook_around(item: pytest.Item) -> str | None:
     Hooks of plugins do not count.
     """
     known = item.config.stash.setdefault(_HOOKS_AROUND, {})
-    folder = item.path.parent
-    if folder not in known:
-        known[folder] = next(_hooks_around(item), None)
-    return known[folder]
+    place = item.parent
+    if place not in known:
+        known[place] = next(_hooks_around(item), None)
+    return known[place]
 
 
 def bound_by(item: pytest.Item) -> str | None:
