@@ -71,6 +71,14 @@ def check_timeout(bench: Bench) -> None:
         raise CheckError("the run waited for the case that hangs")
 
 
+def check_asyncio(bench: Bench) -> None:
+    """Its autouse fixture keeps no case in pytest's process."""
+    run = bench.run("--agentv-executor=processes:2")
+    expect_usual(run)
+    if " with fixtures" in run.text:
+        raise CheckError("a fixture of the plugin counts as one of a conftest")
+
+
 def check_html(bench: Bench) -> None:
     """`--html` shows every case."""
     expect_usual(bench.run("--html=report.html", "--self-contained-html"))

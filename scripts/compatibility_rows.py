@@ -64,6 +64,7 @@ ROWS: Final[tuple[Row, ...]] = (
         neighbours.check_timeout,
         "Its clock starts when an item's turn comes. `--agentv-timeout` ends the call itself, and is retried.",
     ),
+    neighbour("pytest-asyncio", neighbours.check_asyncio),
     neighbour("pytest-html", neighbours.check_html),
     neighbour("pytest-json-report", neighbours.check_json_report),
     neighbour("pytest-cov", neighbours.check_cov, "Sees code in pytest's processes (`provider: python`) only."),

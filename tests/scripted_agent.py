@@ -141,6 +141,12 @@ def write_agent(project: Any, targets: str = TARGETS) -> None:
     project.write("targets.yaml", targets)
 
 
+def write_plugin(project, code):
+    """Write a plugin. A hook of a conftest around items would keep cases from running ahead of them."""
+    project.write("a_plugin.py", code)
+    project.write("conftest.py", 'pytest_plugins = ["a_plugin"]\n')
+
+
 def write_cases(project: Any, prompts: Mapping[str, str], name: str = "a.eval.yaml", **keys: Mapping[str, Any]) -> None:
     """Write a case for each prompt, which passes when the answer holds a hello; more keys of cases go by id."""
     cases = [

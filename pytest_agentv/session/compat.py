@@ -65,30 +65,6 @@ def named_arguments(config: pytest.Config) -> Sequence[str]:
     return [str(word) for word in config.args] if is_given else []
 
 
-def is_free_to_run_ahead(item: pytest.Function) -> bool:
-    """Whether no fixture that is set up for each item can change what the case sees.
-
-    Fixtures of installed plugins do not count. Fixtures of conftest files count, unless they have session scope and are
-    set up already.
-    """
-    try:
-        definitions = item._fixtureinfo.name2fixturedefs
-        names = [name for name in item.fixturenames if name != "request"]
-        # A name without a definition is misspelt. Its item cannot be set up.
-        return not names or all(name in definitions and _is_harmless(definitions[name][-1]) for name in names)
-    except AttributeError:
-        return False
-
-
-def has_fixtures_of_conftest(item: pytest.Function) -> bool:
-    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
-    with suppress(AttributeError):
-        definitions = item._fixtureinfo.name2fixturedefs
-        names = [name for name in item.fixturenames if name != "request"]
-        return any(name not in definitions or _is_from_a_conftest(definitions[name][-1]) for name in names)
-    return True
-
-
 def fixture_functions(item: Any, name: str) -> tuple[Callable[..., Any], ...]:
     """Return the function of a fixture, of those that it overrides, and of those that it requests."""
     functions: dict[Callable[..., Any], None] = {}
@@ -184,22 +160,6 @@ def has_same_fixtures(item: pytest.Function, other: pytest.Function, names: Sequ
 
 def _is_interactor(plugin: object) -> bool:
     return type(plugin).__name__ == "WorkerInteractor"
-
-
-def _is_harmless(definition: Any) -> bool:
-    if not _is_from_a_conftest(definition):
-        return True
-    return definition.scope == "session" and definition.cached_result is not None
-
-
-def _is_from_a_conftest(definition: Any) -> bool:
-    """Whether a fixture comes from a conftest file, not from an installed plugin.
-
-    Before pytest 9.2, a flag tells it.
-    """
-    if hasattr(definition, "node"):
-        return definition.node is not None
-    return bool(getattr(definition, "has_location", True))
 
 
 def logging_handlers(config: pytest.Config) -> list[logging.Handler]:

@@ -6,7 +6,7 @@ import time
 from importlib.util import find_spec
 
 import pytest
-from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases
+from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
 ALARM = """
@@ -105,8 +105,8 @@ def test_whatever_a_fixture_or_hook_raises_its_case_is_an_error_and_the_others_r
 
 
 def test_a_case_that_ran_ahead_of_a_set_up_that_fails_is_an_error_in_the_end(project):
-    project.write(
-        "conftest.py",
+    write_plugin(
+        project,
         "import time\ndef pytest_runtest_setup(item):\n"
         "    if item.name == 'case-2':\n        time.sleep(0.3)\n        raise RuntimeError('no database')\n",
     )
@@ -118,8 +118,8 @@ def test_a_case_that_ran_ahead_of_a_set_up_that_fails_is_an_error_in_the_end(pro
 
 
 def test_a_case_that_ran_ahead_of_a_hook_that_skips_it_is_paid_no_further(project):
-    project.write(
-        "conftest.py",
+    write_plugin(
+        project,
         "import pytest\ndef pytest_runtest_setup(item):\n    if item.name == 'case-2':\n"
         "        pytest.skip('not today')\n",
     )
@@ -194,7 +194,7 @@ ENDS = {
 @pytest.mark.parametrize("what", ENDS)
 def test_an_item_that_is_ended_cancels_its_case_and_its_processes(project, what):
     code, text = ENDS[what]
-    project.write("conftest.py", ALARM.replace("RAISE", code))
+    write_plugin(project, ALARM.replace("RAISE", code))
     project.write("targets.yaml", SLEEPS)
     write_cases(project, {"slow": "q"})
     started = time.monotonic()
@@ -235,7 +235,7 @@ def test_pytest_exit_ends_the_run_with_its_reason_and_its_code(project, flags):
     "flags", [(), ("--agentv-workers=4",), varied(("-n2",)), varied(("-n2", "--agentv-workers=4"))]
 )
 def test_the_others_run_on_when_a_time_out_ends_an_item(project, flags):
-    project.write("conftest.py", ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
+    write_plugin(project, ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
     prompts = {"slow": "sleep 61; say hello", **numbered(6)}
     write_cases(project, prompts)
     run = project.run(*flags)
@@ -255,7 +255,7 @@ def test_pytest_timeout_ends_the_case(project):
 
 
 def test_a_resumed_run_runs_a_case_that_was_ended(project):
-    project.write("conftest.py", ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
+    write_plugin(project, ALARM.replace("RAISE", "pytest.fail('Timeout >0.7s')"))
     write_cases(project, {**numbered(3), "slow": "say_once mark hello; sleep 61"})
     assert project.run("--agentv-out=own.jsonl").outcomes == {"passed": 3, "errors": 1}
     write_cases(project, {**numbered(3), "slow": "say hello"})

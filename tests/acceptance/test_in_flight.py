@@ -12,7 +12,7 @@ import time
 import pytest
 import warm
 from busy import slowness
-from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases
+from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
 from pytest_agentv.runtime.locks import ProcessLock
@@ -449,8 +449,8 @@ def test_a_health_check_that_fails_stops_everything_that_was_begun_ahead(project
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="sends Ctrl-C to a process group")
 def test_ctrl_c_with_twenty_commands_in_flight_ends_within_three_seconds(project):
-    project.write(
-        "conftest.py",
+    write_plugin(
+        project,
         "import pathlib, pytest\n"
         "@pytest.hookimpl(tryfirst=True)\n"
         "def pytest_runtest_setup(item):\n"

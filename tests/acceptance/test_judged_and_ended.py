@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from scripted_agent import numbered, read_calls, write_agent, write_cases
+from scripted_agent import numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
@@ -36,14 +36,15 @@ def statuses(run):
 
 @pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "import pytest; pytest.exit('enough')"], ids=["^C", "exit"])
 def test_a_case_that_ran_ahead_keeps_its_result_when_the_run_ends_in_its_setup(project, end):
-    project.write(
-        "sub/conftest.py",
+    write_plugin(
+        project,
         f"""
         from helpers import has_line, until
 
         def pytest_runtest_setup(item):
-            until(lambda: has_line("case-1"))
-            {end}
+            if item.name == "case-1":
+                until(lambda: has_line("case-1"))
+                {end}
         """,
     )
     write_cases(project, {"case-0": "say hello; end_of case-1"})
@@ -58,8 +59,8 @@ def test_a_case_that_ran_ahead_keeps_its_result_when_the_run_ends_in_its_setup(p
     "end", ["raise KeyboardInterrupt", varied("import pytest; pytest.exit('enough')")], ids=["^C", "exit"]
 )
 def test_no_case_takes_the_place_of_one_that_is_dropped_because_the_run_ends_in_its_setup(project, end):
-    project.write(
-        "conftest.py",
+    write_plugin(
+        project,
         f"""
         import time
         from pathlib import Path
@@ -83,14 +84,16 @@ def test_no_case_takes_the_place_of_one_that_is_dropped_because_the_run_ends_in_
 
 
 def test_a_case_that_ran_ahead_in_a_worker_keeps_its_result_when_the_controller_is_interrupted(project):
-    project.write(
-        "sub/conftest.py",
+    write_plugin(
+        project,
         """
         import os, signal, tempfile
         from pathlib import Path
         from helpers import has_line, until
 
         def pytest_runtest_setup(item):
+            if item.name != "case-1":
+                return
             until(lambda: has_line("case-1"))
             os.kill(os.getppid(), signal.SIGINT)
             until(lambda: list(Path(tempfile.gettempdir()).glob(f"agentv-*-{os.getppid()}.stopped")))

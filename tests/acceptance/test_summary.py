@@ -247,3 +247,15 @@ def test_a_run_that_waited_for_one_case_after_another_says_so(shop, monkeypatch,
     told = [line for line in shop.run(*flags).lines if "one after another" in line]
     assert len(told) == is_told
     assert not told or re.fullmatch(r"5 cases one after another, \d+ % waiting: try --agentv-workers=5", told[0])
+
+
+def test_tests_in_python_that_waited_are_told_nothing_of_workers_that_do_not_reach_them(shop, monkeypatch):
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_SHARE", 0)
+    shop.write("agent.py", SLOW)
+    shop.write("a.eval.yaml", scored(a=1))
+    tests = "".join(f"def test_{name}(agentv):\n    assert agentv.run('say 1')\n" for name in "bcdef")
+    shop.write("test_shop.py", tests)
+    run = shop.run()
+    assert len(run.results) == 6
+    assert "one after another" not in run.text

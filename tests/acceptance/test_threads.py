@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import pytest
-from scripted_agent import numbered, write_agent, write_cases
+from scripted_agent import numbered, write_agent, write_cases, write_plugin
 
 from pytest_agentv.runtime.loop import LoopThread
 
@@ -64,7 +64,7 @@ OWNERS = {
 
 def test_each_thread_does_what_is_its_own(project):
     write_agent(project)
-    project.write("conftest.py", SPY)
+    write_plugin(project, SPY)
     write_cases(project, {**numbered(4), "slow": "sleep 61; say hello"})
     run = project.run("--agentv-workers=2", subprocess=True)
     assert run.outcomes == {"passed": 4, "errors": 1}
@@ -77,7 +77,7 @@ def test_each_thread_does_what_is_its_own(project):
 
 def test_a_cancellation_goes_from_the_item_to_its_task_and_then_to_its_record(project):
     write_agent(project)
-    project.write("conftest.py", SPY)
+    write_plugin(project, SPY)
     write_cases(project, {"slow": "sleep 61; say hello"})
     assert project.run(subprocess=True).outcomes == {"errors": 1}
     steps = [line.split()[0] for line in (project.path / "threads.txt").read_text().splitlines()]

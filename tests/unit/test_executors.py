@@ -364,7 +364,7 @@ def test_a_worker_that_is_lost_after_its_last_word_loses_nothing(
     shipper = Shipper(roots_of([folder]), pool, None)
     away = Away(lambda: executor, pool=pool, shipper=shipper, own_providers=no_kinds, kept=kept, lost_retries=retries)
     away.open()
-    asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, may_travel=True, is_batched=False)
+    asking = away.ask(job_of(folder), CaseLog(), hooks=NO_HOOKS, own=NO_OVERRIDES, bound_by=None, is_batched=False)
     result = asyncio.run(asking)
     assert executor.asked == asked
     assert result is not None

@@ -25,12 +25,11 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.session.conftests import FIXTURES, HOOKS
 from pytest_agentv.session.showing.logs import CaseLog
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 
-HAS_FIXTURES: Final = "fixtures"
-HAS_HOOKS: Final = "hooks"
 IN_BATCH: Final = "batches"
 HAS_OWN_KINDS: Final = "kinds of this project"
 CANNOT_TRAVEL: Final = "objects of this process"
@@ -82,12 +81,12 @@ class Away:
             self.is_open = self._executor is not None
 
     async def ask(
-        self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, may_travel: bool, is_batched: bool
+        self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, bound_by: str | None, is_batched: bool
     ) -> EvalResult | None:
         """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
         if self._executor is None:
             return None
-        reason = self._reason_to_stay(job, hooks, own, may_travel=may_travel, is_batched=is_batched)
+        reason = self._reason_to_stay(job, hooks, own, bound_by=bound_by, is_batched=is_batched)
         if reason is None:
             try:
                 return await self._ask(self._executor, job, log)
@@ -115,14 +114,14 @@ class Away:
             self._kept.close()
 
     def _reason_to_stay(
-        self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, may_travel: bool, is_batched: bool
+        self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, bound_by: str | None, is_batched: bool
     ) -> str | None:
         if is_batched:
             return IN_BATCH
-        if not may_travel or own != NO_OVERRIDES:
-            return HAS_FIXTURES
+        if bound_by is not None or own != NO_OVERRIDES:
+            return bound_by or FIXTURES
         if hooks.response is not None or hooks.decide is not None:
-            return HAS_HOOKS
+            return HOOKS
         has_own = any(each.own_code is not None for one in evaluators_of(job.case) for each in one.walk())
         return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
 

@@ -106,7 +106,7 @@ def _prepare(
     if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
         return None
     # Cases with fixtures were asked again before their fixtures were torn down.
-    return signed.replace(hooks=hooks.of(place), may_travel=evals.away is not None)
+    return signed.replace(hooks=hooks.of(place), bound_by=None)
 
 
 def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:

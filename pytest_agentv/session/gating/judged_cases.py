@@ -8,7 +8,7 @@ import pytest
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
-from pytest_agentv.session.compat import has_fixtures_of_conftest
+from pytest_agentv.session.conftests import bound_by
 from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected
 from pytest_agentv.session.outcomes import EvalFailed
 
@@ -16,7 +16,7 @@ REASON: Final = "judged with the run"
 CASE: Final = "agentv_case"
 """The attribute of the report of a skipped case: its id, and the target of its combination."""
 BOUND: Final = "agentv_bound"
-"""The attribute of the report of an item with fixtures of its own. Without them, it would be another case."""
+"""The attribute of the report of an item with fixtures or hooks around it. Without them, it would be another case."""
 
 RECORDED: Final = "agentv_recorded"
 """The attribute of the report of a case of an eval file that has a result."""
@@ -46,7 +46,7 @@ class JudgedCases:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Show a failed case as XFAIL where the verdict on the run covers it."""
         report = yield
-        if isinstance(item, pytest.Function) and has_fixtures_of_conftest(item):
+        if isinstance(item, pytest.Function) and bound_by(item) is not None:
             setattr(report, BOUND, True)
         if report.skipped and hasattr(item, "entry"):
             combination = item.entry.combination

@@ -19,7 +19,7 @@ class MarkedItems:
         self.left: Final[set[str]] = set()
         """Node ids of items that failed and are judged with the run."""
         self.bound: Final[set[str]] = set()
-        """Node ids of items whose cases cannot be asked again, because their fixtures are torn down."""
+        """Node ids of items whose cases cannot be asked again: fixtures or hooks of a conftest were around them."""
         self.unasked = 0
         """Cases that were skipped because nobody asked for them."""
         self._skipped: set[_Key] = set()

@@ -150,7 +150,7 @@ class CaseRuns:
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:
             found = await self._away.ask(
-                job, log, hooks=hooks, own=own, may_travel=prepared.may_travel, is_batched=member is not None
+                job, log, hooks=hooks, own=own, bound_by=prepared.bound_by, is_batched=member is not None
             )
             if found is not None:
                 return found

@@ -16,7 +16,7 @@ from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead
 from pytest_agentv.session.running.turns import LOG_SECTION, Turns
-from pytest_agentv.session.showing.item_outcomes import EVALUATED
+from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD
 from pytest_agentv.session.showing.properties import forget_properties
 from pytest_agentv.session.showing.report_masking import (
     is_masked,
@@ -63,6 +63,8 @@ class SessionHooks:
         self._collected: list[str] = []
         self._known_places = 0 if hasattr(config, "workerinput") else MAX_WORKERS
         """The number of places that xdist's controller knows."""
+        self._told: set[str] = set()
+        """The hooks of conftest files that reports have told of: they kept cases from running ahead."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -166,6 +168,9 @@ class SessionHooks:
             item.annotate(report)
             if self._turns.places > self._known_places:
                 self._known_places = vars(report)[PLACES] = self._turns.places
+            if new := [hook for hook in self._lookahead.held if hook not in self._told]:
+                vars(report)[HELD] = new
+                self._told.update(new)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
                 from pytest_agentv.session.showing.python_reports import tell_heed  # noqa: PLC0415 - few cases have such

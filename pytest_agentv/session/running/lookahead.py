@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.session.compat import has_same_fixtures, is_free_to_run_ahead, queued_items
+from pytest_agentv.session.compat import has_same_fixtures, queued_items
+from pytest_agentv.session.conftests import hook_around, is_free_to_run_ahead
 from pytest_agentv.session.running.items import EvalItem
 
 _CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})
@@ -29,6 +30,8 @@ class Lookahead:
         self._first_new = 0
         """Items before this position cannot be begun, so they are not checked again."""
         self._next: pytest.Item | None = None
+        self.held: dict[str, None] = {}
+        """The hooks that kept cases from running ahead of their turn."""
         worker: dict[str, Any] = getattr(config, "workerinput", {})
         self._is_worker = bool(worker)
         # `worksteal` takes back items that are begun already. Only the next item is certain.
@@ -60,7 +63,11 @@ class Lookahead:
             return
         following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
         new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
-        yield from (following for following in new if _may_run_ahead(following, item))
+        for each in new:
+            if (hook := hook_around(each)) is not None:
+                self.held[hook] = None
+            elif _may_run_ahead(each, item):
+                yield each
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
         queued = None if self._only_next else queued_items(self._config, self.items)

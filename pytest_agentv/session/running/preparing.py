@@ -32,6 +32,7 @@ from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
 from pytest_agentv.session.compat import expected_failure
+from pytest_agentv.session.conftests import FIXTURES
 from pytest_agentv.session.outcomes import EvalFailed
 
 
@@ -46,8 +47,8 @@ class PreparedCase(Record):
     folder: Path | None = None
     """The folder of the eval file, if the secrets of its environment are not known yet."""
 
-    may_travel: bool = False
-    """Whether another process may run the case, because no fixture was set up for it in this one."""
+    bound_by: str | None = FIXTURES
+    """What in this process the case needs, which keeps it from running in another one; None: nothing."""
 
     @property
     def repeat(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.compat import has_fixtures_of_conftest
+from pytest_agentv.session.conftests import bound_by
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -56,7 +56,7 @@ class Turns:
         if begun is None:
             begun = self._begin_now(item)
         result = self._wait(item, begun)
-        if self._session.options.baseline is not None and (item.own_fixtures or has_fixtures_of_conftest(item)):
+        if self._session.options.baseline is not None and (item.own_fixtures or bound_by(item)):
             result = self._confirmed(item, result)
         item.asked = begun.asked if result.status == "fail" else NOTHING_ASKED
         self._session.show_warnings(begun)
@@ -228,6 +228,6 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
-        may_travel = self._session.away is not None and not has_fixtures_of_conftest(item)
+        bound = None if self._session.away is None else bound_by(item)  # nobody asks without an executor
         own = current.overrides(item.own_fixtures)
-        return prepared.marked(item).replace(hooks=hooks.of(item), own=own, may_travel=may_travel)
+        return prepared.marked(item).replace(hooks=hooks.of(item), own=own, bound_by=bound)

@@ -8,11 +8,15 @@ import pytest
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.serialization import json_safe
+from pytest_agentv.session.names import may_be_eval
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
 HEEDED: Final = "agentv_heeded"
 """The attribute of the last report of a test that passed with failed evaluations: whether it looked at all verdicts."""
+
+HELD: Final = "agentv_held"
+"""The attribute of a report: the hooks that kept cases from running ahead of their turn, if it is the first to tell."""
 
 _STRICT: Final = "[XPASS(strict)]"
 
@@ -37,6 +41,11 @@ class ItemOutcomes:
         self.ignored: dict[str, None] = {}
         """Tests that passed because they did not look at the verdict of an evaluation that failed."""
         self._failed: dict[str, None] = {}
+        self._spoilt: dict[str, None] = {}
+        """Items of eval files whose test failed after their case had got a result."""
+        self._skipped: dict[str, None] = {}
+        """Items of eval files that were skipped before their turn to ask."""
+        self._held: dict[str, None] = {}
 
     def join(self, config: pytest.Config, terminal: Any) -> None:
         """Observe all further collection. The terminal knows the errors before the first eval file."""
@@ -54,8 +63,11 @@ class ItemOutcomes:
         """Note the report of a phase of an item."""
         node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
         self.reported.setdefault(node_id, node_id)
+        self._held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
+        elif report.skipped and report.when == "setup" and may_be_eval(node_id):
+            self._skipped[node_id] = None
         if report.passed:
             is_heeded = getattr(report, HEEDED, None)
             if is_heeded is not None and node_id not in self._failed:
@@ -66,6 +78,8 @@ class ItemOutcomes:
         if report.failed:
             self.explained.add(node_id)
             self._failed[node_id] = None
+            if node_id in self._evaluated and report.when == "call":
+                self._spoilt[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
 
@@ -77,11 +91,24 @@ class ItemOutcomes:
         else:
             self.ignored[node_id] = None
 
-    def ignored_remarks(self) -> Iterator[str]:
-        """Yield a text on tests that passed because they did not look at a verdict."""
+    def remarks(self, results: Sequence[EvalResult], run_id: str) -> Iterator[str]:
+        """Yield texts on what the results do not show: tests and hooks that make more or less of them."""
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
+        good = self.failed_with_good_scores(results) if self._spoilt else ()
+        if spoilt := [each for each in good if each in self._spoilt and each not in self.unexpected_passes]:
+            items = "the item" if len(spoilt) == 1 else "the items"
+            cases = counted(len(spoilt), "case")
+            yield f"{cases} passed here, but a hook or plugin made {items} fail: {', '.join(spoilt)}"
+        of_run = {result.node_id for result in results if result.run_id == run_id} if self._skipped else set()
+        if asked := [each for each in self._skipped if each in of_run]:
+            cases = counted(len(asked), "case was", "cases were")
+            how = "--agentv-workers=1 asks no case before its turn"
+            yield f"{cases} skipped by a plugin after the answer came, and counted: {', '.join(asked)} ({how})"
+        for hook in self._held:
+            how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
+            yield f"cases ran one after another, because {hook}, which may skip them or change what they see: {how}"
 
     def unrecorded(self, recorded: Collection[str]) -> str | None:
         """Return a text if results of cases that ran are not in the file; None: all are there."""

@@ -12,6 +12,7 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.totals import waiting_hint
 from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 from pytest_agentv.session.showing.item_outcomes import lost_text
@@ -96,7 +97,9 @@ def _waiting_hint(end: RunEnd) -> str | None:
     options = end.ended.options
     if options.workers is not None or end.has_workers or options.dry_run:
         return None
-    return waiting_hint(end.ended.run.results, end.ended.elapsed_ms, end.cpu_ms)
+    # `--agentv-workers` does not reach tests in Python.
+    cases = [result for result in end.ended.run.results if may_be_eval(result.node_id or "")]
+    return waiting_hint(cases, end.ended.elapsed_ms, end.cpu_ms)
 
 
 def _write(terminal: TerminalReporter, line: SummaryLine) -> None:

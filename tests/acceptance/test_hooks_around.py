@@ -1,0 +1,204 @@
+"""What surrounds items: fixtures and hooks of conftest files keep cases from running ahead, those of plugins do not."""
+
+import pytest
+from forked_workers import fork_workers
+from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases, write_plugin
+from thorough import varied
+
+SKIPS = """
+import pytest
+
+def pytest_runtest_setup(item):
+    if item.name == "case-2":
+        pytest.skip("not today")
+"""
+AUTOUSE = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def quiet():
+    yield
+"""
+HELD = "cases ran one after another, because {} has the hook {}, which may skip them or change what they see: "
+
+
+@pytest.fixture
+def project(project):
+    write_agent(project)
+    return project
+
+
+@pytest.fixture(autouse=True)
+def quick_workers(monkeypatch):
+    fork_workers(monkeypatch)
+
+
+def calls(project):
+    return read_calls(project.path)
+
+
+def remarks(run, start):
+    return [line for line in run.lines if line.startswith(start)]
+
+
+def test_a_fixture_of_a_plugin_keeps_no_case_from_running_ahead(project):
+    write_plugin(project, AUTOUSE)
+    write_cases(project, numbered(3) | {"case-0": "start_of case-2; say hello"})
+    assert project.run("--agentv-workers=3").outcomes == {"passed": 3}
+
+
+def test_a_fixture_of_a_plugin_keeps_no_case_here(project):
+    write_plugin(project, AUTOUSE)
+    write_cases(project, numbered(3))
+    run = project.run("--agentv-executor=processes:2")
+    assert run.outcomes == {"passed": 3}
+    assert "agentv: executor processes:2: 3 answers" in run.lines
+
+
+@pytest.mark.parametrize("place", ["", "sub/"])
+@pytest.mark.parametrize("is_imported", [False, True], ids=["own", "imported"])
+def test_a_fixture_that_a_conftest_holds_keeps_its_cases_here_and_in_turn(project, place, is_imported):
+    project.write("helpers.py", AUTOUSE)
+    project.write("conftest.py", "import pytest\n")
+    project.write(f"{place}conftest.py", "from helpers import quiet as calm\n" if is_imported else AUTOUSE)
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    write_cases(project, numbered(3), f"{place}a.eval.yaml")
+    run = project.run("--agentv-executor=processes:3")
+    assert run.outcomes == {"passed": 3}
+    assert calls(project).most == 1
+    assert "agentv: executor processes:3: 0 answers; 3 ran in this process: 3 with fixtures" in run.lines
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), varied(("-n2", "--agentv-workers=4"))])
+def test_a_case_that_a_hook_of_a_conftest_skips_is_not_asked(project, flags):
+    project.write("conftest.py", SKIPS)
+    write_cases(project, numbered(4))
+    run = project.run(*flags)
+    assert run.outcomes == {"passed": 3, "skipped": 1}
+    assert sorted(calls(project).started) == sorted(run.statuses) == ["case-0", "case-1", "case-3"]
+    assert "Total eval cases: 3 (3 passed, 0 failed, 0 errors)" in run.lines
+    assert len(remarks(run, HELD.format("conftest.py", "pytest_runtest_setup"))) == bool(flags)
+
+
+def test_with_an_executor_cases_under_a_hook_run_here_and_in_turn(project):
+    project.write("conftest.py", SKIPS)
+    write_cases(project, numbered(4))
+    run = project.run("--agentv-executor=processes:2")
+    assert sorted(calls(project).started) == ["case-0", "case-1", "case-3"]
+    assert "agentv: executor processes:2: 0 answers; 3 ran in this process: 3 with hooks" in run.lines
+
+
+def test_a_hook_holds_only_below_its_folder(project):
+    project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
+    project.write(
+        "sub/conftest.py", "def pytest_runtest_protocol(item):\n    return True if item.name == 'under-1' else None\n"
+    )
+    write_cases(project, numbered(6, "in_flight 3"), "0/a.eval.yaml")
+    write_cases(project, numbered(3, word="under"), "sub/a.eval.yaml")
+    run = project.run("--agentv-workers=3", "0", "sub")
+    assert calls(project).most == 3
+    assert sorted(set(run.statuses) - set(numbered(6))) == ["under-0", "under-2"]
+    (told,) = remarks(run, "cases ran one after another")
+    assert told.startswith(HELD.format("sub/conftest.py", "pytest_runtest_protocol"))
+
+
+def test_pytests_recipe_for_incremental_tests_ends_with_the_first_failure(project):
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        def pytest_runtest_makereport(item, call):
+            if call.excinfo is not None and not call.excinfo.errisinstance(pytest.xfail.Exception):
+                item.parent.failed = item
+
+        def pytest_runtest_setup(item):
+            if hasattr(item.parent, "failed"):
+                pytest.xfail("previous failed")
+        """,
+    )
+    write_cases(project, numbered(6) | {"case-2": "say no"})
+    run = project.run("--agentv-workers=4")
+    assert run.outcomes == {"passed": 2, "failed": 1, "xfailed": 3}
+    assert calls(project).started == ["case-0", "case-1", "case-2"]
+
+
+def test_a_batch_takes_no_case_that_a_hook_may_skip(project):
+    project.write("conftest.py", SKIPS)
+    project.write(
+        "targets.yaml",
+        "targets: [{name: default, provider: cli, provider_batching: true, workers: 4, "
+        f"command_template: 'echo call >> {project.path}/asked.txt; echo hello'}}]\n",
+    )
+    write_cases(project, numbered(4))
+    run = project.run("--agentv-workers=4")
+    assert sorted(run.statuses) == ["case-0", "case-1", "case-3"]
+    assert (project.path / "asked.txt").read_text().split() == ["call"] * 6, "a batch of one, and then its case"
+    assert remarks(run, "cases ran one after another")
+
+
+def test_a_case_that_a_plugin_skips_after_its_answer_is_named(project):
+    write_plugin(
+        project,
+        """
+        import pathlib, time, pytest
+
+        def pytest_runtest_setup(item):
+            if item.name == "case-2":
+                while '"case-2"' not in pathlib.Path("out-1.jsonl").read_text():
+                    time.sleep(0.01)
+                pytest.skip("not today")
+        """,
+    )
+    write_cases(project, numbered(4))
+    run = project.run("--agentv-workers=4")
+    assert run.outcomes == {"passed": 3, "skipped": 1}
+    told = "1 case was skipped by a plugin after the answer came, and counted: a.eval.yaml::case-2 "
+    assert len(remarks(run, told)) == 1
+
+
+FAILS = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if item.name in ("case-0", "case-1") and report.when == "PHASE":
+        report.outcome = "failed"
+        report.longrepr = "too long"
+    return report
+"""
+
+
+@pytest.mark.parametrize("flags", [(), varied(("-n2",))])
+def test_a_passed_case_whose_item_a_hook_makes_fail_is_named(project, flags):
+    project.write("conftest.py", FAILS.replace("PHASE", "call"))
+    write_cases(project, numbered(3) | {"case-1": "say no"})
+    run = project.run(*flags)
+    assert run.outcomes == {"passed": 1, "failed": 2}
+    assert remarks(run, "1 case passed here") == [
+        "1 case passed here, but a hook or plugin made the item fail: a.eval.yaml::case-0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("conftest", "flags"),
+    [
+        (FAILS.replace("PHASE", "teardown"), ()),
+        ("import pytest\n@pytest.fixture(autouse=True)\ndef late():\n    yield\n    raise OSError\n", ()),
+        (
+            "import pytest\ndef pytest_collection_modifyitems(items):\n"
+            "    for item in items: item.add_marker(pytest.mark.xfail(strict=True))\n",
+            (),
+        ),
+        ("", ("--agentv-gate=run", "--agentv-min-rate=1")),
+        ("", ("--reruns=1",)),
+    ],
+    ids=["teardown", "fixture", "strict xfail", "gate", "reruns"],
+)
+def test_other_failures_are_not_blamed_on_hooks(project, conftest, flags):
+    project.write("conftest.py", conftest)
+    write_cases(project, numbered(2) | {"case-1": "say no"})
+    run = project.run(*flags)
+    assert run.exit_code == 1
+    assert remarks(run, "1 case passed here") == []
