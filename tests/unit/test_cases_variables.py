@@ -119,7 +119,7 @@ def test_without_variables_braces_stay_and_one_hint_is_given():
     cases = cases_of(text)
     assert (cases[1].question, cases[1].vars) == ("Say {{ word }} {{}}", None)
     assert suite_of(f"vars: {{word: x, x: 1}}\n{text}".replace("{{}}", "")).problems == ()
-    assert suite_of("evalcases:\n  - {id: a, expected_outcome: o, input: '${{ X }}'}\n").problems == ()
+    assert suite_of("evalcases:\n  - {id: a, expected_outcome: o, input: '${{ github.sha }}'}\n").problems == ()
 
 
 NO_VARIABLES = "stays as it is, because the case has no variables (`vars:` of the case or its file fill it in)"
@@ -149,6 +149,19 @@ def test_a_check_with_braces_gives_a_hint_where_its_case_has_no_variables(text, 
     write("shared.yaml", "assert:\n  - not-contains: '{{ x }}'\n")
     assert [str(problem) for problem in suite_of(text).problems] == [f"{place}: {{{{ x }}}} {NO_VARIABLES}"]
     assert suite_of(f"vars: {{x: 1}}\n{text}").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("input: 'Never name ${{ NAME }}'", "evalcases[0].input"),
+        ("assert: [{not-contains: '${{ NAME }}'}]", "evalcases[0].assert[0].not-contains"),
+    ],
+)
+def test_a_variable_of_the_environment_gives_a_hint(key, place):
+    (problem,) = suite_of(f"evalcases:\n- id: a\n  {key}\n").problems
+    said = "${{ NAME }} stays as it is (only targets files read variables of the environment)"
+    assert str(problem) == f"q.eval.yaml:3: {place}: {said}"
 
 
 def test_a_sidecar_whose_checks_have_braces_gives_a_hint():

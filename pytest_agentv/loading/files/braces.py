@@ -17,7 +17,8 @@ from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.loading.variables.filling import UNFILLED, fill, has_template, raw_keys
 from pytest_agentv.models.base import Json, JsonObject
 
-_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
+_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
+"""A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
 _FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
 _REASONS: Final = ("skip", "xfail")
 """Keys for collection that a case has in place of those of its file. It has the others in addition."""
@@ -199,6 +200,10 @@ def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
     if word is None:
         return None
     place = found.place(suite, entry)
-    message = f"{word[0]} stays as it is, because the case has no variables"
-    instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
+    message = f"{word[0]} stays as it is"
+    if word[0].startswith("$"):
+        instead = "only targets files read variables of the environment"
+    else:
+        message += ", because the case has no variables"
+        instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
     return Hint(place.path, place.source.line_of(place.keys), place.key, message, instead, "warning")
