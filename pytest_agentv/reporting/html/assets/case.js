@@ -118,7 +118,9 @@ async function openCase(key, focus) {
   const row = data.rows.find((each) => each.key === key);
   if (!row) {
     if (current.row) closeCase();
+    if (!search) await applyFilters(); // without it the list has no rows
     byId("count").textContent = "This report has no case " + key + ".";
+    byId("cases").scrollIntoView();
     return;
   }
   if (!current.row) backTo = scrollY;

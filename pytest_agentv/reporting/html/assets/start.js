@@ -6,7 +6,7 @@ async function followAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1)), key = wanted.get("case");
   if (key !== null) return openCase(key);
   if (current.row) leaveCase();
-  if (location.hash === "#cases") return;
+  if (location.hash === "#cases") return search ? undefined : applyFilters();
   for (const name of Object.keys(filters)) filters[name] = wanted.get(name) || "";
   showFilters();
   await applyFilters();
