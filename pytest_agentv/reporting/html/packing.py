@@ -10,6 +10,7 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import STATUSES, Case
 from pytest_agentv.reporting.html.history import Past
+from pytest_agentv.reporting.html.opened.commands import Commands
 from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 
@@ -27,12 +28,15 @@ class Block(Record):
     text: str
 
 
-def blocks(cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery) -> Iterator[Block]:
+def blocks(
+    cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery, commands: Commands
+) -> Iterator[Block]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
     yield Block("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
     for number, start in enumerate(chunks):
-        details = [detail_of(case, history.get(case.key, ()), gallery) for case in cases[start : start + CHUNK]]
+        shown = cases[start : start + CHUNK]
+        details = [detail_of(case, history.get(case.key, ()), gallery, commands) for case in shown]
         yield Block(f"d{number}", _packed(details))
 
 
