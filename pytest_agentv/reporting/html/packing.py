@@ -13,6 +13,7 @@ from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.opened.commands import Commands
 from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.reporting.html.overview import reasons, reasons_of
 
 CHUNK: Final = 50
 """The number of cases in a block. Only the block of an opened case is unpacked."""
@@ -46,6 +47,7 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
     tags = _Names(tag for case in cases for tag in case.judged.tags)
     targets = _Names(case.target for case in cases)
     evaluators = _Names(each.name for case in cases for each in case.judgements if each.depth == 0)
+    frequent = _Names(reason.name for reason in reasons(cases))
     rows = [
         [
             case.id,
@@ -63,10 +65,11 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
             [evaluators.number(each.name) for each in case.low],
             "" if case.change is None else case.change.word,
             None if case.change is None or case.change.delta is None else round(case.change.delta, _PLACES),
+            [frequent.number(name) for name in reasons_of(case) if name in frequent.all],
         ]
         for case in cases
     ]
-    names = {"files": files, "tags": tags, "targets": targets, "evaluators": evaluators}
+    names = {"files": files, "tags": tags, "targets": targets, "evaluators": evaluators, "reasons": frequent}
     return {key: found.all for key, found in names.items()} | {"rows": rows}
 
 
