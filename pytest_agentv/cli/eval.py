@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError
 from pytest_agentv.cli.console import note
-from pytest_agentv.cli.inputs import UnmatchedError, below_brackets, find_eval_files, find_left_out, is_eval_by_itself
+from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_out, is_eval_by_itself
 from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
@@ -20,6 +20,7 @@ from pytest_agentv.models.options.table import RUN_OPTIONS
 from pytest_agentv.models.options.values import check_workers
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.reporting.failing.rerun import below_brackets
 
 USAGE_EXIT_CODE: Final = 4
 """pytest's code for wrong usage."""

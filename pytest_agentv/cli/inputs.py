@@ -47,18 +47,6 @@ def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
     return tuple(sorted(files))
 
 
-def below_brackets(path: str) -> tuple[str, str] | None:
-    """Split a path at its last folder with a bracket: pytest takes no path with one, but the rest from that folder.
-
-    None: the path has no brackets, or its file has one in its name.
-    """
-    folder, name = os.path.split(path)
-    cut = folder.find(os.sep, folder.rfind("["))
-    if "[" not in folder or "[" in name:
-        return None
-    return (folder, name) if cut < 0 else (folder[:cut], os.path.join(folder[cut + 1 :], name))  # noqa: PTH118 - texts
-
-
 def is_eval_by_itself(path: Path) -> bool:
     """Whether pytest recognizes a file as an eval file by its name or shape."""
     return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)

@@ -57,6 +57,32 @@ class TestList:
         page.wait_for_selector("#count:has-text('of 500')")
         assert 0 < int(opened.count().split()[0]) < 100
 
+    def test_links_of_reasons_find_as_many_cases_as_they_say(self, opened: Opened, page: Any) -> None:
+        shown = page.eval_on_selector_all(
+            ".reasons li", "all => all.map(n => [n.children[0].hash, n.children[2].innerText])"
+        )
+        assert shown
+        for link, figure in shown:
+            opened.open(link)
+            assert opened.count().startswith(f"{figure} of 500 results")
+            assert page.evaluate("document.getElementById('f-reason').selectedIndex") > 0
+
+    def test_search_finds_the_text_of_a_reason_with_several_misses(self, browser: Any, tmp_path: Path) -> None:
+        long, short = (
+            {"name": name, "type": "heuristic", "score": 0, "misses": misses}
+            for name, misses in (("first", ["a long fact " * 20] * 3), ("second", ["missing: tent", "missing: stove"]))
+        )
+        case = {"score": 0, "threshold": 1, "evaluator_results": [long, short]}
+        path = report_from(tmp_path, [{"eval_id": f"case-{n}", **case} for n in range(3)])
+        own = Opened(browser, path)
+        own.open("#q=missing%3A+tent%3B+missing%3A+stove")
+        assert own.count().startswith("3 results")
+        own.open()
+        own.page.click(".reasons a:has-text('missing: tent; missing: stove')")
+        own.page.wait_for_function("location.hash.includes('reason=')")
+        assert own.count().startswith("3 results")
+        own.context.close()
+
     def test_nothing_found_says_so(self, opened: Opened, page: Any) -> None:
         page.fill("#f-q", "no such words anywhere")
         page.wait_for_selector("#count:has-text('Nothing matches')")
@@ -126,6 +152,22 @@ class TestCase:
     def test_a_link_to_a_case_that_is_gone_says_so(self, opened: Opened, page: Any) -> None:
         opened.open("#case=no-such-case")
         assert "no case no-such-case" in opened.count()
+        page.mouse.wheel(0, 300)
+        page.wait_for_function("scrollY > 300")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert opened.ids()
+        assert page.evaluate("list.view.length") == 500
+        assert page.locator("#count").evaluate("node => node.getBoundingClientRect().bottom") > 0
+
+    def test_a_link_to_the_list_shows_its_rows(self, opened: Opened, page: Any) -> None:
+        opened.open("#cases")
+        assert opened.count().startswith("500 results")
+        assert page.evaluate("list.view.length") == 500
+
+    def test_the_command_says_where_to_run_it(self, page: Any) -> None:
+        page.click("#list .row >> nth=0")
+        page.wait_for_selector("#case-title")
+        assert "root folder" in page.get_attribute("#detail button:has-text('Copy command')", "title")
 
     def test_a_broken_case_opens_on_the_difference_to_the_baseline(self, page: Any) -> None:
         page.click("#list .row >> nth=0")

@@ -475,6 +475,14 @@ def test_the_command_is_for_the_folder_that_pytest_was_started_in(folder, file):
     assert rerun_command(config_in(Path(folder)), "evals/a.yaml::tent") == f"pytest {file}::tent --agentv-repeat=3"
 
 
-def config_in(folder):
+def test_a_command_that_changes_the_folder_names_the_targets_file_from_there():
+    for written, meant in (("my/targets.yaml", "../../my/targets.yaml"), ("/t.yaml", "/t.yaml")):
+        command = rerun_command(config_in(Path("/p"), agentv_targets=written), "app/[slug]/a.yaml::tent")
+        assert command == f"cd 'app/[slug]' && pytest a.yaml::tent --agentv-targets={meant} --agentv-repeat=3"
+
+
+def config_in(folder, **options):
     started = SimpleNamespace(dir=folder)
-    return SimpleNamespace(getoption={"agentv_repeat": 3}.get, invocation_params=started, rootpath=Path("/p"))
+    return SimpleNamespace(
+        getoption={"agentv_repeat": 3, **options}.get, invocation_params=started, rootpath=Path("/p")
+    )

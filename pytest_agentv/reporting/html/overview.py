@@ -9,7 +9,8 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import NO_TARGET, Case
 from pytest_agentv.reporting.html.compared import Compared
-from pytest_agentv.reporting.html.texts import dollars, duration, filter_link
+from pytest_agentv.reporting.html.judgements import Judgement
+from pytest_agentv.reporting.html.texts import dollars, duration, filter_link, spelled
 from pytest_agentv.reporting.html.values import cost_of, may_cost, text_of, whole_cost_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
@@ -51,6 +52,8 @@ class Reason(Record):
     evaluator: str
     count: int
     link: str
+    name: str
+    """Identifies it among the reasons of a report."""
 
 
 def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
@@ -91,14 +94,19 @@ def names_of_targets(cases: Sequence[Case]) -> list[str]:
 
 def reasons(cases: Sequence[Case]) -> tuple[Reason, ...]:
     """Return the reasons that several failing cases share, the most frequent first."""
-    found = Counter(
-        (each.name, each.reason) for case in cases if case.status == "fail" for each in case.low if each.reason
-    )
+    known = {name: each for case in cases for name, each in reasons_of(case).items()}
+    found = Counter(name for case in cases for name in reasons_of(case))
     return tuple(
-        Reason(text, name, count, filter_link(outcome="fail", evaluator=name, q=" ".join(text.split()[:6])))
-        for (name, text), count in found.most_common(_MOST_REASONS)
+        Reason(known[name].reason, known[name].name, count, filter_link(outcome="fail", reason=name), name)
+        for name, count in found.most_common(_MOST_REASONS)
         if count > 1  # the list above shows the reason of a single case
     )
+
+
+def reasons_of(case: Case) -> dict[str, Judgement]:
+    """Return why a case failed: evaluators below the threshold by the name that links have for their reasons."""
+    low = case.low if case.status == "fail" else ()
+    return {spelled(f"{each.name}: {each.reason}"): each for each in low if each.reason}
 
 
 def also(compared: Compared) -> Iterator[tuple[str, str]]:

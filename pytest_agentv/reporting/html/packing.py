@@ -10,8 +10,10 @@ from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.html.cases import STATUSES, Case
 from pytest_agentv.reporting.html.history import Past
+from pytest_agentv.reporting.html.opened.commands import Commands
 from pytest_agentv.reporting.html.opened.details import detail_of
 from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.reporting.html.overview import reasons, reasons_of
 
 CHUNK: Final = 50
 """The number of cases in a block. Only the block of an opened case is unpacked."""
@@ -27,12 +29,15 @@ class Block(Record):
     text: str
 
 
-def blocks(cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery) -> Iterator[Block]:
+def blocks(
+    cases: Sequence[Case], history: Mapping[str, Sequence[Past]], gallery: Gallery, commands: Commands
+) -> Iterator[Block]:
     """Yield the list of the cases, then their details in blocks."""
     chunks = range(0, len(cases), CHUNK)
     yield Block("index", _packed(index_of(cases) | {"chunk": CHUNK, "chunks": len(chunks)}))
     for number, start in enumerate(chunks):
-        details = [detail_of(case, history.get(case.key, ()), gallery) for case in cases[start : start + CHUNK]]
+        shown = cases[start : start + CHUNK]
+        details = [detail_of(case, history.get(case.key, ()), gallery, commands) for case in shown]
         yield Block(f"d{number}", _packed(details))
 
 
@@ -42,6 +47,7 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
     tags = _Names(tag for case in cases for tag in case.judged.tags)
     targets = _Names(case.target for case in cases)
     evaluators = _Names(each.name for case in cases for each in case.judgements if each.depth == 0)
+    frequent = _Names(reason.name for reason in reasons(cases))
     rows = [
         [
             case.id,
@@ -59,10 +65,11 @@ def index_of(cases: Sequence[Case]) -> dict[str, Json]:
             [evaluators.number(each.name) for each in case.low],
             "" if case.change is None else case.change.word,
             None if case.change is None or case.change.delta is None else round(case.change.delta, _PLACES),
+            [frequent.number(name) for name in reasons_of(case) if name in frequent.all],
         ]
         for case in cases
     ]
-    names = {"files": files, "tags": tags, "targets": targets, "evaluators": evaluators}
+    names = {"files": files, "tags": tags, "targets": targets, "evaluators": evaluators, "reasons": frequent}
     return {key: found.all for key, found in names.items()} | {"rows": rows}
 
 

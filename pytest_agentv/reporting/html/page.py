@@ -16,12 +16,14 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
+from pytest_agentv.reporting.failing.rerun import Start
 from pytest_agentv.reporting.html import overview
 from pytest_agentv.reporting.html.cases import Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import Headline, headline
 from pytest_agentv.reporting.html.history import in_order, past_of_cases, past_runs, when_of
+from pytest_agentv.reporting.html.opened.commands import Commands
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.packing import blocks
 from pytest_agentv.reporting.html.plots.histograms import histograms
@@ -52,6 +54,8 @@ class ReportInput(Record):
     is_confirming: bool | None = None
     ending: Ending = AS_JUDGED
     """How the run ended beyond its results."""
+    start: Start | None = None
+    """How the run was started; None: unknown."""
 
 
 def write_report(path: Path, given: ReportInput) -> int:
@@ -72,7 +76,7 @@ def report_text(given: ReportInput) -> str:
     style, script = _asset("report.css"), "".join(map(_asset, _SCRIPTS))
     verdict = headline(cases, compared, given.ending)
     gallery = Gallery()
-    data = list(blocks(cases, past_of_cases(runs), gallery))
+    data = list(blocks(cases, past_of_cases(runs), gallery, Commands(cases, given.start)))
     text = (
         _environment()
         .get_template("report.html")

@@ -39,7 +39,7 @@ class RunReporter:
 
     def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
         self._terminal: TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-        self._root = config.rootpath
+        self._config = config
         self._is_checked = self._is_broken_off = False
         self._identity = identity
         self._options = options
@@ -131,7 +131,7 @@ class RunReporter:
         if self._is_checked:
             return
         self._is_checked = True
-        self._home.check(ids, self._root)
+        self._home.check(ids, self._config.rootpath)
         if any(map(may_be_eval, ids)):
             self.check_verdict(ids)
             self._home.begin()
@@ -228,7 +228,7 @@ class RunReporter:
         from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - only if asked for
 
         contract = self._section.contract() if self._section is not None else None
-        if fault := write_html(path, self._ended(), contract):
+        if fault := write_html(path, self._ended(), contract, self._config):
             self._remarks.append(fault)
         else:
             self._report = path

@@ -1,8 +1,6 @@
 """The errors of failed and broken cases, with the command that runs a case again."""
 
-import os
 import re
-import shlex
 from typing import Final
 
 import pytest
@@ -12,6 +10,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import escaped_size, shown, visible
 from pytest_agentv.reporting.failing.render import error_text, failure_headline, failure_text
+from pytest_agentv.reporting.failing.rerun import Start
 from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
 from pytest_agentv.reporting.figures import format_duration, format_score
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
@@ -140,17 +139,11 @@ def _name(text: str) -> str:
 
 def rerun_command(config: pytest.Config, node_id: str | None) -> str | None:
     """Return the command that runs a case again in the same way, where pytest was started; None: there is none."""
-    if node_id is None:
-        return None
-    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
-    flags = [f"--agentv-{name}={value}" for name, value in given if value is not None]
-    file, colons, name = node_id.partition("::")
-    started = config.invocation_params.dir
-    if started != config.rootpath:
-        file = os.path.relpath(config.rootpath / file, started)
-    if "[" not in file:
-        return shlex.join(["pytest", f"{file}{colons}{name}", *flags])
-    from pytest_agentv.cli.inputs import below_brackets  # noqa: PLC0415 - rare
+    return None if node_id is None else start_of(config).command(node_id)
 
-    split = below_brackets(file)
-    return split and f"cd {shlex.quote(split[0])} && {shlex.join(['pytest', f'{split[1]}{colons}{name}', *flags])}"
+
+def start_of(config: pytest.Config) -> Start:
+    """Return how pytest was started, as far as a case that is run again needs it."""
+    given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
+    flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
+    return Start(config.rootpath, config.invocation_params.dir, flags)

@@ -9,6 +9,7 @@ import math
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import report_runs
@@ -22,6 +23,7 @@ from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import headline
 from pytest_agentv.reporting.html.history import past_runs
+from pytest_agentv.reporting.html.packing import index_of
 from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
 from pytest_agentv.reporting.html.plots.histograms import histograms
 from pytest_agentv.reporting.html.plots.runs import history_plot
@@ -450,6 +452,28 @@ def test_a_reason_is_frequent_if_several_cases_have_it() -> None:
     low = {"score": 0, "evaluator_results": [{"name": "a", "type": "contains", "score": 0, "misses": ["lacks x"]}]}
     assert overview.reasons(shown(low, {})[0]) == ()
     assert [(each.text, each.count) for each in overview.reasons(shown(low, low)[0])] == [("lacks x", 2)]
+
+
+def test_the_link_of_a_reason_finds_as_many_cases_as_its_figure_says() -> None:
+    """A list cuts its reasons, and a search for their words found nothing."""
+    long = {"name": "first", "type": "heuristic", "score": 0, "misses": ["a long fact " * 20] * 3}
+    short = {"name": "second", "type": "heuristic", "score": 0, "misses": ["tent", "stove"]}
+    case = {"score": 0, "evaluator_results": [long, short, short]}
+    other = {"score": 0, "evaluator_results": [{**short, "name": "third"}]}
+    hidden = {"score": 0, "evaluator_results": [{**short, "misses": ["a\u202eb\ud800"]}]}
+    cases, _ = shown(case, case, case, other, {**case, "status": "error", "error": "e"}, hidden, hidden)
+    found = overview.reasons(cases)
+    assert [(each.evaluator, each.text[:11], each.count) for each in found] == [
+        ("first", "a long fact", 3),
+        ("second", "tent; stove", 3),
+        ("second", "a\u202eb\ud800", 2),
+    ]
+    index = index_of(cases)
+    for each in found:
+        wanted = parse_qs(each.link.removeprefix("#"))
+        number = index["reasons"].index(wanted["reason"][0])
+        assert wanted["outcome"] == ["fail"]
+        assert sum(number in row[15] for row in index["rows"]) == each.count
 
 
 def test_scores_of_a_repeated_case_are_those_of_all_its_answers() -> None:

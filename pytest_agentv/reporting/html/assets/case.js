@@ -33,7 +33,7 @@ function heading(row, detail) {
   return make("div", { class: "head" },
     make("div", { class: "actions" }, button("↑", () => step(-1), "Previous (k)"), button("↓", () => step(1), "Next (j)"),
       button("Copy link", (event) => copy(event.currentTarget, location.href)),
-      detail.rerun ? button("Copy command", (event) => copy(event.currentTarget, detail.rerun)) : null,
+      detail.rerun ? button("Copy command", (event) => copy(event.currentTarget, detail.rerun), detail.rerun_in) : null,
       button("Close", closeCase, "Esc")),
     make("h1", { tabindex: "-1", id: "case-title" }, make("span", { class: "tag " + row.status }, SIGN[row.status] + " " + WORD[row.status]), " ", row.id),
     make("div", { class: "mute small" }, make("span", { class: "mono" }, detail.place), " · ", row.target, row.tags.length ? " · " + row.tags.join(", ") : "",
@@ -118,7 +118,9 @@ async function openCase(key, focus) {
   const row = data.rows.find((each) => each.key === key);
   if (!row) {
     if (current.row) closeCase();
+    if (!search) await applyFilters(); // without it the list has no rows
     byId("count").textContent = "This report has no case " + key + ".";
+    byId("cases").scrollIntoView();
     return;
   }
   if (!current.row) backTo = scrollY;

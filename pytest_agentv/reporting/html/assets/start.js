@@ -6,7 +6,7 @@ async function followAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1)), key = wanted.get("case");
   if (key !== null) return openCase(key);
   if (current.row) leaveCase();
-  if (location.hash === "#cases") return;
+  if (location.hash === "#cases") return search ? undefined : applyFilters();
   for (const name of Object.keys(filters)) filters[name] = wanted.get(name) || "";
   showFilters();
   await applyFilters();
@@ -39,15 +39,15 @@ function onKey(event) {
 }
 
 function fillChoices() {
-  const { files, tags, targets, evaluators } = data.index;
-  for (const [name, values] of Object.entries({ file: files, tag: tags, target: targets, evaluator: evaluators })) {
-    byId("f-" + name).append(...values.map((value) => {
+  const { files, tags, targets, evaluators, reasons } = data.index;
+  for (const [name, values] of Object.entries({ file: files, tag: tags, target: targets, evaluator: evaluators, reason: reasons })) {
+    byId("f-" + name)?.append(...values.map((value) => {
       const option = make("option", {}, value);
       option.value = value;
       return option;
     }));
   }
-  for (const name of ["file", "tag", "target", "evaluator", "change", "sort"]) {
+  for (const name of ["file", "tag", "target", "evaluator", "reason", "change", "sort"]) {
     byId("f-" + name)?.addEventListener("change", (event) => { filters[name] = event.target.value; applyFilters(); });
   }
 }

@@ -1,6 +1,6 @@
 // The data, the filters, and the address that keeps them.
 
-const NO_FILTERS = { q: "", outcome: "", file: "", tag: "", target: "", evaluator: "", change: "", sort: "" };
+const NO_FILTERS = { q: "", outcome: "", file: "", tag: "", target: "", evaluator: "", reason: "", change: "", sort: "" };
 const filters = { ...NO_FILTERS };
 const data = { rows: [], index: null, chunks: [], texts: null };
 const list = { view: [], at: -1 };
@@ -22,11 +22,11 @@ async function detailOf(row) {
 async function readRows() {
   const index = data.index = await unpack("index");
   data.rows = index.rows.map((values, number) => {
-    const [id, key, file, tags, target, status, score, threshold, cost, ms, marks, why, low, change, delta] = values;
+    const [id, key, file, tags, target, status, score, threshold, cost, ms, marks, why, low, change, delta, reasons] = values;
     const row = {
       number, id, key, score, threshold, cost, ms, marks, why, change, delta,
       file: index.files[file], target: index.targets[target], tags: tags.map((tag) => index.tags[tag]),
-      low: low.map((name) => index.evaluators[name]), status: ["pass", "fail", "error"][status],
+      low: low.map((name) => index.evaluators[name]), reasons: reasons.map((name) => index.reasons[name]), status: ["pass", "fail", "error"][status],
     };
     row.passes = marks.split("p").length - 1;
     row.flaky = row.status !== "error" && row.passes > 0 && marks.includes("f");
@@ -49,7 +49,7 @@ function allTexts() {
 }
 
 function textsOf(detail) {
-  const judged = (evaluators) => (evaluators || []).flatMap((each) => [each.reasoning, ...(each.misses || [])]);
+  const judged = (evaluators) => (evaluators || []).flatMap((each) => [each.reasoning, (each.misses || []).join("; ")]);
   const answers = (detail.answers || []).flatMap((each) => [each.text, ...judged(each.evaluators)]);
   return [detail.question, detail.text, detail.why, detail.reference, detail.expected, ...judged(detail.evaluators), ...answers]
     .filter(Boolean).join("\n").toLowerCase();
@@ -61,6 +61,7 @@ function matches(row) {
     && (!filters.tag || row.tags.includes(filters.tag))
     && (!filters.target || row.target === filters.target)
     && (!filters.evaluator || row.low.includes(filters.evaluator))
+    && (!filters.reason || row.reasons.includes(filters.reason))
     && (!filters.change || row.change === filters.change);
 }
 

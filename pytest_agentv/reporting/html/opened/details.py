@@ -1,6 +1,5 @@
 """Collects the details of an opened case."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from pytest_agentv.reporting.conversations.images import Image, image_of, named_
 from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
+from pytest_agentv.reporting.html.opened.commands import Commands
 from pytest_agentv.reporting.html.opened.costs import cost_line
 from pytest_agentv.reporting.html.opened.gallery import Gallery
 from pytest_agentv.reporting.html.opened.timing import lanes_of, parts_of
@@ -22,7 +22,7 @@ LONGEST_TEXT: Final = 20_000
 _REQUESTS: Final = ("lm_provider_request", "agent_provider_request")
 
 
-def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObject:
+def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: Commands) -> JsonObject:
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     value = case.result.value
     text, images = gallery.take_out_of_text(_answer_text(value))
@@ -46,7 +46,8 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery) -> JsonObje
         "lanes": lanes_of(case),
         "cost": cost_line(case),
         "attempts": _attempts(value),
-        "rerun": _command(case),
+        "rerun": (command := commands.of(case)),
+        "rerun_in": commands.where if command else "",
         "baseline": _baseline(case),
         "history": [past.to_plain() for past in history],
         "raw": without_images(_raw(case), _unseen),
@@ -166,14 +167,6 @@ def _attempts(value: JsonObject) -> str:
     if retries := number_of(value, "judge_retries"):
         parts.append(f"judges asked again {counted(int(retries), 'time')}")
     return ", ".join(parts)
-
-
-def _command(case: Case) -> str:
-    node_id = case.judged.node_id
-    if node_id is None:
-        return ""
-    target = f" --agentv-target={shlex.quote(case.judged.target)}" if case.judged.target else ""
-    return f"pytest {shlex.quote(node_id)}{target}"
 
 
 def _baseline(case: Case) -> JsonObject | None:

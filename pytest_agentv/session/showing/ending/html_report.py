@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.options.run_options import RunOptions
@@ -13,9 +15,10 @@ from pytest_agentv.reporting.html.page import ReportInput, write_report
 from pytest_agentv.reporting.html.reading import Run, read_run, run_of
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
 from pytest_agentv.session.showing.item_outcomes import lost_text, uncollected_text
+from pytest_agentv.session.showing.texts import start_of
 
 
-def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str | None:
+def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None, config: pytest.Config) -> str | None:
     """Write the report; return why that could not be done.
 
     `verdict` is the JSON of the verdict on the run; None: there is none.
@@ -35,6 +38,7 @@ def write_html(path: Path, ended: EndedRun, verdict: JsonObject | None) -> str |
             margin=options.margin,
             is_confirming=options.confirm > 0,
             ending=_ending(ended, verdict),
+            start=start_of(config),
         )
         write_report(path, given)
     except (AgentvError, OSError) as error:
