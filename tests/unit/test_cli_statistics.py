@@ -277,6 +277,25 @@ def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(ag
     assert "5 points are assumed" not in done.out
 
 
+def test_cases_in_groups_are_planned_by_their_groups(agentv):
+    """Groups were called cases: 2,200 cases that saw a drop of 15 points were told that 1,893 see one of 5."""
+    for name, failing in (("a.jsonl", (0, 1, 2)), ("b.jsonl", (3, 4, 5))):
+        cases = [(group, number) for group in range(30) for number in range(10)]
+        said = [{"score": float(group % 10 not in failing), "group": f"doc {group}"} for group, _ in cases]
+        results(name, [{"eval_id": f"{ids}", "threshold": 1, **each} for ids, each in zip(cases, said, strict=True)])
+    compared = " ".join(agentv("compare", "a.jsonl", "b.jsonl", "--statistics").out.split())
+    assert "a drop of 42 points would be seen in 4 of 5 runs; for 5 points: 19,490 cases in groups as now" in compared
+    planned = agentv("plan", "b.jsonl", "--against=a.jsonl").out
+    rows = [row.split() for row in planned.splitlines()[4:8]]
+    assert [row[1] for row in rows] == ["19,490", "18,230", "17,980", "17,790"], "repeats do not replace groups"
+    assert (
+        "How far groups of cases change is that between the two runs.\nCases in groups: 10 a group, as now." in planned
+    )
+    alone = agentv("plan", "b.jsonl").out
+    assert "How far groups of cases change is not known" in alone
+    assert "Cases in groups: 10 a group, as now." in alone
+
+
 def test_a_plan_asks_for_so_many_cases_that_enough_can_differ(agentv):
     path = results("a.jsonl", [line(case) for case in run_of([4] + [5] * 99)])
     rows = [row.split() for row in agentv("plan", path, "--see", "5").out.splitlines()[4:8]]
