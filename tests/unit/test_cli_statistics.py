@@ -402,6 +402,48 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
     assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
 
 
+@pytest.mark.parametrize(
+    ("different", "told", "added"),
+    [
+        ({"target": "b"}, "target a, b", "add target"),
+        ({"eval_file": "y.yaml"}, "eval_file x.yaml, y.yaml", "add eval_file"),
+        ({"target": "b", "eval_file": "y.yaml"}, "target a, b; eval_file x.yaml, y.yaml", "add target and eval_file"),
+        ({"node_id": "x.yaml::c[2]"}, "x.yaml::c[1], x.yaml::c[2]", "write its node id as eval_id: x.yaml::c[1]"),
+    ],
+)
+def test_a_label_is_of_one_answer(agentv, different, told, added):
+    """It counted for the answers of all targets: 40 labels were 80 cases."""
+    first = {
+        "eval_id": "c",
+        "target": "a",
+        "eval_file": "x.yaml",
+        "node_id": "x.yaml::c[1]",
+        "threshold": 1,
+        "score": 1,
+    }
+    second = {**first, "node_id": "x.yaml::c[2]", "score": 0, **different}
+    results("r.jsonl", [first, second])
+    Path("labels.csv").write_text("eval_id,label\nc,pass\n")
+    done = agentv("agree", "labels.csv", "r.jsonl")
+    fault = f"labels.csv:2: eval_id 'c': fits 2 results ({told}), but a label is of one answer: {added}"
+    assert (done.exit_code, done.out) == (2, "")
+    assert fault in " ".join(done.err.split())
+    keys = {key: second[key] for key in different if key != "node_id"} or {"eval_id": "x.yaml::c[2]"}
+    done = agentv("agree", results("l.jsonl", [{"eval_id": "c", "label": "fail", **keys}]), "r.jsonl", "--format=json")
+    assert json.loads(done.out)["confusion"] == {"both_pass": 0, "only_judge": 0, "only_label": 0, "both_fail": 1}
+
+
+def test_each_target_has_labels_of_its_own(agentv):
+    both = [{"eval_id": f"c{n}", "target": each, "score": 1, "threshold": 1} for n in range(3) for each in "ab"]
+    results("r.jsonl", both)
+    said = [{**case, "label": "pass" if case["target"] == "a" else "fail"} for case in both]
+    done = agentv("agree", results("l.jsonl", said), "r.jsonl", "--format=json")
+    assert json.loads(done.out)["confusion"] == {"both_pass": 3, "only_judge": 3, "only_label": 0, "both_fail": 0}
+    results("r.jsonl", [case if case["target"] == "a" else {**case, "score": 0, "error": "HTTP 503"} for case in both])
+    done = agentv("agree", labels(pairs=[("c0", "pass")]), "r.jsonl")
+    assert done.out.startswith("1 case with a label and a verdict\n"), "the other target gave no answer"
+
+
 def test_enough_labels_correct_the_pass_rate(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": int(n % 5 > 0), "threshold": 1} for n in range(300)])
     pairs = [(f"c{n}", "pass" if n % 4 else "fail") for n in range(120)]
