@@ -12,6 +12,8 @@ NO_DEVIATION: Final = 1e-12
 """A deviation or variance up to this value counts as none."""
 _CERTAINLY: Final = 100
 """If so many cases differ on average, fewer than `LEAST_DIFFERING` hardly ever do. Binomials would be too large."""
+_MANY_GROUPS: Final = 1000
+"""From so many groups on, the quantiles of Student's t are those of the normal distribution."""
 _POWER: Final = 0.8
 """The power that belongs to `Z_POWER`."""
 
@@ -45,12 +47,25 @@ def drop_seen(deviation: float, units: int, *, cases: int | None = None, answers
     return min(1.0, max(seen, _drop_that_shows(units if cases is None else cases, answers)))
 
 
-def cases_to_see(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return `required_cases`, or the inverse of `drop_seen` where neither variance, or hardly any, shows anything."""
+def cases_to_see(drop: float, within: float, between: float, repeats: int, size: float = 1.0) -> int:
+    """Return how many cases show a drop: the units of `required_cases`, and so many that enough cases differ.
+
+    Where neither variance, or hardly any, shows anything, the units are the inverse of `drop_seen`.
+
+    Args:
+        drop: The drop of the mean to see, above 0.
+        within: Variance of the answers of one case.
+        between: Variance of the units' true differences.
+        repeats: Answers per case in both runs.
+        size: Cases per unit; above 1 if cases form groups.
+    """
     if within > NO_DEVIATION or between > NO_DEVIATION:
-        needed = required_cases(drop, within, between, repeats)
+        units = required_cases(drop, within / size, between, repeats)
+        if size > 1:
+            units = _enough_groups(drop, math.sqrt(between + 2 * within / (repeats * size)), units)
     else:
-        needed = math.ceil(Z * (Z + Z_POWER) / drop - Z * Z)
+        units = math.ceil(Z * (Z + Z_POWER) / drop - Z * Z)
+    needed = math.ceil(units * size)
     enough = max(needed, LEAST_DIFFERING)
     while not _shows(drop, enough, repeats):
         needed, enough = enough + 1, enough * 2
@@ -58,6 +73,14 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int) -> in
         middle = (needed + enough) // 2
         needed, enough = (needed, middle) if _shows(drop, middle, repeats) else (middle + 1, enough)
     return enough
+
+
+def _enough_groups(drop: float, deviation: float, units: int) -> int:
+    """Return how many groups show a drop: some more where groups are few, so that `least_drop` agrees."""
+    units = max(units, 2)
+    while units < _MANY_GROUPS and least_drop(deviation, units) > drop:
+        units += 1
+    return units
 
 
 def _drop_that_shows(cases: int, answers: int) -> float:
@@ -85,18 +108,42 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
     return fewer <= 1 - _POWER
 
 
-def variance_between(deviation: float, within: float, repeats: int) -> float:
-    """Return the variance of the cases' true differences, without the variance of random answers."""
-    return max(0.0, deviation**2 - 2 * within / repeats)
+def variance_between(deviation: float, within: float, repeats: int, size: float = 1.0) -> float:
+    """Return the variance of the units' true differences, without the variance of random answers.
+
+    Args:
+        deviation: Standard deviation of the units' differences.
+        within: Variance of the answers of one case.
+        repeats: Answers per case in both runs.
+        size: Cases per unit.
+    """
+    return max(0.0, deviation**2 - 2 * within / (repeats * size))
+
+
+def most_within(differences: Sequence[float], deviation: float, repeats: int, size: float = 1.0) -> float:
+    """Return the most that the variance of the answers of one case can be, for cases with one answer each.
+
+    It is half the variance of the differences. That of the groups' differences is a second bound, because differences
+    may cancel out in a group.
+
+    Args:
+        differences: Of single cases.
+        deviation: Standard deviation of the units' differences.
+        repeats: Answers per case in both runs.
+        size: Cases per unit.
+    """
+    single = variance_of(differences)
+    of_groups = deviation**2 * size
+    return (of_groups if single is None else min(single, of_groups)) * repeats / 2
 
 
 def required_cases(drop: float, within: float, between: float, repeats: int) -> int:
-    """Return how many cases show a drop in 4 of 5 runs.
+    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs.
 
     Args:
         drop: The drop of the mean to see, above 0.
-        within: Variance of the answers of one case.
-        between: Variance of the cases' true differences.
+        within: Variance of the answers of one case; in groups, divided by the cases of a group.
+        between: Variance of the units' true differences.
         repeats: Answers per case in both runs.
     """
     return math.ceil(((Z + Z_POWER) / drop) ** 2 * (between + 2 * within / repeats))

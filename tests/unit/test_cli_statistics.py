@@ -277,6 +277,25 @@ def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(ag
     assert "5 points are assumed" not in done.out
 
 
+def test_cases_in_groups_are_planned_by_their_groups(agentv):
+    """Groups were called cases: 2,200 cases that saw a drop of 15 points were told that 1,893 see one of 5."""
+    for name, failing in (("a.jsonl", (0, 1, 2)), ("b.jsonl", (3, 4, 5))):
+        cases = [(group, number) for group in range(30) for number in range(10)]
+        said = [{"score": float(group % 10 not in failing), "group": f"doc {group}"} for group, _ in cases]
+        results(name, [{"eval_id": f"{ids}", "threshold": 1, **each} for ids, each in zip(cases, said, strict=True)])
+    compared = " ".join(agentv("compare", "a.jsonl", "b.jsonl", "--statistics").out.split())
+    assert "a drop of 42 points would be seen in 4 of 5 runs; for 5 points: 19,490 cases in groups as now" in compared
+    planned = agentv("plan", "b.jsonl", "--against=a.jsonl").out
+    rows = [row.split() for row in planned.splitlines()[4:8]]
+    assert [row[1] for row in rows] == ["19,490", "18,230", "17,980", "17,790"], "repeats do not replace groups"
+    assert (
+        "How far groups of cases change is that between the two runs.\nCases in groups: 10 a group, as now." in planned
+    )
+    alone = agentv("plan", "b.jsonl").out
+    assert "How far groups of cases change is not known" in alone
+    assert "Cases in groups: 10 a group, as now." in alone
+
+
 def test_a_plan_asks_for_so_many_cases_that_enough_can_differ(agentv):
     path = results("a.jsonl", [line(case) for case in run_of([4] + [5] * 99)])
     rows = [row.split() for row in agentv("plan", path, "--see", "5").out.splitlines()[4:8]]
@@ -381,6 +400,48 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
     Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
     done = agentv("agree", "labels.csv", "r.jsonl")
     assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
+
+
+@pytest.mark.parametrize(
+    ("different", "told", "added"),
+    [
+        ({"target": "b"}, "target a, b", "add target"),
+        ({"eval_file": "y.yaml"}, "eval_file x.yaml, y.yaml", "add eval_file"),
+        ({"target": "b", "eval_file": "y.yaml"}, "target a, b; eval_file x.yaml, y.yaml", "add target and eval_file"),
+        ({"node_id": "x.yaml::c[2]"}, "x.yaml::c[1], x.yaml::c[2]", "write its node id as eval_id: x.yaml::c[1]"),
+    ],
+)
+def test_a_label_is_of_one_answer(agentv, different, told, added):
+    """It counted for the answers of all targets: 40 labels were 80 cases."""
+    first = {
+        "eval_id": "c",
+        "target": "a",
+        "eval_file": "x.yaml",
+        "node_id": "x.yaml::c[1]",
+        "threshold": 1,
+        "score": 1,
+    }
+    second = {**first, "node_id": "x.yaml::c[2]", "score": 0, **different}
+    results("r.jsonl", [first, second])
+    Path("labels.csv").write_text("eval_id,label\nc,pass\n")
+    done = agentv("agree", "labels.csv", "r.jsonl")
+    fault = f"labels.csv:2: eval_id 'c': fits 2 results ({told}), but a label is of one answer: {added}"
+    assert (done.exit_code, done.out) == (2, "")
+    assert fault in " ".join(done.err.split())
+    keys = {key: second[key] for key in different if key != "node_id"} or {"eval_id": "x.yaml::c[2]"}
+    done = agentv("agree", results("l.jsonl", [{"eval_id": "c", "label": "fail", **keys}]), "r.jsonl", "--format=json")
+    assert json.loads(done.out)["confusion"] == {"both_pass": 0, "only_judge": 0, "only_label": 0, "both_fail": 1}
+
+
+def test_each_target_has_labels_of_its_own(agentv):
+    both = [{"eval_id": f"c{n}", "target": each, "score": 1, "threshold": 1} for n in range(3) for each in "ab"]
+    results("r.jsonl", both)
+    said = [{**case, "label": "pass" if case["target"] == "a" else "fail"} for case in both]
+    done = agentv("agree", results("l.jsonl", said), "r.jsonl", "--format=json")
+    assert json.loads(done.out)["confusion"] == {"both_pass": 3, "only_judge": 3, "only_label": 0, "both_fail": 0}
+    results("r.jsonl", [case if case["target"] == "a" else {**case, "score": 0, "error": "HTTP 503"} for case in both])
+    done = agentv("agree", labels(pairs=[("c0", "pass")]), "r.jsonl")
+    assert done.out.startswith("1 case with a label and a verdict\n"), "the other target gave no answer"
 
 
 def test_enough_labels_correct_the_pass_rate(agentv):

@@ -46,7 +46,7 @@ def ask(
 ) -> tuple[Request, ProviderResponse]:
     """Ask a model once; return what arrived and the response."""
     name = f"keys-{next(NUMBERS)}"
-    base_url = llm.script(name, *replies) + ("/v1" if kind == "openai" else "")
+    base_url = llm.script(name, *replies) + ("/v1" if kind in ("openai", "litellm") else "")
     values = {
         "model": MODELS.get(kind),
         "api_key": Secret("sk-0123456789"),
@@ -193,6 +193,36 @@ def test_a_name_that_misleads_is_put_right(llm: FakeLlm, kind: str) -> None:
     assert {"temperature", "max_tokens"} <= set(body(llm, kind, **plain))
     assert body(llm, kind, **thinker)["max_completion_tokens"] == 9
     assert "temperature" not in body(llm, kind, **thinker)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "cost"),
+    [
+        ("azure", {"base_model": "o3", "client": "litellm"}, 0.006),
+        ("azure", {"base_model": "gpt-4o", "reasoning": True, "client": "litellm"}, 0.0075),
+        ("openai", {"base_model": "gpt-4o"}, 0.0075),
+        ("openai", {"base_model": "gpt-4o", "client": "litellm"}, 0.0075),
+        ("litellm", {"base_model": "gpt-4o", "model": "openai/team-7"}, 0.0075),
+        ("litellm", {"base_model": "gpt-4o-mini", "model": "openai/gpt-4o"}, 0.00045),
+        ("litellm", {"model": "openai/team-7"}, None),
+    ],
+)
+def test_the_model_behind_a_name_gives_the_price(
+    llm: FakeLlm, kind: str, keys: dict[str, Any], cost: float | None
+) -> None:
+    message = {"role": "assistant", "content": "four"}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    model = keys.get("model", "team-7").removeprefix("openai/")
+    content = {"id": "x", "object": "chat.completion", "created": 1, "model": model, "choices": choices, "usage": usage}
+
+    sent, response = ask(llm, kind, {"model": model, **keys}, [Reply(content=content)])
+
+    assert (response.cost_usd is None) is (cost is None)
+    assert cost is None or 0.5 * cost < (response.cost_usd or 0) < 2 * cost  # prices change
+    assert set(sent.body) == {"model", "messages"}
+    assert sent.body["model"] == model
+    assert "o_series" not in sent.path
 
 
 @pytest.mark.parametrize(

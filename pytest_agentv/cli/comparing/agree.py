@@ -20,10 +20,11 @@ from pytest_agentv.statistics.intervals import Interval
 _EPILOG: Final = """\
 labels:
   A CSV file with the columns eval_id and label, or JSONL with these keys. A label is pass, fail or a number.
-  eval_file and target distinguish cases with the same id. rater names the person if several people label.
+  A label is of one answer: eval_file and target distinguish cases with the same id, and an eval_id may be a node id.
+  rater names the person if several people label.
 
 exit codes:
-  0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case."""
+  0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case, or one to several."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -97,6 +97,11 @@ class Model(RetryKeys):
     extra_body: FreeMapping = spelled(
         *("extra_body", "extraBody"), default={}, description="merged into the body of each request"
     )
+    base_model: OptionalText = spelled(
+        *("base_model", "baseModel"),
+        default=None,
+        description="the model behind a name that does not reveal it, for limits and prices",
+    )
 
     @property
     def uses_litellm(self) -> bool:
@@ -136,11 +141,6 @@ class Model(RetryKeys):
 class DirectModel(Model):
     """A model whose API is asked directly, unless the target says otherwise."""
 
-    base_model: OptionalText = spelled(
-        *("base_model", "baseModel"),
-        default=None,
-        description="the model behind a name that does not reveal it, for limits and prices",
-    )
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
 
     @property

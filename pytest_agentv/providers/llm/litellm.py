@@ -87,7 +87,7 @@ class LitellmClient:
         return Asked(response.replace(duration_ms=duration_ms, cost_usd=read_cost(reply), cost_source="litellm"))
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> None:
-        """Return None: litellm reports the price with its reply."""
+        """Return None: litellm reports the price with its reply, by the target's `base_model` if it has one."""
 
     async def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         """Return the messages in the shape of OpenAI. Reads pictures and PDFs in a thread."""

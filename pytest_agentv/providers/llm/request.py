@@ -54,6 +54,8 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         "organization": settings.organization,
         "extra_headers": dict(settings.headers) or None,
         "drop_params": True,  # a model that takes no temperature must still answer
+        # The place that litellm prices by. Its argument `base_model` would also change the URL of Azure.
+        "litellm_metadata": settings.base_model and {"model_info": {"base_model": settings.base_model}},
     }
     if kind in _OWN_BODIES:  # litellm would send a key `extra_body`
         arguments |= settings.extra_body

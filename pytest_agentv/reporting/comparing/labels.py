@@ -30,8 +30,12 @@ class Label(Record):
     """A person's label of a case."""
 
     eval_id: str
+    """The id of the case, or its node id."""
     value: float
     """0 to 1."""
+    path: Path
+    """The file of labels."""
+    line: int
     eval_file: str | None = None
     target: str | None = None
     rater: str = ""
@@ -70,7 +74,10 @@ def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
 
 
 def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
-    """Compare the verdicts of a run with labels; None if no case is both judged and labelled."""
+    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
+
+    Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
+    """
     judged = [case for case in cases if case.scores]
     by_case, unmatched = _by_case(labels, judged)
     if not by_case:
@@ -107,10 +114,23 @@ def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict
     unmatched = 0
     for label in labels:
         indexes = [index for index, case in enumerate(cases) if _is_of(label, case)]
+        if len(indexes) > 1:
+            raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
         unmatched += not indexes
         for index in indexes:
             found.setdefault(index, []).append(label)
     return found, unmatched
+
+
+def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
+    """Return what is wrong with a label that fits several cases, and what to write instead."""
+    values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
+    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
+    node_ids = [case.node_id or case.name for case in cases]
+    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
+    write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
+    fits = f"fits {len(cases)} results ({'; '.join(told)})"
+    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
 
 
 def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
@@ -133,7 +153,7 @@ def _label(path: Path, line: int, value: JsonObject, scale: tuple[float, float])
     texts: Mapping[str, Any] = {
         key: text for key in ("eval_file", "target", "rater") if isinstance(text := value.get(key), str)
     }
-    return Label(eval_id, _value(path, line, value.get("label"), scale), **texts)
+    return Label(eval_id, _value(path, line, value.get("label"), scale), path, line, **texts)
 
 
 def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> float:
@@ -154,7 +174,7 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
 
 
 def _is_of(label: Label, case: JudgedCase) -> bool:
-    if label.eval_id != case.eval_id:
+    if label.eval_id not in (case.eval_id, case.node_id):
         return False
     same_file = label.eval_file is None or label.eval_file == case.eval_file
     return same_file and (label.target is None or label.target == case.target)

@@ -18,7 +18,7 @@ from pytest_agentv.reporting.verdicts.pairing import (
     unconfirmed,
 )
 from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_change
-from pytest_agentv.statistics.planning import cases_to_see, drop_seen, variance_between, variance_within
+from pytest_agentv.statistics.planning import cases_to_see, drop_seen, most_within, variance_between, variance_within
 
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
@@ -37,7 +37,7 @@ class RunComparison(Record):
     least_drop: float | None
     """The least drop that would be seen in 4 of 5 runs; None with fewer than two units."""
     cases_needed: int | None
-    """Cases that it takes to see a drop of the margin."""
+    """Cases that it takes to see a drop of the margin, in groups of the same size as these."""
     margin: float
     judge_changed: bool = False
     baseline: Baseline | None = None
@@ -55,6 +55,11 @@ class RunComparison(Record):
         if self.least_drop >= 1:
             return "so few cases would hardly show any drop"
         return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether compared cases share a group."""
+        return self.difference is not None and self.difference.estimate.units < len(self.pairing.pairs)
 
     @property
     def compared(self) -> tuple[tuple[Pair, CaseComparison], ...]:
@@ -118,11 +123,12 @@ def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) ->
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
     if difference.estimate.units < 2 or drop <= 0:
         return None
-    repeats = _answers_of_both(pairs)
+    repeats, size = _answers_of_both(pairs), len(pairs) / difference.estimate.units
     seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))
-    # With one answer, the variance within cases is unknown. Half the variance of the differences is its upper bound.
-    within = seen if seen is not None and repeats > 1 else difference.error**2 * repeats / 2
-    return cases_to_see(drop, within, variance_between(difference.error, within, repeats), repeats)
+    # With one answer, the variance within cases is unknown.
+    at_most = most_within([pair.delta for pair in pairs], difference.error, repeats, size)
+    within = seen if seen is not None and repeats > 1 else at_most
+    return cases_to_see(drop, within, variance_between(difference.error, within, repeats, size), repeats, size)
 
 
 def _answers_of_both(pairs: Sequence[Pair]) -> int:

@@ -74,7 +74,8 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
     bar = interval_bar(interval, difference.estimate.mean)
     yield SummaryLine(f"{'':{INDENT}}{bar}  {_differing(comparison, difference)}")
     if comparison.least_drop is not None and comparison.cases_needed is not None:
-        margin = f"{comparison.margin * 100:g} points: {counted(comparison.cases_needed, 'case')}"
+        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
+        margin = f"{comparison.margin * 100:g} points: {needed}"
         yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
     if comparison.bounds_with_errors is not None:
         low, high = map(points, comparison.bounds_with_errors)

@@ -22,6 +22,7 @@ from pytest_agentv.statistics.planning import (
     chance_of_red_case,
     drop_seen,
     least_drop,
+    most_within,
     required_cases,
     variance_between,
     variance_of,
@@ -492,6 +493,41 @@ def test_cases_to_see_a_drop():
         assert seen[0] <= 0.05 < seen[1], "the one is the other's inverse"
 
 
+@pytest.mark.parametrize(("deviation", "size"), [(0.8, 10), (0.1, 10), (0.04, 3.5), (0.0, 10)])
+def test_cases_in_groups_are_as_many_as_the_least_drop_of_their_groups_takes(deviation, size):
+    """Groups were counted as cases: 220 groups of ten cases saw 15 points, and 1,893 cases were to see 5."""
+    needed = cases_to_see(0.05, 0.0, deviation**2, 1, size)
+    fewer, enough = (drop_seen(deviation, int(units), cases=needed) for units in (needed / size - 1, needed / size))
+    assert enough <= 0.0501
+    assert fewer > 0.05 or needed == cases_to_see(0.05, 0.0, 0.0, 1), "or so few cases would not differ enough"
+
+
+def test_cases_that_groups_are_asked_for_see_the_drop_in_four_of_five_runs():
+    rng = random.Random(3)
+
+    def compared(groups):
+        changes = rng.choices((-1.0, 0.0, 1.0), (4, 4, 2), k=groups)
+        return compare_pairs(
+            [change for change in changes for _ in range(5)], [n for n in range(groups) for _ in "12345"]
+        )
+
+    difference = compared(4000)
+    needed = cases_to_see(0.2, 0.0, variance_between(difference.error, 0.0, 1, 5), 1, 5)
+    runs = [compared(needed // 5) for _ in range(400)]
+    assert 0.74 < sum(decide_change(run, 0.05) == "regressed" for run in runs) / 400 < 0.86
+
+
+def test_answers_of_a_case_vary_less_than_its_group():
+    alike = [-1.0] * 10 + [1.0] * 10 + [0.0] * 10
+    within = most_within(alike, 1.0, 1, 10)
+    assert within == pytest.approx(variance_of(alike) / 2)
+    assert variance_between(1.0, within, 1, 10) == pytest.approx(1 - 2 * within / 10), (
+        "the group does not change by chance"
+    )
+    assert most_within([1.0, -1.0] * 10, 0.0, 1, 2) == 0.0, "the differences of each group cancel out"
+    assert most_within([0.5], 0.2, 3) == pytest.approx(0.06)
+
+
 def test_variances_between_cases_are_what_answers_at_random_leave():
     assert variance_between(0.5, 0.1, 5) == pytest.approx(0.25 - 0.04)
     assert variance_between(0.1, 0.2, 1) == 0.0
@@ -499,5 +535,6 @@ def test_variances_between_cases_are_what_answers_at_random_leave():
 
 @pytest.mark.parametrize("deviations", [(0.2, 0.1), (0.0, 0.0)], ids=["some", "none"])
 def test_the_least_drops_take_the_most_cases(deviations: tuple[float, float]) -> None:
-    counts = [cases_to_see(drop, *deviations, 3) for drop in (1e-3, 1e-9, 1e-15, 1e-17)]
-    assert counts == sorted(counts)
+    for size in (1, 10):
+        counts = [cases_to_see(drop, *deviations, 3, size) for drop in (1e-3, 1e-9, 1e-15, 1e-17)]
+        assert counts == sorted(counts)
