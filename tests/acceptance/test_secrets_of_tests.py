@@ -1,8 +1,12 @@
 """Secrets in what pytest shows of tests that use the plugin's fixtures."""
 
 import json
+import sys
 
 import pytest
+
+from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.session.showing.report_masking import mask_properties
 
 from .conftest import MOCK_TARGETS, WITH_WORKERS_ON_REQUEST, Project, Run
 
@@ -337,3 +341,39 @@ def test_the_message_that_ends_the_run_is_masked(project, monkeypatch, args):
     _, text = everything(project, *args)
     assert "Exit: bye ***" in text
     assert pieces(text) == []
+
+
+def test_properties_may_have_any_value_and_shape(project, monkeypatch, suite):
+    monkeypatch.setenv("AGENTV_TEST_API_KEY", KEY)
+    project.write("targets.yaml", MOCK_TARGETS)
+    project.write(
+        "conftest.py",
+        """
+        import os, platform, sys, pytest
+
+        @pytest.fixture(autouse=True)
+        def environment(request, record_property):
+            record_property("python", sys.version_info[:])
+            record_property("system", platform.uname())
+            record_property("login", [("user", os.environ["AGENTV_TEST_API_KEY"])])
+        """,
+    )
+    project.write("a.eval.yaml", suite(a="hello"))
+    project.write("test_a.py", 'def test_a(agentv):\n    agentv.evaluate("x", evaluators=[{"contains": "x"}])\n')
+    run, text = everything(project, "-o", "junit_family=xunit1")
+    assert run.outcomes == {"passed": 2}
+    assert 'name="system" value="uname_result(' in text
+    assert pieces(text) == []
+
+
+def test_what_is_no_property_is_left_to_others():
+    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call")
+    report.user_properties = [("three", 1, KEY), (KEY,), {"key": KEY}, ("agentv_score", 1.0), sys.version_info]
+    mask_properties(report, Masker([KEY]))
+    assert report.user_properties == [
+        ("three", 1, "***"),
+        ("***",),
+        {"key": "***"},
+        ("agentv_score", 1.0),
+        sys.version_info,
+    ]

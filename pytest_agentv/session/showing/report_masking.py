@@ -60,9 +60,14 @@ def mask_account(report: pytest.TestReport, masker: Masker) -> None:
 
 def mask_properties(report: pytest.TestReport, masker: Masker) -> None:
     """Mask the properties that tests and fixtures record. Ours say which case it is, and hold no answers."""
-    if any(not is_own(name) for name, _ in report.user_properties):
+    if not all(map(_is_ours, report.user_properties)):
         masker.look_again()
-        report.user_properties = [each if is_own(each[0]) else _masked(each, masker) for each in report.user_properties]
+        report.user_properties = [each if _is_ours(each) else _masked(each, masker) for each in report.user_properties]
+
+
+def _is_ours(given: object) -> bool:
+    """Whether a property is ours. A plugin may put anything into the list."""
+    return isinstance(given, tuple) and len(given) == 2 and is_own(given[0])
 
 
 def mask_suite_properties(config: pytest.Config, masker: Masker) -> None:
@@ -122,8 +127,12 @@ def _masked(value: Any, masker: Masker) -> Any:
         return masker.mask(value)
     if isinstance(value, dict):
         return {name: _masked(item, masker) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_masked(item, masker) for item in value)
+    if isinstance(value, list):
+        return [_masked(item, masker) for item in value]
+    if isinstance(value, tuple):
+        items = list(value)
+        clean = [_masked(item, masker) for item in items]
+        return value if clean == items else tuple(clean)  # a named tuple cannot be made of its items
     if type(value).__module__ == _REPRESENTATIONS:
         vars(value).update({name: _masked(item, masker) for name, item in vars(value).items()})
     return value
