@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 _SNIFFED_BYTES: Final = 65_536
+_MOST_KEYS: Final = 4
+"""How many keys of case lists are looked at. A file has one; contrived ones have thousands, and would take seconds."""
 _OUR_LISTS: Final = rb"eval_?cases"
 """Keys that only eval files have."""
 _COMMON_LISTS: Final = rb"(?:cases|tests)"
@@ -26,15 +29,17 @@ _CASE_KEY: Final = re.compile(
     rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
     re.MULTILINE,
 )
-_GAP: Final = rb"[ \t]*+(?:(?:\#[^\n]*+)?\r?\n[ \t]*+)*"
-"""Blanks, line breaks and comments."""
+_BLANKS: Final = rb"[ \t]*+(?:(?:\#[^\n]*+)?\r?\n[ \t]*+)*"
+_GAP: Final = _BLANKS + rb"(?:[&!][^\s\[\]{},]*+" + _BLANKS + rb")*"
+"""Blanks, line breaks and comments, anchors and tags."""
 _FLOW: Final = re.compile(_GAP + rb"\{")
 _BLOCK: Final = re.compile(rb"[ \t]*+(?:\#[^\n]*+)?\r?\n(?:[ \t]*+(?:\#[^\n]*+)?\r?\n)*(?=( +)[^\s\#-])")
 """The text between a key and the first line of the mapping below it, and the indentation of this line."""
+_ENDINGS: Final = rb"\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)"
 _TABLE: Final = re.compile(
-    _GAP + rb"""(?:\[\s*|-[ \t]+|)["']?"""
-    rb"""(?:(?:[^\n"',:\[\]{}\#]|:(?=\S))+\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*)"""
-    rb"""["']?[ \t]*(?:[,\]}\#\r\n]|\Z)"""
+    rb"""%b(?:\[\s*|-[ \t]+|)"""
+    rb"""(?:"[^"\n]+%b"|'[^'\n]+%b'|["']?(?:(?:[^\n"',:\[\]{}\#]|:(?=\S)|(?<=\S)\#)+%b|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*)["']?)"""
+    rb"""[ \t]*(?:[,\]}\#\r\n]|\Z)""" % (_GAP, _ENDINGS, _ENDINGS, _ENDINGS)
 )
 """The text after the key of a case list that is the name of a table, or a list of names."""
 _FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])")
@@ -59,9 +64,9 @@ def case_list_line(path: Path) -> int | None:
     head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
     if path.suffix == ".jsonl":
         return _jsonl_line(head, path)
-    end = next((each for each in _top_keys(head, _OUR_LISTS) if _is_filled(head, each)), None)
+    end = _list_end(head, _OUR_LISTS, _is_filled)
     if end is None:
-        end = next((each for each in _top_keys(head, _COMMON_LISTS) if _holds_cases(head, each)), None)
+        end = _list_end(head, _COMMON_LISTS, _names_tables)
     return None if end is None else head.count(b"\n", 0, end) + 1
 
 
@@ -127,27 +132,32 @@ def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
             return
 
 
+def _list_end(head: bytes, names: bytes, is_list: Callable[[bytes, int], bool]) -> int | None:
+    """Return the offset after the first of these keys that has cases; None if none has."""
+    ends = list(islice(_top_keys(head, names), _MOST_KEYS))
+    # In a file of ours, the keys of cases may also stand above, below `case`.
+    if ends and _CASE_KEY.search(head, 0 if names is _OUR_LISTS else ends[0]):
+        return ends[0]
+    return next((end for end in ends if is_list(head, end)), None)
+
+
 def _is_filled(head: bytes, end: int) -> bool:
     """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
     return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
 
 
-def _holds_cases(head: bytes, end: int) -> bool:
-    """Whether a list of eval cases, or the tables with them, follow the key that ends there."""
-    is_written_here = _CASE_KEY.search(head, end) or _TABLE.match(head, end)
-    return is_written_here is not None or _names_tables(head, end)
-
-
 def _names_tables(head: bytes, end: int) -> bool:
-    """Whether the mapping below the key that ends there has the key `from`. Deeper keys are those of other tools."""
-    flow = _FLOW.match(head, end)
+    """Whether a table, or a mapping with a table at `from`, follows the key. Deeper keys are those of other tools."""
+    if _TABLE.match(head, end):
+        return True
+    flow, block = _FLOW.match(head, end), _BLOCK.match(head, end)
     if flow is not None:
-        return next(_flow_keys(head, flow.end(), b"from"), None) is not None
-    block = _BLOCK.match(head, end)
+        return any(_TABLE.match(head, each) for each in islice(_flow_keys(head, flow.end(), b"from"), _MOST_KEYS))
     if block is None:
         return False
     line = rb"(?:%b[^\n]*+\n|(?!%b)[ \t]*+(?:\#[^\n]*+)?\r?\n)" % (block[1], block[1])
-    return re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end()) is not None
+    found = re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end())
+    return found is not None and _TABLE.match(head, found.end()) is not None
 
 
 def _jsonl_line(head: bytes, path: Path) -> int | None:
