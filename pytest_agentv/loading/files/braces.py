@@ -201,4 +201,4 @@ def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
     place = found.place(suite, entry)
     message = f"{word[0]} stays as it is, because the case has no variables"
     instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
-    return Hint(place.path, place.source.line_of(place.keys), place.key, message, instead, "warning")
+    return Hint(place.path, place.line, place.key, message, instead, "warning")
