@@ -17,6 +17,8 @@ from pytest_agentv.runtime.files import write_atomically
 _OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
 _FORMATS: Final = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".xml": "junit"}
 _ONE_WAY: Final = {"csv": ".csv", "junit": ".xml"}
+_BYTE_ORDER_MARK: Final = "\ufeff"
+"""Excel reads a CSV file without it in the encoding of the system. A pipe or standard output gets none."""
 _EPILOG: Final = """\
 exit codes:
   0 everything was converted, 1 some records could not be read and were left out, 2 nothing was written."""
@@ -80,7 +82,8 @@ def _export(source: Path, target: Path, kind: str) -> int:
     from pytest_agentv.cli.exports import exported, read_ended  # noqa: PLC0415 - for these formats
 
     stored = read_ended(source)
-    write_atomically(target, exported(source, stored, kind))
+    mark = _BYTE_ORDER_MARK if kind == "csv" and (target.is_file() or not target.exists()) else ""
+    write_atomically(target, mark + exported(source, stored, kind))
     say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
     return int(not stored.is_whole)
 

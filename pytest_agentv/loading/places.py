@@ -45,20 +45,20 @@ class Place:
         return self.source.origin(self.keys)[0].path
 
     def error(self, message: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(self.path, self._line(), self.key, message, hint, row=self.source.row))
+        self.problems.append(Problem(self.path, self.line, self.key, message, hint, row=self.source.row))
 
     def warn(self, message: str, hint: str | None = None) -> None:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
-        self.problems.append(Problem(self.path, self._line(), self.key, message, hint, "warning"))
+        self.problems.append(Problem(self.path, self.line, self.key, message, hint, "warning"))
 
     def warn_of_blank(self) -> None:
         """Warn that a case asks nothing. The warning names the row of a table, because other rows may be fine."""
-        blank = BlankInput(self.path, self._line(), self.key, ASKS_NOTHING, None, "warning", self.source.row)
+        blank = BlankInput(self.path, self.line, self.key, ASKS_NOTHING, None, "warning", self.source.row)
         self.problems.append(blank)
 
     def unread(self, message: str, hint: str | None = None) -> None:
         """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
-        self.problems.append(UnreadKey(self.path, self._line(), self.key, message, hint, row=self.source.row))
+        self.problems.append(UnreadKey(self.path, self.line, self.key, message, hint, row=self.source.row))
 
     def expected(self, what: str, value: Json, hint: str | None = None) -> None:
         self.error(f"expected {what}, got {describe_value(value)}", hint)
@@ -73,8 +73,11 @@ class Place:
         is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
         return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
 
-    def _line(self) -> int:
-        return self.source.line_of(self.keys)
+    @property
+    def line(self) -> int | None:
+        """The line of the value; None in a file without lines."""
+        source, keys = self.source.origin(self.keys)
+        return source.line_of(keys) if source.has_lines else None
 
     @property
     def key(self) -> str:

@@ -127,6 +127,18 @@ def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, ll
             "gives no embeddings",
             None,
         ),
+        (
+            f"{KINDS['openai']}, client: litellm",
+            Reply(),
+            "target 'embeddings' (targets.yaml:3) gives no embeddings through litellm: leave out `client`",
+            None,
+        ),
+        (
+            "provider: litellm, model: openai/m, api_key: sk-abcdefgh12345678, base_url: {url}",
+            Reply(),
+            "target 'embeddings' (litellm) gives no embeddings: openai, azure and gemini targets do",
+            None,
+        ),
     ],
 )
 def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error, metrics):

@@ -5,8 +5,10 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from thorough import varied
 
 from pytest_agentv.engine.repeating.combining import combine_answers
 from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
@@ -258,13 +261,33 @@ def test_convert_writes_junit(agentv: Any, tmp_path: Path) -> None:
 def test_convert_writes_csv_that_no_spreadsheet_runs(agentv: Any, tmp_path: Path) -> None:
     run = stored(tmp_path / "run.jsonl", *NOW, result("evil", 0.1, candidate_answer=EVIL))
     assert agentv("convert", run, "-o", str(tmp_path / "run.csv")).exit_code == 0
-    with (tmp_path / "run.csv").open(newline="") as file:
+    with (tmp_path / "run.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert [row["eval_id"] for row in rows] == ["good", "worse", "broken", "evil"]
     assert rows[1]["score: facts"] == "0.5"
     assert rows[0]["score: facts"] == ""
     assert rows[2]["score"] == ""
     assert rows[3]["candidate_answer"].startswith("'=1+1")
+
+
+def test_csv_begins_with_a_byte_order_mark_in_a_file_only(agentv: Any, tmp_path: Path) -> None:
+    """Excel takes a file without it for one in the encoding of the system."""
+    run = stored(tmp_path / "run.jsonl", result("東京", 1.0, candidate_answer="営業時間は9時から"))
+    path = tmp_path / "run.csv"
+    for _ in range(2):
+        assert agentv("convert", run, "-o", str(path), "--force").exit_code == 0
+        assert path.read_bytes().startswith(b"\xef\xbb\xbfeval_file,")
+    assert b"\xef\xbb\xbf" not in path.read_bytes()[3:]
+    (row,) = read_delimited(path)
+    assert (row.values["eval_id"], next(iter(row.values))) == ("東京", "eval_file")
+    assert agentv("convert", run, "-o", str(tmp_path / "run.xml")).exit_code == 0
+    assert (tmp_path / "run.xml").read_bytes().startswith(b"<?xml")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_bytes)
+        assert agentv("convert", run, "-o", str(pipe), "--format=csv", "--force").exit_code == 0
+        assert read.result(10) == path.read_bytes()[3:]
 
 
 @pytest.mark.parametrize("name", ["run.csv", "run.xml"])

@@ -259,6 +259,28 @@ def test_the_query_of_an_endpoint_is_kept_as_that_of_a_base_url(endpoint: str, v
     assert api.embed(["x"]).url == f"https://r.azure.com/openai/{place}/embeddings{query}"
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_query_that_litellm_would_not_send_is_refused(kind: str) -> None:
+    """litellm drops that of Azure, and puts the path of the others behind it."""
+    keys = {"model": "m", "base_url": "https://r.azure.com/x?gw=1"}
+    with pytest.raises(
+        ValidationError, match=r"client\n.*litellm does not send the query of a URL .*leave out `client`"
+    ):
+        KINDS.table[kind](**keys, client="litellm")
+    for fine in (
+        keys,
+        {**keys, "client": "direct"},
+        {"model": "m", "base_url": "https://r.azure.com", "client": "litellm"},
+    ):
+        assert KINDS.table[kind](**fine).base_url == fine["base_url"]
+
+
+def test_the_version_in_an_endpoint_is_sent_through_litellm_too() -> None:
+    endpoint = "https://r.azure.com/openai/v1/?api-version=2025-01-01"
+    settings = Azure(base_url=endpoint, model="m", client="litellm").api_settings
+    assert settings.api_version == "2025-01-01"
+
+
 def test_an_error_does_not_show_the_secrets_of_headers_and_body(llm: FakeLlm) -> None:
     secrets = {"headers": {"X-Pass": Secret("hunter2-0123456789")}, "extra_body": {"k": [Secret("body-0123456789")]}}
     refusal = Reply(status=400, message="you sent hunter2-0123456789 and body-0123456789")

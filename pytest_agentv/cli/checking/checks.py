@@ -194,14 +194,15 @@ def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
         yield problem.replace(row=f"{found[0]}{more}") if found else problem
 
 
-def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int]:
+def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]:
     """Return file and line where the case's target is named: in the case or its file's header, else of the case."""
     entry = next(entry for entry in suite.entries if entry.line == case.line)
     written = ((entry.value, suite.case_place(entry, [])), (suite.header, suite.header_place([])))
     for mapping, place in written:
         for value, keys in ((mapping.get("execution") or {}, ("execution", "target")), (mapping, ("target",))):
             if value.get("target") is not None:
-                return place.source.path, place.source.line_of(place.keys + keys)
+                named = place.at(*keys)
+                return named.path, named.line
     return Path(case.path), case.line
 
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.engine.targets.answer_files import cached_file, write_entry
 from pytest_agentv.engine.targets.cache import lasting_settings
-from pytest_agentv.errors import EvaluatorError, FileError, ProviderError
+from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, locate
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.models.targets import Target
@@ -20,12 +20,23 @@ from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
+_KINDS: Final = ("openai", "azure", "gemini")
+"""The kinds of targets that give embeddings."""
 _VERSION: Final = 1
 """Part of every key. Incremented when the format of the entries changes."""
 MOST: Final = 64
 """Texts of one request."""
 WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
+
+
+def embedding_fault(target: Target) -> str:
+    """Return why a target without embeddings gives none."""
+    through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
+    if through_litellm and target.path is not None:
+        where = locate(Path(target.path), target.line)
+        return f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
+    return f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
 
 
 class TargetEmbedder:

@@ -208,15 +208,14 @@ class TargetPool:
         """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
         key = (eval_dir, name)
         if key not in self._embedders:
-            from pytest_agentv.engine.targets.embedding import TargetEmbedder  # noqa: PLC0415 - only for `similar`
+            from pytest_agentv.engine.targets import embedding  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._folders.open(eval_dir, name)
             ask = getattr(provider, "embed", None)
             if ask is None:
-                message = f"target {name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
-                raise TargetError(message)
+                raise TargetError(embedding.embedding_fault(target))
             cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
-            self._embedders[key] = TargetEmbedder(target, ask, cache, self._options.timeout or None, tell)
+            self._embedders[key] = embedding.TargetEmbedder(target, ask, cache, self._options.timeout or None, tell)
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:

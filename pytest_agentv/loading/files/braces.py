@@ -206,4 +206,4 @@ def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
     else:
         message += ", because the case has no variables"
         instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
-    return Hint(place.path, place.source.line_of(place.keys), place.key, message, instead, "warning")
+    return Hint(place.path, place.line, place.key, message, instead, "warning")

@@ -65,7 +65,7 @@ def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None
 
 
 def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:
-    value, origins = with_defaults(row.values, defaults)
+    value, origins = with_defaults(row.case, defaults)
     return CaseEntry(index, None if row.fault else valid_id(value), line, value, row, _row_fault(row), origins)
 
 

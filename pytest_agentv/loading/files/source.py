@@ -39,6 +39,11 @@ class Source:
         """Whether each case has its own line, so that messages need no case number."""
         return self.path.suffix == ".jsonl"
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether a message can name a line. Parquet files and functions have rows without lines."""
+        return True
+
     def line_of(self, key_path: KeyPath = ()) -> int:
         """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
         lines = self._lines

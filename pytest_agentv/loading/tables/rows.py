@@ -22,6 +22,8 @@ class Table:
     """The function's name as written: `cases.py:make`."""
     has_lines: bool = True
     """Whether the number of a row is a line of the file."""
+    fills_structs: bool = False
+    """Whether a mapping in a row has all fields of the other rows, with null for those that the row lacks."""
     source: Source | None = None
     """The values of a YAML file, for the places of faults in a row."""
     list_keys: KeyPath = ()
@@ -41,6 +43,13 @@ class Row:
     """Its position among the rows, 0-based."""
     values: JsonObject
     fault: str | None = None
+
+    @property
+    def case(self) -> JsonObject:
+        """The values of a row that is a case. `vars` keep their nulls, because texts may name these variables."""
+        if not self.table.fills_structs:
+            return self.values
+        return {key: value if key == "vars" else _without_nulls(value) for key, value in self.values.items()}
 
     @property
     def line(self) -> int | None:
@@ -79,8 +88,19 @@ class _RowSource(Source):
     def tells_case_by_line(self) -> bool:
         return True
 
+    @property
+    def has_lines(self) -> bool:
+        return self.row is None
+
     def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
         return self._line
+
+
+def _without_nulls(value: Json) -> Json:
+    """Return a value whose mappings lack the fields that are null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def plain_number(value: float) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from pytest_agentv.loading.problems import describe_value
 from pytest_agentv.loading.targets.fields import (
@@ -21,6 +21,7 @@ from pytest_agentv.loading.targets.free_data import SHIELDED, FreeMapping, Heade
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.providers.apis.base import Api, ModelSettings
+from pytest_agentv.providers.apis.model_names import query_without_version
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.retry_keys import RetryKeys
 
@@ -142,6 +143,16 @@ class DirectModel(Model):
     """A model whose API is asked directly, unless the target says otherwise."""
 
     client: Literal["direct", "litellm"] = Field(default="direct", description="`litellm` asks through litellm")
+
+    @field_validator("client")
+    @classmethod
+    def _refuse_query(cls, client: str, info: ValidationInfo) -> str:
+        """Refuse the query of a URL, which litellm drops or puts before the path. It gets Azure's version otherwise."""
+        url = info.data.get("base_url") or ""
+        query = query_without_version(url) if cls.kind == "azure" else url.partition("?")[2]
+        if client == "litellm" and query:
+            raise ValueError("litellm does not send the query of a URL (what follows `?`): leave out `client`")
+        return client
 
     @property
     def uses_litellm(self) -> bool:
