@@ -161,3 +161,11 @@ def test_a_hook_that_a_known_module_gets_later_is_found(monkeypatch: pytest.Monk
     assert later not in {found[0] for found in hooks_of(plugin)}
     monkeypatch.setattr(plugin, "pytest_unconfigure", later, raising=False)
     assert later in {found[0] for found in hooks_of(plugin)}
+
+
+def test_no_module_of_the_package_imports_an_optional_one() -> None:
+    """A forked process has them all. pyarrow starts threads, which are not there after the fork: it would hang."""
+    optional = {"litellm", "openai", "pyarrow", "rich", "rouge_score", "sacrebleu"}
+    told = "import sys; print('pytest_agentv.loading.tables.parquet' in sys.modules, {!r} & set(sys.modules))"
+    done = warm.run([sys.executable, "-c", told.format(optional)], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "True set()\n"

@@ -1,13 +1,13 @@
-"""Makes values of files from the columns of pyarrow. Imported only for Parquet files."""
+"""Makes values of files from the columns of pyarrow.
+
+pyarrow is optional, and starts threads when it is imported. So only the functions import it.
+"""
 
 import datetime
 import decimal
 import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
-
-import pyarrow
-from pyarrow import types
 
 from pytest_agentv.loading.tables.rows import plain_number
 from pytest_agentv.models.base import Json, JsonObject
@@ -33,6 +33,9 @@ def plain_rows(columns: Any) -> list[JsonObject]:
 
 def _in_microseconds(kind: Any) -> Any:
     """Return a type with microseconds in place of nanoseconds, which Python's own types do not have."""
+    import pyarrow  # noqa: PLC0415 - optional
+    from pyarrow import types  # noqa: PLC0415 - optional
+
     if types.is_struct(kind):
         return pyarrow.struct([_field_in_microseconds(field) for field in kind])
     if types.is_map(kind):
@@ -50,6 +53,9 @@ def _in_microseconds(kind: Any) -> Any:
 
 
 def _unit_in_microseconds(kind: Any) -> Any:
+    import pyarrow  # noqa: PLC0415 - optional
+    from pyarrow import types  # noqa: PLC0415 - optional
+
     if types.is_timestamp(kind):
         return pyarrow.timestamp("us", kind.tz)
     return pyarrow.time64("us") if types.is_time64(kind) else pyarrow.duration("us")
@@ -61,6 +67,8 @@ def _field_in_microseconds(field: Any) -> Any:
 
 def _reader(kind: Any) -> _Read:
     """Return the function that makes a value of files from a value of a type."""
+    from pyarrow import types  # noqa: PLC0415 - optional
+
     if types.is_float32(kind):
         return lambda value: _as_written(value, "f", 6)
     if types.is_float16(kind):

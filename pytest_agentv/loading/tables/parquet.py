@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.tables.arrow import plain_rows
 from pytest_agentv.loading.tables.rows import Row, Table
 
 
@@ -11,8 +12,6 @@ def read_parquet_rows(path: Path) -> list[Row]:
     try:
         from pyarrow import ArrowException  # noqa: PLC0415 - optional
         from pyarrow.parquet import read_table  # noqa: PLC0415 - optional
-
-        from pytest_agentv.loading.tables.arrow import plain_rows  # noqa: PLC0415 - imports pyarrow
     except ImportError:
         raise SourceError(path, "needs pyarrow: pip install 'pytest-agentv[parquet]'") from None
     try:
