@@ -122,15 +122,39 @@ class JudgeMetrics(Record):
 
 
 def traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
-    """Yield the calls of a trace, each with the output and the duration that it or its result reports."""
-    results = {event.id: event for event in reversed(events) if event.type == "tool_result"}
+    """Yield the calls of a trace, each once, with the output and the duration that its events report."""
+    calls: list[list[TraceEvent]] = []
+    latest: dict[str, list[TraceEvent]] = {}
     for event in events:
-        if event.type == "tool_call":
-            result = results.get(event.id) if event.id else None
-            parts = [event] if result is None else [event, result]
-            output = next((part.output for part in parts if part.output is not ABSENT), ABSENT)
-            duration = next((found for part in parts if (found := _duration(part)) is not None), None)
-            yield ToolCall(event.name or UNNAMED, input=event.input, output=output, duration_ms=duration)
+        known = latest.get(event.id) if event.id else None
+        is_call = event.type == "tool_call"
+        if is_call and (known is None or _is_another(event, known)):
+            calls.append([event])
+            if event.id:
+                latest[event.id] = calls[-1]
+        elif known is not None and (is_call or event.type == "tool_result"):
+            known.append(event)
+    return map(_joined, calls)
+
+
+def _is_another(event: TraceEvent, known: Sequence[TraceEvent]) -> bool:
+    """Whether an event begins another call of the same id. Some targets count from 1 again in each turn.
+
+    It does after a result, and if it names another tool. No call must escape a limit because of its id.
+    """
+    names = {part.name for part in (*known, event) if part.type == "tool_call" and part.name}
+    return known[-1].type == "tool_result" or len(names) > 1
+
+
+def _joined(parts: Sequence[TraceEvent]) -> ToolCall:
+    """Return the call of some events: of its start, of updates, which may know more, and of its result."""
+    told = [part for part in reversed(parts) if part.type == "tool_call"]
+    name = next((part.name for part in told if part.name), UNNAMED)
+    given = next((part.input for part in told if part.input is not ABSENT and part.input is not None), told[-1].input)
+    ends = [*told, *(part for part in parts if part.type == "tool_result")]
+    output = next((part.output for part in ends if part.output is not ABSENT), ABSENT)
+    duration = next((found for part in ends if (found := _duration(part)) is not None), None)
+    return ToolCall(name, input=given, output=output, id=told[0].id, duration_ms=duration)
 
 
 def _duration(event: TraceEvent) -> float | None:

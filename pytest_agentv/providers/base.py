@@ -213,9 +213,8 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
         return response
     reason = incomplete_reason(response.finish_reason)
     if reason is None:
-        return (
-            response.replace(error=_IS_NULL, error_kind="no_answer") if is_null(response.output_messages) else response
-        )
+        is_missing = is_null(response.output_messages, response.trace)
+        return response.replace(error=_IS_NULL, error_kind="no_answer") if is_missing else response
     if is_broken(response.finish_reason):
         error = f"the answer is not whole: {reason} (finish_reason={response.finish_reason})"
         return response.replace(error=error, error_kind="network")
@@ -230,10 +229,15 @@ def is_answer(message: Message) -> bool:
     return message.role == "assistant" and message.content is not ABSENT and message.content is not None
 
 
-def is_null(messages: Sequence[Message] | None) -> bool:
-    """Whether the assistant said nothing but null. Null beside tool calls only means that it called tools."""
+def is_null(messages: Sequence[Message] | None, trace: Sequence[TraceEvent] | None = None) -> bool:
+    """Whether the assistant said nothing but null. Null beside tool calls only means that it called tools.
+
+    The calls of a trace count if no message reports any: then nobody knows which message they belong to.
+    """
     said = [message for message in messages or () if message.role == "assistant"]
-    return bool(said) and not any(map(is_answer, said)) and said[-1].content is None and not said[-1].tool_calls
+    if not said or any(map(is_answer, said)) or said[-1].content is not None or said[-1].tool_calls:
+        return False
+    return any(message.tool_calls for message in said) or all(event.type != "tool_call" for event in trace or ())
 
 
 def candidate_answer(messages: Sequence[Message] | None) -> str:

@@ -180,8 +180,12 @@ def _javascript_number(value: float) -> str:
 def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
     is_answered = any(map(is_answer, messages))
-    if is_answered or wire.text is ABSENT or wire.text is None:
+    if is_answered or wire.text is ABSENT or (messages and wire.text is None):
         return messages or None
+    if wire.text is None:
+        # As in a message, null beside calls means an empty answer. A trace file is read later, and may hold calls.
+        has_calls = wire.trace_ref or any(event.type == "tool_call" for event in wire.trace or ())
+        return (Message("assistant", content=None),) if has_calls else None
     return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))
 
 

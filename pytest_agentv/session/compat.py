@@ -13,6 +13,11 @@ from _pytest.terminal import TerminalReporter as TerminalReporter  # noqa: PLC04
 _OWN_FIXTURES = "pytest_agentv.session.python.fixtures"
 
 
+def items_of(terminal: TerminalReporter) -> Sequence[pytest.Item]:
+    """Return the items that this process ran."""
+    return getattr(getattr(terminal, "_session", None), "items", ())
+
+
 def is_watched(terminal: TerminalReporter) -> bool:
     """Whether pytest writes to a terminal. `isatty` is an attribute before pytest 8.4, and a method since then."""
     isatty: Any = getattr(terminal, "isatty", False)

@@ -51,6 +51,22 @@ def hook_around(item: pytest.Item) -> str | None:
     return known[place]
 
 
+def held_by(item: pytest.Function) -> str | None:
+    """Return what of a conftest keeps the case of an item in its turn, for the user; None: nothing does.
+
+    It is a hook around the item, or a fixture. A fixture of session scope keeps only the first case, which sets it up.
+    """
+    if (hook := hook_around(item)) is not None:
+        return hook
+    with suppress(AttributeError):
+        definitions = item._fixtureinfo.name2fixturedefs
+        found = (definitions[name][-1] for name in item.fixturenames if name in definitions)
+        for each in found:
+            if each.scope != "session" and _is_of_a_conftest(each, item):
+                return f"a conftest.py has the fixture {each.argname} of {each.scope} scope"
+    return None
+
+
 def bound_by(item: pytest.Item) -> str | None:
     """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time.
 

@@ -123,6 +123,33 @@ def test_a_command_that_says_only_null_is_an_error_and_is_not_kept(run, project)
     assert run({"text": "fine"}, *flags).results[0]["candidate_answer"] == "fine"
 
 
+CALLED = """
+evalcases:
+  - {id: a, expected_outcome: searches, input: hello, evaluators: [{tool-called: search, times: 1}]}
+"""
+CALL = {"type": "tool_call", "name": "search"}
+
+
+@pytest.mark.parametrize("target", ["default", "program"])
+@pytest.mark.parametrize("reply", [{"text": None}, {"output_messages": [NULL]}])
+def test_null_beside_the_calls_of_a_trace_is_judged_and_kept(run, project, target, reply):
+    for asked in (1, 0):
+        flags = (f"--agentv-target={target}", "--agentv-cache")
+        (result,) = run({**reply, "trace": [CALL]}, *flags, suite=CALLED).results
+        assert (result["status"], result["candidate_answer"], len(calls(project))) == ("pass", "", asked)
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "error"),
+    [([CALL], "pass", None), ([], "error", "the target gave no answer: the content of its last message is null")],
+)
+def test_a_trace_file_may_hold_the_calls_beside_null(run, project, events, status, error):
+    project.write("trace.json", json.dumps(events))
+    reply = {"text": None, "trace_ref": "trace.json"}
+    (result,) = run(reply, "--agentv-target=program", suite=CALLED).results
+    assert (result["status"], result.get("error")) == (status, error)
+
+
 @pytest.mark.parametrize("target", ["default", "program"])
 @pytest.mark.parametrize(
     "reply",

@@ -249,6 +249,36 @@ def test_a_run_that_waited_for_one_case_after_another_says_so(shop, monkeypatch,
     assert not told or re.fullmatch(r"5 cases one after another, \d+ % waiting: try --agentv-workers=5", told[0])
 
 
+SET_UP = "import pytest\ndef pytest_runtest_setup(item): pass\n"
+FIXTURE = "import pytest\n@pytest.fixture(autouse=True, scope='{}')\ndef shop(): return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("conftest", "holder"),
+    [
+        (SET_UP, "conftest.py has the hook pytest_runtest_setup"),
+        (FIXTURE.format("function"), "a conftest.py has the fixture shop of function scope"),
+        (FIXTURE.format("session"), None),
+    ],
+    ids=["hook", "fixture", "session fixture"],
+)
+@pytest.mark.parametrize("target", ["", ", workers: 2"], ids=["one place", "two places"])
+def test_a_run_whose_cases_a_conftest_holds_is_told_of_it_and_of_no_workers(
+    shop, monkeypatch, conftest, holder, target
+):
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_MS", 1)
+    monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_SHARE", 0)
+    shop.write("conftest.py", conftest)
+    shop.write("targets.yaml", ECHO.replace("}", f"{target}}}"))
+    shop.write("agent.py", SLOW)
+    shop.write("a.eval.yaml", scored(a=1, b=1, c=1, d=1, e=1))
+    told = [line for line in shop.run().lines if "one after another" in line]
+    if holder is None:
+        assert ["try --agentv-workers" in line for line in told] == ([] if target else [True])
+    else:
+        assert [line.partition(", which")[0] for line in told] == [f"cases ran one after another, because {holder}"]
+
+
 def test_tests_in_python_that_waited_are_told_nothing_of_workers_that_do_not_reach_them(shop, monkeypatch):
     monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_MS", 1)
     monkeypatch.setattr("pytest_agentv.reporting.totals._LEAST_SHARE", 0)

@@ -103,6 +103,29 @@ def test_null_is_no_answer_unless_it_stands_beside_tool_calls(messages: list[Jso
     assert (require_answer(response).error is not None) is is_null
 
 
+TRACED = [{"type": "tool_call", "name": "t"}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_null"),
+    [
+        ({"text": None, "trace": TRACED}, False),
+        ({"text": None, "output_messages": [], "trace": TRACED}, False),
+        ({"output_messages": [NULL], "trace": TRACED}, False),
+        ({"text": None, "trace": [{"type": "message", "text": "x"}]}, True),
+        ({"output_messages": [NULL], "trace": []}, True),
+        ({"output_messages": [CALLS, {"role": "tool", "content": "r"}, NULL], "trace": TRACED}, True),
+    ],
+)
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_null_beside_the_calls_of_a_trace_is_an_empty_answer(answer: JsonObject, is_null: bool, is_batch: bool) -> None:
+    content = json.dumps({"id": "a", **answer})
+    response = require_answer(parse_batch_output(content, ["a"])[0] if is_batch else parse_output(content))
+
+    assert candidate_answer(response.output_messages) == ""
+    assert (response.error_kind == "no_answer", response.error is not None) == (is_null, is_null)
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -16,7 +16,7 @@ from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import TraceEvent, TraceSummary
+from pytest_agentv.models.traces import TraceEvent, TraceSummary, traced_calls
 from pytest_agentv.prompts.prompt import Prompt
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
@@ -367,4 +367,20 @@ def test_a_trace_tells_outputs_and_durations_with_the_call_or_with_its_result():
     assert [(call.tool, call.output, call.duration_ms) for call in reported_calls(given) or ()] == [
         ("search", "late", 7),
         ("read", "at once", 3),
+    ]
+
+
+def test_the_events_of_one_id_tell_one_call():
+    trace = (
+        TraceEvent("tool_call", id="1", name="search"),
+        TraceEvent("tool_call", id="2", name="read", output="at once"),
+        TraceEvent("tool_call", id="1", input={"q": 1}, metadata={"duration_ms": 7}),
+        TraceEvent("tool_result", id="2", output="late"),
+        TraceEvent("tool_result", id="1", output="found", metadata={"duration_ms": 8}),
+        TraceEvent("tool_call", id="1"),
+    )
+    assert list(traced_calls(trace)) == [
+        ToolCall("search", input={"q": 1}, output="found", id="1", duration_ms=7),
+        ToolCall("read", output="at once", id="2"),
+        ToolCall("(unnamed tool)", id="1"),
     ]

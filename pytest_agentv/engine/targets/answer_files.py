@@ -67,7 +67,7 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
     secret are not either: it would be masked on disk, so that a later run would judge another answer.
     """
     is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
-    is_whole = is_whole and not is_null(response.output_messages)
+    is_whole = is_whole and not is_null(response.output_messages, response.trace)
     if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
         return None
     try:

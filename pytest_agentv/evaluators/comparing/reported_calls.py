@@ -76,15 +76,31 @@ def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
 def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
     """Return the reported calls, and after them those that only the trace reports; None when there is neither.
 
-    Of each tool there are as many calls as the source reports that has more of them. A call must not escape a limit
-    because the messages leave it out.
+    A traced call with the id of a reported one is that call. Of the others, there are as many calls of each tool as the
+    source reports that has more of them. A call must not escape a limit because the messages leave it out.
     """
     told = reported_calls(context)
     if not told:
         return told
     traced = tuple(traced_calls(context.trace or ()))
-    more = Counter(call.tool for call in traced) - Counter(call.tool or UNNAMED for call in told)
-    return (*told, *_missing_calls(told, traced, more)) if more else told
+    shared = Counter(_ids(told)) & Counter(_ids(traced))
+    others, unmatched = tuple(_without(told, shared)), tuple(_without(traced, shared))
+    more = Counter(call.tool for call in unmatched) - Counter(call.tool or UNNAMED for call in others)
+    return (*told, *_missing_calls(others, unmatched, more)) if more else told
+
+
+def _ids(calls: Sequence[ToolCall]) -> Iterator[str]:
+    return (call.id for call in calls if call.id)
+
+
+def _without(calls: Sequence[ToolCall], ids: Mapping[str, int]) -> Iterator[ToolCall]:
+    """Yield the calls, but leave out the first ones of each id: as many as `ids` says."""
+    seen: Counter[str] = Counter()
+    for call in calls:
+        if call.id:
+            seen[call.id] += 1
+        if not call.id or seen[call.id] > ids.get(call.id, 0):
+            yield call
 
 
 def _missing_calls(told: Sequence[ToolCall], traced: Sequence[ToolCall], more: Mapping[str, int]) -> Iterator[ToolCall]:

@@ -141,7 +141,7 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
             return _without_answer(response, f"{label} returned a mapping whose 'text' is None: expected a text")
         keys = ", ".join(map(repr, value)) or "no keys"
         return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
-    if is_null(response.output_messages):
+    if is_null(response.output_messages, response.trace):
         return _without_answer(response, f"{label} returned a message whose 'content' is None: expected a text")
     return response
 

@@ -45,7 +45,8 @@ class ItemOutcomes:
         """Items of eval files whose test failed after their case had got a result."""
         self._skipped: dict[str, None] = {}
         """Items of eval files that were skipped before their turn to ask."""
-        self._held: dict[str, None] = {}
+        self.held: dict[str, None] = {}
+        """The hooks that kept cases from running ahead of their turn."""
 
     def join(self, config: pytest.Config, terminal: Any) -> None:
         """Observe all further collection. The terminal knows the errors before the first eval file."""
@@ -63,7 +64,7 @@ class ItemOutcomes:
         """Note the report of a phase of an item."""
         node_id = str(json_safe(report.nodeid))  # as in the record: a folder's name may be no UTF-8
         self.reported.setdefault(node_id, node_id)
-        self._held.update(dict.fromkeys(getattr(report, HELD, ())))
+        self.held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
             self._evaluated[node_id] = None
         elif report.skipped and report.when == "setup" and may_be_eval(node_id):
@@ -106,9 +107,7 @@ class ItemOutcomes:
             cases = counted(len(asked), "case was", "cases were")
             how = "--agentv-workers=1 asks no case before its turn"
             yield f"{cases} skipped by a plugin after the answer came, and counted: {', '.join(asked)} ({how})"
-        for hook in self._held:
-            how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
-            yield f"cases ran one after another, because {hook}, which may skip them or change what they see: {how}"
+        yield from map(held_text, self.held)
 
     def unrecorded(self, recorded: Collection[str]) -> str | None:
         """Return a text if results of cases that ran are not in the file; None: all are there."""
@@ -148,6 +147,12 @@ class ItemOutcomes:
 def ignored_text(tests: int) -> str:
     """Return that tests passed because they do not look at a verdict."""
     return f"{counted(tests, 'test')} passed although an evaluation failed, because nothing looks at its verdict"
+
+
+def held_text(holder: str) -> str:
+    """Return that a hook or a fixture of a conftest kept cases from running ahead of their turn."""
+    how = "use pytest_collection_modifyitems, marks or session-scoped fixtures instead"
+    return f"cases ran one after another, because {holder}, which may skip them or change what they see: {how}"
 
 
 def uncollected_text(files: int) -> str:

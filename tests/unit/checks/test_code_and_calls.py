@@ -291,6 +291,34 @@ def test_a_trace_that_reports_the_calls_of_the_messages_again_adds_none(bench, c
     assert bench.judged({"not-tool-called": "read", **READ_B}, "x", **told, trace=trace).score == 1
 
 
+START = TraceEvent("tool_call", id="1", name="search", input={"q": 1})
+RESULT = TraceEvent("tool_result", id="1", output="found")
+SAME_CALL = [
+    (START, START.replace(input=None), RESULT),
+    (START.replace(name="functions.search"),),
+    (TraceEvent("tool_call", id="1"),),
+]
+LIMITS = [{"tool_trajectory": {"mode": "any_order", "max_calls": 1}}, {"tool-called": "search", "times": 1}]
+
+
+@pytest.mark.parametrize("check", LIMITS)
+@pytest.mark.parametrize("trace", SAME_CALL, ids=["start and update", "other name", "no name"])
+def test_a_traced_call_with_the_id_of_a_call_in_the_messages_is_the_same_call(bench, called, trace, check):
+    told = called(ToolCall("search", input={"q": 1}, id="1"))
+    assert bench.judged(check, "x", **told, trace=trace).score == 1
+
+
+@pytest.mark.parametrize("check", LIMITS)
+def test_a_start_and_an_update_are_one_call_where_only_a_trace_reports_it(bench, check):
+    assert bench.judged(check, "x", trace=(*SAME_CALL[0],), output_messages=None).score == 1
+
+
+@pytest.mark.parametrize("more", [(RESULT, START), (START.replace(name="delete"),), (START.replace(id=""),)])
+def test_another_call_escapes_no_limit_because_of_its_id(bench, called, more):
+    told = called(ToolCall("search", input={"q": 1}, id="1"))
+    assert bench.judged(LIMITS[0], "x", **told, trace=(START, *more)).score == 0
+
+
 @pytest.mark.parametrize(("words", "score"), [("ab", 0), ("a", 1)])
 def test_a_forbidden_sequence_is_found_after_a_call_with_other_arguments(bench, called, words, score):
     """AgentV's `in_order` uses that call up: the sequence itself still scores 0."""

@@ -1,9 +1,11 @@
 """Prints the end of a run: the summary, the section on statistics, and problems beside the cases."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from pytest_agentv.errors import locate
 from pytest_agentv.models.base import Record
@@ -11,11 +13,12 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import Outcomes, SummaryLine, summary_lines
 from pytest_agentv.reporting.totals import waiting_hint
-from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.compat import TerminalReporter, items_of
+from pytest_agentv.session.conftests import held_by
 from pytest_agentv.session.names import may_be_eval
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.showing.ending.ended_run import EndedRun
-from pytest_agentv.session.showing.item_outcomes import lost_text
+from pytest_agentv.session.showing.item_outcomes import held_text, lost_text
 
 _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "error": {"red": True, "bold": True},
@@ -66,8 +69,8 @@ def write_end(terminal: TerminalReporter, end: RunEnd) -> None:
         terminal.write_line(f"agentv: {visible(note)}")
     if end.report is not None:
         terminal.write_line(f"Report written to: {visible(locate(end.report, None))}")
-    if hint := _waiting_hint(end):
-        terminal.write_line(hint)
+    for hint in _waiting_hints(end, terminal):
+        terminal.write_line(visible(hint))
     for remark in end.remarks:
         terminal.write_line(visible(remark), yellow=True)
     _write_losses(terminal, ended)
@@ -92,14 +95,29 @@ def _write_losses(terminal: TerminalReporter, ended: EndedRun) -> None:
         terminal.write_line(f"Results were lost: {visible(text)}", red=True, bold=True)
 
 
-def _waiting_hint(end: RunEnd) -> str | None:
-    """Return a hint for a run whose cases waited one after another; None: it has a limit of its own, or workers."""
-    options = end.ended.options
-    if options.workers is not None or end.has_workers or options.dry_run:
-        return None
+def _waiting_hints(end: RunEnd, terminal: TerminalReporter) -> Sequence[str]:
+    """Return hints for a run whose cases waited one after another; none if it has a limit of its own, or workers.
+
+    If more workers are of no use, because a conftest keeps the cases in turn, they say what does.
+    """
+    ended = end.ended
+    if ended.options.workers is not None or end.has_workers or ended.options.dry_run:
+        return ()
     # `--agentv-workers` does not reach tests in Python.
-    cases = [result for result in end.ended.run.results if may_be_eval(result.node_id or "")]
-    return waiting_hint(cases, end.ended.elapsed_ms, end.cpu_ms)
+    cases = [result for result in ended.run.results if may_be_eval(result.node_id or "")]
+    if waiting_hint(cases, ended.elapsed_ms, end.cpu_ms) is None:
+        return ()
+    held = _held_cases({result.node_id for result in cases}, items_of(terminal))
+    free = [result for result in cases if result.node_id not in held]
+    if hint := waiting_hint(free, ended.elapsed_ms, end.cpu_ms):
+        return (hint,)
+    return [held_text(holder) for holder in dict.fromkeys(held.values()) if holder not in ended.outcomes.held]
+
+
+def _held_cases(node_ids: Collection[str | None], items: Iterable[pytest.Item]) -> dict[str, str]:
+    """Return what keeps cases in their turn, by node id. Cases that may run ahead are left out."""
+    cases = (item for item in items if item.nodeid in node_ids and isinstance(item, pytest.Function))
+    return {item.nodeid: holder for item in cases if (holder := held_by(item)) is not None}
 
 
 def _write(terminal: TerminalReporter, line: SummaryLine) -> None:
