@@ -223,6 +223,49 @@ def test_a_check_that_names_a_column_is_an_error_until_the_rows_fill_a_case(proj
     assert calls(project) == ["hello", "x"]
 
 
+JUDGE = """
+import json, sys
+
+case = json.load(sys.stdin)
+wanted = case["config"]["pattern"].replace("{{ input }}", case["question"])
+print(json.dumps({"score": float(wanted in case["candidate_answer"])}))
+"""
+OWN_KIND = """
+from pytest_agentv import Evaluator, Score
+
+class Says(Evaluator):
+    kind = "says"
+    template: str
+
+    async def evaluate(self, context):
+        wanted = self.template.replace("{{ input }}", context.case.question)
+        return Score(float(wanted in context.candidate_answer))
+
+def pytest_agentv_evaluators():
+    return [Says]
+"""
+FILLED_ELSEWHERE = """
+evalcases: data/tasks.data.jsonl
+evaluators:
+  - {name: script, type: code_judge, script: [PYTHON, judge.py], pattern: "said: {{ input }}"}
+  - {name: own, type: says, template: "said: {{ input }}"}
+"""
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_judges_that_fill_braces_themselves_and_rows_about_templates_are_no_errors(project_in_all_modes, python):
+    project = project_in_all_modes
+    project.write("conftest.py", OWN_KIND)
+    project.write("evals/judge.py", JUDGE)
+    own = {"id": "t2", "input": "Show `id`: {{ id }}", "evaluators": [{"type": "contains", "value": "{{ id }}"}]}
+    project.write("evals/data/tasks.data.jsonl", '{"id": "t1", "input": "hello"}\n' + json.dumps(own) + "\n")
+    project.write("evals/q.eval.yaml", FILLED_ELSEWHERE.replace("PYTHON", python))
+    run = project.run("evals/q.eval.yaml")
+    assert run.statuses == {"t1": "pass", "t2": "pass"}
+    assert "{{ id }} stays as it is, because the case has no variables" in run.text
+    assert "{{ input }} stays" not in run.text
+
+
 def test_a_dry_run_and_a_missing_table(project):
     assert project.run("--agentv-dry-run").outcomes == {"passed": 3, "errors": 2}
     project.write("evals/q.eval.yaml", SUITE.replace("questions.csv", "question.csv"))

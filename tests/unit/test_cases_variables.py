@@ -32,7 +32,7 @@ def write(name, text):
 
 
 def suite_of(text, call=None):
-    return read_suite(write("q.eval.yaml", text), *([] if call is None else [call]))
+    return read_suite(write("q.eval.yaml", text), *([] if call is None else [call]), kinds=EVALUATORS)
 
 
 def cases_of(text):
@@ -167,11 +167,23 @@ def test_a_variable_of_the_environment_gives_a_hint(key, place):
 def test_a_sidecar_whose_checks_have_braces_gives_a_hint():
     path = write("q.eval.jsonl", '{"id": "v", "input": "hi", "vars": {"x": 1}}\n{"id": "a", "input": "hi"}\n')
     write("q.eval.yaml", "description: x\nassert: [{contains: '{{ x }}'}]\n")
-    assert [str(each) for each in read_suite(path).problems] == [
+    assert [str(each) for each in read_suite(path, kinds=EVALUATORS).problems] == [
         f"q.eval.yaml:2: assert[0].contains: {{{{ x }}}} {NO_VARIABLES}"
     ]
     write("q.eval.jsonl", '{"id": "v", "input": "hi", "vars": {"x": 1}}\n')
-    assert read_suite(path).problems == ()
+    assert read_suite(path, kinds=EVALUATORS).problems == ()
+
+
+OWN_TEMPLATES = (
+    "{name: s, type: code_judge, script: [python3, judge.py], pattern: 'Hello {{ x }}'}",
+    "{code_judge: [python3, judge.py], options: {patterns: ['Hello {{ x }}']}}",
+    "{not-code_judge: {script: judge.py, pattern: '{{ x }}'}}",
+    "{type: code, script: judge.py, path: '{{ x }}'}",
+    "{type: mine, name: '{{ x }}', template: '{{ x }}'}",
+    "{mine: '{{ x }}'}",
+    "{composite: {aggregator: {type: weighted_average}, assert: [{mine: '{{ x }}'}]}}",
+)
+"""Checks that fill braces themselves."""
 
 
 @pytest.mark.parametrize(
@@ -187,6 +199,7 @@ def test_a_sidecar_whose_checks_have_braces_gives_a_hint():
         "{regex: '[{]{2} x'}",
         "{contains: '${{ x }}'}",
         "{contains: '{{}}'}",
+        *OWN_TEMPLATES,
     ],
 )
 def test_prompts_of_judges_and_code_give_no_hint_for_their_braces(check):
@@ -198,6 +211,17 @@ def test_checks_of_a_file_give_no_hint_if_each_case_has_a_list_of_its_own():
     of_file = "assert: [{contains: '{{ x }}'}]\n"
     assert suite_of(f"{of_file}evalcases: [{{id: a, input: hi, evaluators: []}}]\n").problems == ()
     assert len(suite_of(f"{of_file}evalcases: [{{id: a, input: hi, rubrics: [x]}}]\n").problems) == 1
+
+
+@pytest.mark.parametrize(("check", "count"), [("{contains: '{{ input }}'}", 1), (OWN_TEMPLATES[0], 0)])
+def test_a_check_of_files_finds_the_same_faults_of_rows(check, count):
+    write("judge.py", "")
+    write("rows.jsonl", '{"id": "a", "input": "hi", "expected_outcome": "o"}\n')
+    path = write("q.eval.yaml", f"evalcases: rows.jsonl\nevaluators:\n- {check.replace('x }}', 'input }}')}\n")
+    write("targets.yaml", "targets: [{name: default, provider: mock, response: x}]\n")
+    checker = Checker(CheckSettings(Path.cwd()))
+    checker.check(path.absolute())
+    assert [problem.level for problem in checker.problems] == ["error"] * count
 
 
 def test_a_hint_is_no_fault_of_a_strict_check():
@@ -319,6 +343,14 @@ def test_the_prompt_of_a_judge_may_have_a_variable_of_the_case_that_newer_agentv
     )
 
 
+@pytest.mark.parametrize("check", OWN_TEMPLATES)
+@pytest.mark.parametrize("where", ["assert: [{}]", "execution: {{evaluators: [{}]}}", "defaults: {{assert: [{}]}}"])
+def test_keys_that_a_script_or_a_kind_of_the_project_fills_are_no_fault_of_a_row(check, where):
+    write("rows.jsonl", '{"id": "a", "input": "hi", "expected_outcome": "o"}\n')
+    suite = suite_of(f"evalcases: rows.jsonl\n{where.format(check.replace('x }}', 'input }}'))}\n")
+    assert (suite.problems, suite.entries[0].fault) == ((), None)
+
+
 WHOLE = (
     "stays as it is, because the rows are whole cases (write `case:` with id and input: columns are variables there)"
 )
@@ -346,15 +378,35 @@ def test_a_check_that_names_a_column_is_an_error_of_a_row_that_is_a_whole_case(c
     assert two == "q.csv:3: has 2 cells: expected 3, as many as the header has"
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        '"evaluators": [{"type": "not-contains", "value": "{{ id }}"}]',
+        '"execution": {"evaluators": [{"contains": "{{ id }}"}]}',
+        '"rubrics": ["Shows {{ id }}"]',
+    ],
+)
+def test_checks_of_a_row_itself_are_data_and_give_a_hint(own):
+    write("tasks.data.jsonl", f'{{"id": "t1", "input": "Write a heading in Jinja", {own}}}\n')
+    for of_file in ("", "assert: [{contains: x}]\n", "defaults: {execution: {threshold: 0.5}}\n"):
+        suite = suite_of(f"evalcases: tasks.data.jsonl\n{of_file}")
+        assert [entry.fault for entry in suite.entries] == [None]
+        (hint,) = suite.problems
+        assert str(hint).startswith("tasks.data.jsonl:1: ")
+        assert str(hint).endswith(f"{{{{ id }}}} {NO_VARIABLES}")
+
+
 def test_rows_of_a_file_may_have_checks_of_their_own_that_name_a_column():
     write("rows.yaml", "- {id: a, input: hi, assert: [{contains: '{{ input }}'}]}\n"
           "- {id: b, input: hi, vars: {input: x}, assert: [{contains: '{{ input }}'}]}\n"
           "- {id: c, input: 'Explain {{ id }}', assert: [{contains: x}]}\n")  # fmt: skip
     text = "evalcases: rows.yaml\nassert: [{contains: '{{ id }}'}]\n"
-    error, filled, data = cases_of(text)
-    assert error.startswith(f"rows.yaml:1: [0].assert[0].contains: {{{{ input }}}} {WHOLE}")
-    assert (filled.evaluators[0].value, data.question) == ("x", "Explain {{ id }}")
-    assert suite_of(text).problems == ()
+    own, filled, data = cases_of(text)
+    assert (own.evaluators[0].value, filled.evaluators[0].value) == ("{{ input }}", "x")
+    assert data.question == "Explain {{ id }}"
+    assert [str(each) for each in suite_of(text).problems] == [
+        f"rows.yaml:1: [0].assert[0].contains: {{{{ input }}}} {NO_VARIABLES}"
+    ]
 
 
 def test_other_braces_of_whole_rows_give_a_hint():

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
-from pytest_agentv.evaluators.comparing.date_formats import FORMAT_SCHEMA, is_date_format
+from pytest_agentv.evaluators.comparing.date_formats import FORMAT_SCHEMA, is_date_format, read_by_formats
 from pytest_agentv.evaluators.comparing.field_dates import parse_date
 from pytest_agentv.evaluators.comparing.field_numbers import parse_number
 from pytest_agentv.evaluators.kinds.data.expected_data import expected_data
@@ -339,6 +339,17 @@ def test_a_list_that_is_not_of_parts_is_data(content):
     assert expected_data(({"role": "assistant", "content": content},)) == content
 
 
+def test_parts_without_json_are_data_if_they_have_all_fields():
+    blocks = [{"type": "text", "value": "Hello"}, {"type": "image", "value": "a.png"}]
+    checks = [exact("[0].type"), exact("[1].type")]
+    assert score_of(checks, blocks, blocks).value == 1
+    assert score_of(checks, list(reversed(blocks)), blocks).value == 0
+    with pytest.raises(EvaluatorError, match="hold no JSON"):
+        score_of([*checks, exact("[2].type")], blocks, blocks)
+    of_json = [{"type": "text", "value": '[{"type": "table"}]'}]
+    assert score_of([exact("[0].type")], [{"type": "table"}], of_json).value == 1
+
+
 def test_parts_without_data_leave_the_data_of_the_message_before():
     messages = (
         {"role": "assistant", "content": {"a": 1}},
@@ -446,6 +457,14 @@ def test_an_expected_value_that_cannot_be_read_is_an_error(check, expected, faul
         config.prepare(Services(case=case))
     (doubt,) = config.doubts(case)
     assert fault in doubt
+
+
+def test_an_expected_value_that_weighs_nothing_is_not_asked_for():
+    checks = [a_date("d", weight=0), exact("a")]
+    score = score_of(checks, {"d": "2025-01-15", "a": 1}, {"d": "n/a", "a": 1})
+    assert (score.value, score.misses) == (1, ("d (unparseable expected date)",))
+    with pytest.raises(EvaluatorError, match="the expected 'd' is the text 'n/a', and no date"):
+        score_of(checks, {"d": "2025-01-15", "a": 1}, {"d": "n/a", "a": 1}, "all_or_nothing")
 
 
 @pytest.mark.parametrize("check", [a_date("a", required=False), number("a", required=False)])
@@ -568,6 +587,40 @@ def test_a_date_in_a_listed_format_is_read_as_that_says(text, written):
     assert re.search(FORMAT_SCHEMA["pattern"], written)
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *(("January 5, 2025", "MMMM Do, YYYY"), ("5 Jan 2025", "do MMM yyyy"), ("15-JAN-2025", "DD-MON-YYYY")),
+        *(("15-Jan-25", "DD-Mon-YY"), ("15JAN2025", "ddmonyyyy"), ("2025-01-15", "%F"), ("01/15/25", "%D")),
+        *(("2025-01-15 10:30:00", "%F %T"), ("5 de Jan de 2025", "D [de] MMM [de] YYYY")),
+        *(
+            ("5 de Jan de 2025", "d 'de' MMM 'de' yyyy"),
+            ("Jan of 2025", "MMM [of] YYYY"),
+            ("15. Jan '25", "D. MMM 'YY"),
+        ),
+    ],
+)
+def test_ordinals_names_short_forms_and_words_of_a_format_are_read(text, written):
+    found = read_by_formats(text, (written,))
+    assert found is not None
+    assert (found.year, found.month) == (2025, 1)
+    assert parse_date(text.replace("January 5,", "January 5th,"), (written,)) == found
+    assert a_date("d", written).formats == (written,)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("YYYYMMDDTHHmmss", "ISO8601", "iso-8601", "D of MMMM YYYY", "DD.MM.YYYY HH.mm", "%Y-%m-%d %Z"),
+        *("DD/MM/YYYY YY", "MM/MMM/YYYY", "YYYY-MM-DDTHH:mm", "YYYY-MM-DD[T]HH:mm:ss[Z]"),
+    ],
+)
+def test_a_format_with_parts_that_are_not_known_is_no_error(written):
+    assert re.search(FORMAT_SCHEMA["pattern"], written)
+    check = a_date("d", written)
+    assert score_of([check], {"d": "15 Jan 2025"}, {"d": "2025-01-15"}).value == 1
+
+
 def test_a_month_in_a_listed_format_is_its_first_day():
     assert parse_date("02/2025", ("MM/YYYY",)) == date(2025, 2, 1)
 
@@ -587,19 +640,28 @@ def test_what_the_formats_do_not_tell_is_read_as_without_them(text, formats, exp
     assert parse_date(text, formats) == expected
 
 
-@pytest.mark.parametrize(
-    "written", ["EU", "banana", "ISO", "DD/MM", "YYYY", "DD/MM/YYYY YY", "MM/MMM/YYYY", "D of MMMM YYYY", "%Q", "1/M/Y"]
-)
+@pytest.mark.parametrize("written", ["EU", "banana", "ISO", "DD/MM", "YYYY", "Mommy", "Monday", "%Q", "1/M/Y"])
 def test_a_format_that_is_none_is_an_error(written):
+    assert not re.search(FORMAT_SCHEMA["pattern"], written)
     with pytest.raises(ValidationError, match="MMMM, MMM, MM or M, DD or D, and separators"):
         a_date("d", written)
 
 
-@given(st.text(max_size=12) | st.text("YyMmDd%/.- bBaAeEHhT:'", max_size=16))
+_PARTS = ("YYYY", "MM", "DD", "Do", "MON", "MMM", "%F", "%d", "[of]", "[", "'", "o", " ", "-", "ddd", " %T", " HH:mm")
+
+
+@given(st.text(max_size=12) | st.text("YyMmDdon%/.- bBaAeEHhT:'[]", max_size=16) | st.lists(st.sampled_from(_PARTS)))
 def test_any_text_is_a_format_or_none(written):
+    written = "".join(written)
     assert parse_date("2025-01-05", (written,)) in (date(2025, 1, 5), date(2025, 5, 1))
-    if is_date_format(written):
-        assert re.search(FORMAT_SCHEMA["pattern"], written, re.DOTALL) or written != " ".join(written.split())
+    texts = ("2025-01-05", "5-Jan-2025", "Jan 2025", "2025 of 01", "20250105", "Sun, Jan 5 2025")
+    if any(read_by_formats(text, (written,)) for text in texts):
+        assert is_date_format(written)
+
+
+def test_a_long_text_is_told_from_a_format_at_once():
+    for piece in ("[-]", "'-'", "[d]", "Do", "mon", "d", "Y", " T", "[", "'"):
+        assert not is_date_format(f"{piece * 400}?1")
 
 
 @given(st.dates(min_value=date(1000, 1, 1)))

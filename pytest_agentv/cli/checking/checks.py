@@ -111,7 +111,7 @@ class Checker:
 
     def _check_suite(self, path: Path) -> None:
         try:
-            suite = read_suite(path, call_row_maker)
+            suite = read_suite(path, call_row_maker, kinds=EVALUATORS)
         except FileError as error:
             self._note(_problems_of(error, path))
             return

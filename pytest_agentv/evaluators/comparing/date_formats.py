@@ -25,29 +25,43 @@ CLOCK: Final = r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[ap]m)?(?: ?(?
 
 _WEEKDAY: Final = r"[Dd]{3,4}|[Ee]{3,4}|%[Aa]"
 _YEAR: Final = r"%?[Yy]{1,4}"
-_NAME: Final = r"[Mm]{3,4}|%[Bb]"
+_NAME: Final = r"[Mm]{3,4}|[Mm]on|MON|%[Bb]"
 _MONTH: Final = r"(?:%-?)?[Mm]{1,2}"
-_DAY: Final = r"(?:%-?)?[Dd]{1,2}|%-?e|[Dd]o"
+_DAY: Final = r"[Dd]o|(?:%-?)?[Dd]{1,2}|%-?e"
+_LITERAL: Final = r"\[[^\[\]]*\]|'[^']*'"
+"""Words that stand in the date itself: `D [de] MMMM`, or `D 'de' MMMM`."""
 _MARK: Final = r"[^0-9A-Za-z%]"
-_TIME: Final = r"[ T,'\[\]]+(?:%-?)?[HhIK]{1,2}:.*"
+_LONE_MARK: Final = r"[^0-9A-Za-z%\[']|\[(?![^\[\]]*\])|'(?![^']*')"
+"""A mark that begins no literal: a pattern with two ways to read a text can take long."""
+_TIME: Final = r"[ T,'\[\]]+(?:(?:%-?)?[HhIK]{1,2}:[\s\S]*|%[TR])"
+_SHORT_FORMS: Final = {"%F": "%Y-%m-%d", "%D": "%m/%d/%y"}
 _PART: Final = re.compile(
-    rf"(?P<weekday>{_WEEKDAY})|(?P<year>{_YEAR})|(?P<name>{_NAME})|(?P<day>{_DAY})|(?P<month>{_MONTH})|(?P<mark>{_MARK})"
+    rf"(?P<weekday>{_WEEKDAY})|(?P<year>{_YEAR})|(?P<name>{_NAME})|(?P<day>{_DAY})|(?P<month>{_MONTH})"
+    rf"|(?P<literal>{_LITERAL})|(?P<mark>{_MARK})"
 )
-FORMAT_SCHEMA: Final = {
-    "type": "string",
-    "pattern": r"^(?=.*[Yy])(?=.*(?:[Mm]|%[Bb]))(?:%-?[AaBbDdeMmYy]|[DdEeMmYyo]|[^0-9A-Za-z%])+"
-    rf"(?:{_TIME})?$",
-}
+_ANY: Final = r"[\s\S]*"
+_OF_PARTS: Final = (
+    rf"(?={_ANY}[Yy])(?={_ANY}(?:[Mm]|%[Bb]))"
+    rf"(?:%-?[AaBbDdeMmYy]|[Dd]o|[Mm]on|MON|[DdEeMmYy]|{_LITERAL}|{_LONE_MARK})+(?:{_TIME})?$"
+)
+_WITH_OTHERS: Final = rf"(?={_ANY}(?:[Yy]{{2}}|%[Yy]))(?={_ANY}(?:[Mm]|%[Bb]))(?={_ANY}(?:[Dd]|%-?e))"
+"""A year, a month and a day with other letters beside them: `YYYYMMDDTHHmmss`."""
+_NAMED: Final = rf"\s*(?:%[FD](?:{_TIME})?|(?:ISO|iso)[ _-]?8601)\s*$"
+FORMAT_SCHEMA: Final = {"type": "string", "pattern": rf"^(?:{_OF_PARTS}|{_WITH_OTHERS}|{_NAMED})"}
 """The JSON Schema of a format. It does not count the letters of a part, because such a pattern can take long."""
+_FORMAT: Final = re.compile(FORMAT_SCHEMA["pattern"])
 
 
 def is_date_format(written: str) -> bool:
-    """Whether a text is a format of dates: it has a year, a month and perhaps a day, each once."""
-    return _pattern(written) is not None
+    """Whether a text may be a format of dates: it fits the JSON Schema. Not all such formats can be read."""
+    return _FORMAT.search(written) is not None
 
 
 def read_by_formats(text: str, formats: Sequence[str]) -> date | None:
-    """Return the date that listed formats make of a text; None if none fits, or several disagree."""
+    """Return the date that listed formats make of a text; None if none fits, or several disagree.
+
+    A format with a part that is not known is ignored, as in AgentV.
+    """
     found = {day for written in formats if (day := _read(text, written)) is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -79,8 +93,9 @@ def _read(text: str, written: str) -> date | None:
 
 @lru_cache
 def _pattern(written: str) -> re.Pattern[str] | None:
-    """Return the pattern of the dates in a format; None if the text is no format."""
-    text = re.sub(_TIME, "", " ".join(written.split()), flags=re.DOTALL)
+    """Return the pattern of the dates in a format; None if the format cannot be read."""
+    text = re.sub(_TIME, "", " ".join(written.split()))
+    text = _SHORT_FORMS.get(text, text)
     parts = list(_PART.finditer(text))
     counts = Counter("month" if part.lastgroup == "name" else part.lastgroup for part in parts)
     is_whole = sum(len(part[0]) for part in parts) == len(text)
@@ -93,7 +108,7 @@ def _part_patterns(parts: Sequence[re.Match[str]]) -> Iterator[str]:
     parts = _without_weekday(parts)
     for index, part in enumerate(parts):
         beside = [*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2]]
-        yield _part_pattern(part, is_apart=all(each.lastgroup == "mark" for each in beside))
+        yield _part_pattern(part, is_apart=all(each.lastgroup in ("mark", "literal") for each in beside))
 
 
 def _without_weekday(parts: Sequence[re.Match[str]]) -> Sequence[re.Match[str]]:
@@ -118,5 +133,7 @@ def _part_pattern(part: re.Match[str], *, is_apart: bool) -> str:
             return rf"(?P<{part.lastgroup}>\d{'{2}' if is_padded else '{1,2}'})"
         case "weekday":
             return "[a-z]{3,9}"
+        case "literal":
+            return re.escape(written[1:-1])
         case _:
             return re.escape(written)

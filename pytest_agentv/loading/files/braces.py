@@ -16,6 +16,7 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.loading.variables.filling import UNFILLED, fill, has_template, raw_keys
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.kind_table import KindTable
 
 _VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
 """A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
@@ -25,12 +26,17 @@ _REASONS: Final = ("skip", "xfail")
 _SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
 _SHORT_FORMS: Final = ("llm_judge", "code_judge")
 """Short forms of a prompt and of a script."""
+_SCRIPTS: Final = ("code", "code_judge")
+"""Kinds whose keys a script is given as they are written."""
 _WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
 
 
-def with_braces(suite: SuiteSource) -> SuiteSource:
-    """Return a suite with its variables filled in as far as collection needs them, and with what stays unfilled."""
-    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))))
+def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
+    """Return a suite with its variables filled in as far as collection needs them, and with what stays unfilled.
+
+    `kinds` are the built-in evaluators. Others may have templates of their own.
+    """
+    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))), kinds)
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
@@ -102,28 +108,32 @@ class _Text(NamedTuple):
     def is_check(self) -> bool:
         return self.keys[0] not in _SHOWN_KEYS
 
+    def is_shared(self, entry: CaseEntry) -> bool:
+        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
+        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
+
     def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
         row = entry.row.where if entry.row else None
         around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
         return around.at(*self.keys)
 
 
-def _with_unfilled_told(suite: SuiteSource) -> SuiteSource:
+def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
     """Return a suite that tells of braces in cases without variables.
 
-    It has one hint at the first `{{ word }}`. A row of a table that is a whole case has a fault if its evaluators name
-    a column: `not-contains: "{{ answer }}"` would pass for any answer.
+    It has one hint at the first `{{ word }}`. A row of a table that is a whole case has a fault if the evaluators of
+    its file name a column: `not-contains: "{{ answer }}"` would pass for any answer. Its own evaluators are data.
     """
     if suite.variables or suite.has_template:
         return suite
-    of_file = tuple(_texts(_checks(suite.header), is_of_file=True))
+    of_file = tuple(_texts(_checks(suite.header), kinds, is_of_file=True))
     is_in_cases = _VARIABLE.search(suite.source.text) is not None
     entries: list[CaseEntry] = []
     hint: Hint | None = None
     for entry in suite.entries:
         fault: Problem | None = None
         if entry.fault is None and (entry.row is not None or hint is None):
-            for text in _unfilled(suite, entry, of_file, is_in_cases=is_in_cases):
+            for text in _unfilled(suite, entry, kinds, of_file, is_in_cases=is_in_cases):
                 fault = fault or _column_fault(suite, entry, text)
                 hint = hint or (None if fault else _hint(suite, entry, text))
         entries.append(replace(entry, fault=fault) if fault else entry)
@@ -131,7 +141,7 @@ def _with_unfilled_told(suite: SuiteSource) -> SuiteSource:
 
 
 def _unfilled(
-    suite: SuiteSource, entry: CaseEntry, of_file: tuple[_Text, ...], *, is_in_cases: bool
+    suite: SuiteSource, entry: CaseEntry, kinds: KindTable, of_file: tuple[_Text, ...], *, is_in_cases: bool
 ) -> Iterator[_Text]:
     """Yield the texts of a case without variables, and those of its file's evaluators."""
     may_hold = of_file or is_in_cases or entry.origins or entry.row is not None
@@ -143,7 +153,7 @@ def _unfilled(
     asked = {key: value[key] for key in _SHOWN_KEYS if key in value and (are_own or (key,) in entry.origins)}
     checks = _checks(value)
     if own := {**asked, **_present(value, ("rubrics",)), **checks}:
-        yield from _texts(own)
+        yield from _texts(own, kinds)
     if not checks:
         yield from of_file
 
@@ -159,15 +169,18 @@ def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
     return {key: mapping[key] for key in keys if mapping.get(key) is not None}
 
 
-def _texts(value: JsonObject, *, is_of_file: bool = False) -> Iterator[_Text]:
-    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own."""
+def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
+    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
+
+    So may the evaluators of a project, and scripts, whose keys are left out.
+    """
     left: list[tuple[KeyPath, Json]] = [((), value)]
     while left:
         keys, item = left.pop()
         if isinstance(item, str):
             if "{{" in item:
                 yield _Text(keys, item, is_of_file)
-        elif isinstance(item, dict):
+        elif isinstance(item, dict) and not (_is_evaluator(keys) and _fills_itself(item, kinds)):
             raw = raw_keys(item, UNFILLED)
             inner = ((key, each) for key, each in item.items() if key not in raw and not _is_short_form(key, each))
             left += reversed([((*keys, key), each) for key, each in inner])
@@ -175,13 +188,25 @@ def _texts(value: JsonObject, *, is_of_file: bool = False) -> Iterator[_Text]:
             left += reversed([((*keys, index), each) for index, each in enumerate(item)])
 
 
+def _is_evaluator(keys: KeyPath) -> bool:
+    return keys[-2:-1] in [(key,) for key in EVALUATOR_LIST_KEYS]
+
+
+def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
+    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
+    word = evaluator.get("type")
+    words = evaluator if word is None else (str(word),)
+    found = next(filter(None, map(kinds.find, words)), None)
+    return found is None or found[0] in _SCRIPTS
+
+
 def _is_short_form(key: str, value: Json) -> bool:
     return key in _SHORT_FORMS and not isinstance(value, dict)
 
 
 def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:
-    """Return the fault of an evaluator that names a column of its row; None if this text does not."""
-    name = _column(entry, found) if found.is_check else None
+    """Return the fault of a file's evaluator that names a column of a row; None if this text does not."""
+    name = _column(entry, found) if found.is_check and found.is_shared(entry) else None
     if name is None:
         return None
     place = found.place(suite, entry)
@@ -205,5 +230,6 @@ def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
         instead = "only targets files read variables of the environment"
     else:
         message += ", because the case has no variables"
-        instead = _WRITE_CASE if _column(entry, found) else "`vars:` of the case or its file fill it in"
+        is_column = found.is_shared(entry) and _column(entry, found)
+        instead = _WRITE_CASE if is_column else "`vars:` of the case or its file fill it in"
     return Hint(place.path, place.line, place.key, message, instead, "warning")

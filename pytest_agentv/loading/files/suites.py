@@ -17,6 +17,7 @@ from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
 from pytest_agentv.loading.tables.names import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.kind_table import KindTable
 
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
@@ -24,6 +25,7 @@ _TAGS: Final = ("{{", "{%", "{#")
 """The beginnings of what a template fills, runs and leaves out."""
 _OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
 """Keys of a file that are merged into its entries."""
+_NO_KINDS: Final = KindTable()
 
 
 class _Run(NamedTuple):
@@ -31,21 +33,28 @@ class _Run(NamedTuple):
 
     call: CallFunction
     targets: Sequence[str]
+    kinds: KindTable
 
 
-def read_suite(path: Path, call: CallFunction = no_functions, targets: Sequence[str] = ()) -> SuiteSource:
+def read_suite(
+    path: Path,
+    call: CallFunction = no_functions,
+    targets: Sequence[str] = (),
+    kinds: KindTable = _NO_KINDS,
+) -> SuiteSource:
     """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
 
-    `call` calls functions that make rows. `targets` are those of the command line.
+    `call` calls functions that make rows. `targets` are those of the command line. `kinds` are the built-in evaluators,
+    whose texts with braces are told.
 
     Raises `SourceError` if the whole file is unusable. Faults of single cases show when the cases are loaded.
     Source: agentv-formats 1.2 and 2.
     """
     path = Path(os.path.normpath(path.absolute()))
     if path.suffix == ".jsonl":
-        return _read_jsonl_suite(path, _Run(no_functions, targets))
+        return _read_jsonl_suite(path, _Run(no_functions, targets, kinds))
     if path.suffix in {".yaml", ".yml"}:
-        return _read_yaml_suite(path, _Run(call, targets))
+        return _read_yaml_suite(path, _Run(call, targets, kinds))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
@@ -172,7 +181,7 @@ def _create_suite(
         return suite
     from pytest_agentv.loading.files.braces import with_braces  # noqa: PLC0415 - few files have braces
 
-    return with_braces(suite)
+    return with_braces(suite, run.kinds)
 
 
 def _combined(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import SourceError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Hint, Problem, join_problems
@@ -109,7 +110,7 @@ class EvalFile(pytest.Module, _FileWithFaults):
     def _read_suite(self) -> SuiteSource:
         try:
             session = participate(self.config)
-            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets)
+            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets, EVALUATORS)
             refused = [problem for problem in suite.problems if not isinstance(problem, Hint)]
             if refused and session.options.strict:
                 raise self.CollectError(join_problems(refused))

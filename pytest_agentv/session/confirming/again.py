@@ -10,6 +10,7 @@ import pytest
 from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.suites import read_suite
@@ -111,7 +112,7 @@ def _prepare(
 
 def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
     try:
-        return read_suite(path, call_row_maker, targets)
+        return read_suite(path, call_row_maker, targets, EVALUATORS)
     except (AgentvError, OSError):
         return None
 

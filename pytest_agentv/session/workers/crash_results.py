@@ -8,6 +8,7 @@ from pytest_agentv.engine.jobs import CaseIdentity
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.files.discovery import is_eval_file
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
@@ -77,7 +78,7 @@ class CrashResults:
         try:
             if not is_eval_file(path, root=root, is_named=self._is_named(path), globs=globs):
                 return None
-            suite = read_suite(path, call_row_maker, self._options.chosen_targets)
+            suite = read_suite(path, call_row_maker, self._options.chosen_targets, EVALUATORS)
         except (AgentvError, OSError):
             return _File(None, {})
         return _File(

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from pytest_agentv.evaluators.comparing.answer_data import parse_answer
+from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
 from pytest_agentv.models.base import ABSENT, Absent, Json, JsonObject
 
 
-def expected_data(messages: Sequence[JsonObject]) -> Json | Absent:
-    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has."""
+def expected_data(messages: Sequence[JsonObject], paths: Sequence[str] = ()) -> Json | Absent:
+    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has.
+
+    `paths` are those that are compared. Parts without JSON are data themselves if they have all of these paths.
+    """
     for message in reversed(messages):
-        data = _data_of(message.get("content", ABSENT)) if message["role"] == "assistant" else ABSENT
+        data = _data_of(message.get("content", ABSENT), paths) if message["role"] == "assistant" else ABSENT
         if isinstance(data, Mapping | list | tuple):
             return data
     return ABSENT
@@ -20,15 +23,20 @@ def has_parts(messages: Sequence[JsonObject]) -> bool:
     return any(message["role"] == "assistant" and _is_of_parts(message.get("content")) for message in messages)
 
 
-def _data_of(content: Json) -> Json | Absent:
+def _data_of(content: Json, paths: Sequence[str]) -> Json | Absent:
     """Return the data of a content: that in its text, in its parts together, or the content itself."""
     if isinstance(content, str):
         return parse_answer(content)
     texts = content if isinstance(content, list | tuple) and all(isinstance(item, str) for item in content) else ()
     if _is_of_parts(content):
-        return parse_answer("\n".join(map(_text_of, content)))
+        found = parse_answer("\n".join(map(_text_of, content)))
+        return content if found is ABSENT and _has_all(content, paths) else found
     found = parse_answer("\n".join(texts)) if texts else ABSENT
     return content if found is ABSENT else found  # a list of texts is data, unless they hold JSON
+
+
+def _has_all(content: Json, paths: Sequence[str]) -> bool:
+    return bool(paths) and all(read_path(content, path) is not ABSENT for path in paths)
 
 
 def _is_of_parts(content: Json) -> bool:

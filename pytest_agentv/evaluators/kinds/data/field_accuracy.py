@@ -58,8 +58,8 @@ class FieldAccuracy(Evaluator):
 
         These fields count as met, as in AgentV.
         """
-        expected = expected_data(case.expected_messages)
-        yield from expected_faults(self.fields, expected, case.expected_messages)
+        expected = self._expected_data(case.expected_messages)
+        yield from expected_faults(self._deciding(), expected, case.expected_messages)
         if expected is ABSENT and not has_parts(case.expected_messages):
             yield _NO_DATA
         for check in self.fields if expected is not ABSENT else ():
@@ -70,11 +70,19 @@ class FieldAccuracy(Evaluator):
 
     def comparable_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
         """Return the expected data. Raises `EvaluatorError` if it cannot be compared with any answer."""
-        data = expected_data(messages)
-        faults = list(expected_faults(self.fields, data, messages))
+        data = self._expected_data(messages)
+        faults = list(expected_faults(self._deciding(), data, messages))
         if faults:
             raise EvaluatorError("; ".join(faults), "config")
         return data
+
+    def _expected_data(self, messages: Sequence[JsonObject]) -> Json | Absent:
+        return expected_data(messages, [check.path for check in self.fields])
+
+    def _deciding(self) -> Sequence[FieldCheck]:
+        """Return the fields that the score depends on. In a mean, one of weight 0 is only shown."""
+        is_mean = self.aggregation == "weighted_average"
+        return [check for check in self.fields if check.weight or not is_mean]
 
 
 def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence[JsonObject]) -> Score:
