@@ -7,13 +7,14 @@ from dataclasses import field
 from pytest_agentv.engine.attempts import Attempts
 from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
 from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary, added_usage
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 

@@ -3,7 +3,6 @@
 Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported".
 """
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain, islice
@@ -22,12 +21,13 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_number
+from pytest_agentv.models.answers import is_answer
+from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.text import compact_json, format_number
+from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
-from pytest_agentv.providers.base import ProviderResponse, is_answer
+from pytest_agentv.providers.base import ProviderResponse
 
 _DEEPEST: Final = 200
 """The most levels of lists and mappings. Answers are written by recursion."""
@@ -152,29 +152,6 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
 def answer_message(text: str) -> Message:
     """Return an answer that is only a text."""
     return Message(role="assistant", content=text)
-
-
-def javascript_string(value: Json) -> str:
-    """Return a value in the form of JavaScript's `String()`, because AgentV reads any `text` like that."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return "[object Object]"
-    if isinstance(value, list):
-        return ",".join("" if item is None else javascript_string(item) for item in value)
-    if is_number(value):
-        return _javascript_number(value)
-    return compact_json(value)
-
-
-def _javascript_number(value: float) -> str:
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of more than 300 digits
-        number = math.copysign(math.inf, value)
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return format_number(number)
 
 
 def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 

@@ -21,8 +21,9 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.python.function import FunctionProvider
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message, ToolCall
@@ -14,7 +15,7 @@ from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.agents.agent import DEFAULT_SYSTEM_PROMPT
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.agents.program import AgentAnswer
-from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest
 
 FIXED = ("-p", "--output-format", "stream-json", "--verbose")
 SUCCESS = {"type": "result", "subtype": "success", "is_error": False, "result": "4"}

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.services.asgi import Asgi
 

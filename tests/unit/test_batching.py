@@ -5,9 +5,10 @@ import pytest
 
 from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.messages import Message
 from pytest_agentv.prompts.prompt import Prompt, PromptMode
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 
 class SingleProvider:

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer, require_answer
+from pytest_agentv.providers.base import ProviderResponse, require_answer
 from pytest_agentv.providers.cli.output import (
     describe_exit,
     parse_batch_output,
@@ -17,7 +18,8 @@ from pytest_agentv.providers.cli.output import (
     parse_output,
     report_output,
 )
-from pytest_agentv.providers.wire import WireError, javascript_string, parse_response
+from pytest_agentv.providers.cli.texts import javascript_string
+from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.runtime.processes.process import ProcessResult
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.traces import TraceEvent
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli import cli
 from pytest_agentv.providers.cli.cli import Cli, CliProvider
 from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck

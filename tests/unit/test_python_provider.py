@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.python.python import Python, PythonProvider
 from pytest_agentv.runtime.outcomes import Outcome
 from pytest_agentv.runtime.user_loop import UserLoop

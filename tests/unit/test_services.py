@@ -14,12 +14,13 @@ import pytest
 
 from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.services.events import read_events
 from pytest_agentv.providers.services.http import Http

@@ -10,9 +10,10 @@ from code_stand_in import CodeStandIn
 
 from pytest_agentv.engine.batching import Batch
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import BatchProvider, ProviderRequest, TargetEnvironment, candidate_answer
+from pytest_agentv.providers.base import BatchProvider, ProviderRequest, TargetEnvironment
 from pytest_agentv.providers.vscode import dispatch, window
 from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from code_stand_in import CodeStandIn, until
 
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.vscode import dispatch, window
 from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
 

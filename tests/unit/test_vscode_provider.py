@@ -15,10 +15,11 @@ from code_stand_in import CodeStandIn, until
 from pytest_agentv.engine import attempts
 from pytest_agentv.engine.targets.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.masking.secrets import Masker, masking
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode import dispatch, messages, window

@@ -9,6 +9,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.judging.grading import section
 from pytest_agentv.evaluators.judging.json_text import first_json_object
 from pytest_agentv.evaluators.judging.thoughts import without_thoughts
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import masked
@@ -16,7 +17,7 @@ from pytest_agentv.models.options.defaults import DEFAULT_MAX_RETRIES, DEFAULT_T
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Adapter, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, ProviderRequest
 
 ATTEMPTS: Final = 3
 """How often to ask a model before giving up because no reply holds rubrics."""

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import AgentvError, FileError
+from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker, masked
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, candidate_answer, is_null
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.trace_files import read_trace
 from pytest_agentv.runtime.files import write_atomically
 

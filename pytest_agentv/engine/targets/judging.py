@@ -10,13 +10,14 @@ from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.loading.targets.definitions import TargetDefinition
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
 
 
 class EqualQuestions:

@@ -14,7 +14,8 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
-from pytest_agentv.providers.wire import WireError, answer_message, javascript_string, parse_response
+from pytest_agentv.providers.cli.texts import javascript_string
+from pytest_agentv.providers.wire import WireError, answer_message, parse_response
 from pytest_agentv.runtime.processes.process import OUTPUT_LIMIT, ProcessResult
 from pytest_agentv.runtime.reading import read_regular_file
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.providers.base import ProviderResponse, is_null, response_fault
+from pytest_agentv.models.answers import is_null
+from pytest_agentv.providers.base import ProviderResponse, response_fault
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks

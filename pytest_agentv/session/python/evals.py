@@ -12,11 +12,12 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.loading.keys import is_reason
+from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer, is_null, response_fault
+from pytest_agentv.providers.base import ProviderResponse, response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text

@@ -9,8 +9,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
-from pytest_agentv.providers.base import ProviderRequest, candidate_answer
+from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.python import answers, streams
 from pytest_agentv.providers.python.foreign import adapt_provider
 from pytest_agentv.providers.python.frameworks import plain as plain_module

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.base import Record, mapping
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.messages import Message
@@ -13,7 +14,7 @@ from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import count
 from pytest_agentv.providers.apis.prices import price
-from pytest_agentv.providers.base import ProviderResponse, candidate_answer
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.frameworks.plain import get
 
 
