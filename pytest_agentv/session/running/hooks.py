@@ -135,7 +135,7 @@ class SessionHooks:
         """Make sure that each case has a result if its item was set up and not skipped."""
         __tracebackhide__ = True
         if isinstance(item, EvalItem):
-            item.result, item.was_ended = None, False  # of the previous attempt
+            item.result, item.was_ended, item.properties = None, False, 0  # of the previous attempt
             forget_properties(item)
             self._session.learn_secrets(folder_of(item.path))
         try:
@@ -186,7 +186,7 @@ class SessionHooks:
             from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - only for Python tests
 
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
-        if isinstance(item, EvalItem) or is_masked(item):
+        if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
             mask_properties(report, self._session.masker)
         if self._session.travelling is not None:
             self._session.travelling.pack(item.nodeid, report)

@@ -55,6 +55,8 @@ class EvalItem(pytest.Function):
         """Set when the case has a result, even if it did not run."""
         self.was_ended = False
         """Whether something has ended the item while its case ran."""
+        self.properties = 0
+        """How many of `user_properties` are ours."""
         super().__init__(**kwargs)
 
     @property
@@ -126,6 +128,10 @@ class EvalItem(pytest.Function):
         headline = str(error) if isinstance(error, AgentvWarning) else error.headline
         return as_text(error, excinfo.tb, headline, self._place())
 
+    def has_foreign_properties(self) -> bool:
+        """Whether a fixture or a plugin has recorded properties of the item."""
+        return len(self.user_properties) != self.properties
+
     def annotate(self, report: pytest.TestReport) -> None:
         """Show the case's own time in the phase that reports it, and pass its figures to JUnit and other reporters.
 
@@ -142,6 +148,7 @@ class EvalItem(pytest.Function):
             if result is not None:
                 properties += result_properties(result)
             add_properties(self, properties)
+            self.properties = len(properties)
             report.user_properties = list(self.user_properties)
 
     def _place(self) -> tuple[str, int]:
