@@ -31,10 +31,8 @@ def is_free_to_run_ahead(item: pytest.Function) -> bool:
     already.
     """
     try:
-        definitions = item._fixtureinfo.name2fixturedefs
-        names = [name for name in item.fixturenames if name != "request"]
         # A name without a definition is misspelt. Its item cannot be set up.
-        return not names or all(name in definitions and _is_harmless(definitions[name][-1], item) for name in names)
+        return all(each is not None and _is_harmless(each, item) for each in _fixtures(item))
     except AttributeError:
         return False
 
@@ -52,17 +50,15 @@ def hook_around(item: pytest.Item) -> str | None:
 
 
 def held_by(item: pytest.Function) -> str | None:
-    """Return what of a conftest keeps the case of an item in its turn, for the user; None: nothing does.
+    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none.
 
-    It is a hook around the item, or a fixture. A fixture of session scope keeps only the first case, which sets it up.
+    A fixture of session scope keeps only the first case, which sets it up.
     """
     if (hook := hook_around(item)) is not None:
         return hook
     with suppress(AttributeError):
-        definitions = item._fixtureinfo.name2fixturedefs
-        found = (definitions[name][-1] for name in item.fixturenames if name in definitions)
-        for each in found:
-            if each.scope != "session" and _is_of_a_conftest(each, item):
+        for each in _fixtures(item):
+            if each is not None and each.scope != "session" and _is_of_a_conftest(each, item):
                 return f"a conftest.py has the fixture {each.argname} of {each.scope} scope"
     return None
 
@@ -80,10 +76,18 @@ def bound_by(item: pytest.Item) -> str | None:
 def _has_fixtures(item: pytest.Function) -> bool:
     """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
     with suppress(AttributeError):
-        definitions = item._fixtureinfo.name2fixturedefs
-        names = [name for name in item.fixturenames if name != "request"]
-        return any(name not in definitions or _is_of_a_conftest(definitions[name][-1], item) for name in names)
+        return any(each is None or _is_of_a_conftest(each, item) for each in _fixtures(item))
     return True
+
+
+def _fixtures(item: pytest.Function) -> list[Any]:
+    """Return the definitions of the fixtures that an item is set up with; None for a misspelt name.
+
+    Raises `AttributeError` where pytest does not tell.
+    """
+    definitions = item._fixtureinfo.name2fixturedefs
+    names = (name for name in item.fixturenames if name != "request")
+    return [definitions[name][-1] if name in definitions else None for name in names]
 
 
 def _hooks_around(item: pytest.Item) -> Iterator[str]:

@@ -145,7 +145,9 @@ def test_a_case_that_a_plugin_skips_after_its_answer_is_named(project):
 
         def pytest_runtest_setup(item):
             if item.name == "case-2":
+                deadline = time.monotonic() + 20
                 while '"case-2"' not in pathlib.Path("out-1.jsonl").read_text():
+                    assert time.monotonic() < deadline, "no answer came"
                     time.sleep(0.01)
                 pytest.skip("not today")
         """,
