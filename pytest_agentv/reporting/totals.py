@@ -25,6 +25,8 @@ _LEAST_CASES: Final = 5
 _LEAST_MS: Final = 5_000
 """Shorter runs gain little."""
 _LEAST_SHARE: Final = 0.8
+_MOST_AT_ONCE: Final = 0.05
+"""Cases whose times overlap by more did not wait for one another."""
 _MOST_WORKERS: Final = 20
 
 
@@ -110,8 +112,8 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     """
     asked = [result for result in results if result.duration_ms is not None and not result.cached]
     busy_ms = math.fsum(result.duration_ms or 0 for result in asked)
-    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or busy_ms > elapsed_ms:
-        return None  # few cases, a short run, or some of them ran at the same time
+    if len(asked) < _LEAST_CASES or elapsed_ms < _LEAST_MS or _at_once_ms(asked) > _MOST_AT_ONCE * busy_ms:
+        return None
     share = min(busy_ms, elapsed_ms - cpu_ms) / elapsed_ms
     if share < _LEAST_SHARE:
         return None
@@ -119,6 +121,18 @@ def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float
     return f"{len(asked)} cases one after another, {share:.0%} waiting: try --agentv-workers={workers}".replace(
         "%", " %"
     )
+
+
+def _at_once_ms(results: Sequence[EvalResult]) -> float:
+    """Return by how much the times of cases overlap. A case was at work for `duration_ms` before its timestamp."""
+    from pytest_agentv.reporting.verdicts.case_reading import ended_at  # noqa: PLC0415 - long runs need it
+
+    overlap_ms, busy_until = 0.0, -math.inf
+    ends = ((time.timestamp() * 1000, each) for each in results if (time := ended_at(each.timestamp)) is not None)
+    for start, end in sorted((end - (each.duration_ms or 0), end) for end, each in ends):
+        overlap_ms += max(0.0, min(end, busy_until) - start)
+        busy_until = max(busy_until, end)
+    return overlap_ms
 
 
 def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:

@@ -1,5 +1,6 @@
 """The summary's lines. The golden file shows the whole of one."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,9 @@ def test_an_error_that_pytest_has_told_takes_one_line() -> None:
         (6, 8_000, 900, {}, "6 cases one after another, 98 % waiting: try --agentv-workers=6"),
         (4, 12_000, 900, {}, None),  # few cases
         (48, 100, 90, {"elapsed_ms": 4_900}, None),  # a short run
-        (48, 1_500, 900, {}, None),  # more time in cases than on the clock: they ran at the same time
+        (48, 1_000, 900, {"apart_ms": 500}, None),  # two at a time
+        (48, 1_000, 900, {"apart_ms": 900}, None),  # now and then two at a time
+        (48, 1_000, 900, {"apart_ms": 999}, "48 cases one after another, 98 % waiting: try --agentv-workers=20"),
         (48, 1_000, 20_000, {}, None),  # it computed
         (48, 1_000, 900, {"cached": True}, None),
     ],
@@ -225,5 +228,8 @@ def test_an_error_that_pytest_has_told_takes_one_line() -> None:
 def test_a_run_that_waited_for_one_case_after_another_says_what_to_do(
     cases: int, case_ms: float, cpu_ms: float, options: dict[str, Any], hint: str | None
 ) -> None:
-    results = [result(f"c{n}", duration_ms=case_ms, cached=options.get("cached")) for n in range(cases)]
+    apart = timedelta(milliseconds=options.get("apart_ms", case_ms))
+    times = [(datetime(2026, 11, 26, tzinfo=UTC) + n * apart).isoformat() for n in range(cases)]
+    cached = options.get("cached")
+    results = [result(f"c{n}", timestamp=time, duration_ms=case_ms, cached=cached) for n, time in enumerate(times)]
     assert waiting_hint(results, options.get("elapsed_ms", 49_000), cpu_ms) == hint
