@@ -204,3 +204,44 @@ def test_other_failures_are_not_blamed_on_hooks(project, conftest, flags):
     run = project.run(*flags)
     assert run.exit_code == 1
     assert remarks(run, "1 case passed here") == []
+
+
+APP = """
+import time
+
+WORD = "own"
+
+def answer(prompt):
+    time.sleep(0.05)
+    return WORD
+"""
+PATCH = """
+import time
+import pytest
+
+@pytest.fixture
+def patched(monkeypatch):
+    monkeypatch.setattr("app.WORD", "patched")
+    yield
+    time.sleep(0.1)
+"""
+OWN = "evalcases:\n" + "".join(f"  - {{id: own-{n}, input: q, assert: [equals: own]}}\n" for n in range(3))
+TEST = "def test_app(patched):\n    pass\n"
+FIXED = "fixtures: [patched]\nevalcases:\n  - {id: fixed, input: q, assert: [equals: patched]}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("b_test.py", TEST), ("b.eval.yaml", FIXED)],
+    ids=["test in Python", "case with a fixture"],
+)
+@pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=["here", "worker"])
+def test_no_case_runs_while_another_item_has_patched_its_target(project, name, text, flags):
+    project.write("conftest.py", PATCH)
+    project.write("app.py", APP)
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'app:answer'}]\n")
+    project.write("pytest.ini", "[pytest]\npython_files = *_test.py\n")
+    project.write("a.eval.yaml", OWN)
+    project.write("c.eval.yaml", OWN)
+    project.write(name, text)
+    assert project.run("--agentv-workers=2", *flags).outcomes == {"passed": 7}

@@ -47,10 +47,12 @@ def names(found: Iterator[pytest.Item]) -> list[str]:
     return [item.name for item in found]
 
 
-def test_the_eval_items_behind_one_are_seen_in_order_and_others_passed_over(items: list[pytest.Item]) -> None:
+def test_the_cases_behind_one_are_seen_in_order_as_far_as_a_test_in_python(items: list[pytest.Item]) -> None:
     ahead = lookahead(items)
-    assert names(ahead.after(items[0], set())) == ["b", "c", "d", "e", "f"]
-    assert names(ahead.after(items[3], set())) == ["d", "e", "f"]
+    assert names(ahead.after(items[0], set())) == ["b", "c"]
+    assert names(ahead.after(items[2], set())) == []
+    assert names(ahead.after(items[3], set())) == [], "the test may have patched what they use"
+    assert names(ahead.after(items[4], set())) == ["e", "f"]
     assert names(ahead.after(items[-1], set())) == []
 
 
@@ -71,11 +73,12 @@ def test_a_case_without_tags_has_no_set_of_further_keywords(items: list[pytest.I
 
 
 def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:
+    del items[3]
     ahead = lookahead(items)
     begun: Any = {items[1], items[2]}
     assert names(ahead.after(items[0], begun, count=2)) == ["d", "e"]
-    assert names(ahead.after(items[0], begun, reach=4)) == ["d"]
-    assert names(ahead.after(items[0], begun, reach=5)) == ["d", "e"]
+    assert names(ahead.after(items[0], begun, reach=3)) == ["d"]
+    assert names(ahead.after(items[0], begun, reach=4)) == ["d", "e"]
     assert names(ahead.after(items[0], begun, count=0)) == []
 
 
@@ -83,12 +86,12 @@ def test_a_far_reach_grows_by_steps_until_the_last_item(
     items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_STEPS", 1)
+    del items[3]
     ahead = lookahead(items)
     begun: Any = set()
     assert names(ahead.after(items[0], begun, reach=3)) == ["b", "c"]
     assert names(ahead.after(items[1], begun, reach=3)) == ["c"]
-    assert names(ahead.after(items[2], begun, reach=3)) == ["d", "e"]
-    assert names(ahead.after(items[3], begun, reach=3)) == ["d", "e", "f"]
+    assert names(ahead.after(items[2], begun, reach=3)) == ["d", "e", "f"]
 
 
 @pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])

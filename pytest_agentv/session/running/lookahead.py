@@ -1,8 +1,8 @@
 """Decides which items may begin before their turn."""
 
 from collections.abc import Container, Iterator
-from itertools import islice
-from typing import Any, Final
+from itertools import islice, takewhile
+from typing import Any, Final, TypeGuard
 
 import pytest
 
@@ -57,16 +57,20 @@ class Lookahead:
     ) -> Iterator[EvalItem]:
         """Yield the following eval items that may run ahead of their turn.
 
-        Checks the first `count` unknown items among the next `reach` items; None: all.
+        Checks the first `count` unknown items among the next `reach` items; None: all. Stops at a test in Python, and
+        at an item with a hook or a fixture of its own: a case behind it must not see what it patches.
         """
         if self._is_off:
             return
         following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
-        new = islice((item for item in following if isinstance(item, EvalItem) and item not in known), count)
-        for each in new:
+        cases = takewhile(_is_case, following)
+        for number, each in enumerate(islice((case for case in cases if case not in known), count)):
             if (hook := hook_around(each)) is not None:
                 self.held[hook] = None
-            elif _may_run_ahead(each, item):
+                return
+            if not is_free_to_run_ahead(each) or (number == 0 and not _leaves_others_alone(item)):
+                return
+            if _may_run_ahead(each, item):
                 yield each
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
@@ -93,10 +97,19 @@ class Lookahead:
             # The reach grows by steps: beginning many cases together costs a tenth less than one by one.
             end -= end % max(1, reach // _STEPS)
         start = max(start, self._first_new)
-        while start < end and (not isinstance(new := items[start], EvalItem) or new in known):
+        while start < end and items[start] in known:
             start += 1
         self._first_new = start
         return map(items.__getitem__, range(start, end))
+
+
+def _is_case(item: pytest.Item) -> TypeGuard[EvalItem]:
+    return isinstance(item, EvalItem)
+
+
+def _leaves_others_alone(current: pytest.Item) -> bool:
+    """Whether no hook and no fixture around the current item can change what other cases see."""
+    return isinstance(current, EvalItem) and hook_around(current) is None and is_free_to_run_ahead(current)
 
 
 def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
@@ -104,5 +117,4 @@ def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
         isinstance(current, EvalItem) and has_same_fixtures(item, current, item.own_fixtures)
     ):
         return False
-    has_condition = any(mark.name in _CONDITIONS for mark in item.iter_markers())
-    return not has_condition and is_free_to_run_ahead(item)
+    return not any(mark.name in _CONDITIONS for mark in item.iter_markers())
