@@ -1,8 +1,8 @@
 """Decides which items may begin before their turn."""
 
-from collections.abc import Container, Iterator
-from itertools import islice, takewhile
-from typing import Any, Final, TypeGuard
+from collections.abc import Container, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
 
 import pytest
 
@@ -63,8 +63,8 @@ class Lookahead:
         if self._is_off:
             return
         following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
-        cases = takewhile(_is_case, following)
-        for number, each in enumerate(islice((case for case in cases if case not in known), count)):
+        new = (case for case in _cases_until_a_test(following) if case not in known)
+        for number, each in enumerate(islice(new, count)):
             if (hook := hook_around(each)) is not None:
                 self.held[hook] = None
                 return
@@ -103,8 +103,11 @@ class Lookahead:
         return map(items.__getitem__, range(start, end))
 
 
-def _is_case(item: pytest.Item) -> TypeGuard[EvalItem]:
-    return isinstance(item, EvalItem)
+def _cases_until_a_test(items: Iterable[pytest.Item]) -> Iterator[EvalItem]:
+    for item in items:
+        if not isinstance(item, EvalItem):
+            return
+        yield item
 
 
 def _leaves_others_alone(current: pytest.Item) -> bool:
