@@ -97,11 +97,13 @@ class AnthropicApi:
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
             return None
+        calls = [block for block in blocks if block.get("type") in _CALLS]
         return ModelReply(
             text,
             name_of(reply.get("model")),
             "error" if reply.get("error") else name_of(reply.get("stop_reason")),
-            tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
+            tools=tuple(map(_call, calls)),
+            ran=sum(block.get("type") != "tool_use" for block in calls),
             usage=read_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
             billing=read_billing(mapping(reply.get("usage"))),

@@ -91,11 +91,13 @@ class ModelReply(Record):
     refusal: str | None = None
     """The words of a refusal in place of a text."""
     tools: tuple[ToolCall, ...] = ()
-    """The tools that the model wants to call."""
+    """The tools that the model called, in order."""
     usage: TokenUsage | None = None
     reasoning_tokens: int | None = None
     """The output tokens that were spent on reasoning."""
     billing: Billing = field(default_factory=Billing)
+    ran: int = 0
+    """How many of the calls the API ran itself. The others are for the client, and are an answer without a text."""
 
 
 @record

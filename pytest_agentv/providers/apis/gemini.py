@@ -1,7 +1,8 @@
 """Google's Gemini, `generateContent`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from pytest_agentv.providers.apis.data import (
     is_count,
     known,
     name_of,
+    name_of_tool,
     schema_of,
     split_query,
     terms_of,
@@ -42,6 +44,8 @@ _BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high
 
 _TIERS: Final = ("ON_DEMAND_FLEX", "ON_DEMAND_PRIORITY")
 """Traffic types with other prices. Replies name them in some regions only."""
+_RAN: Final = ("executableCode", "toolCall")
+"""Calls of Google's own tools, which have run when the reply arrives."""
 
 
 class Gemini(DirectModel):
@@ -108,10 +112,11 @@ class GeminiApi:
             text,
             model,
             "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
-            tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
+            tools=tuple(_calls(parts)),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
             billing=self._billing(usage, mapping(candidates[0].get("groundingMetadata"))),
+            ran=sum(isinstance(part.get(name), dict) for part in parts for name in _RAN),
         )
 
     def _billing(self, usage: JsonObject, grounding: JsonObject) -> Billing:
@@ -176,8 +181,20 @@ def _declaration(function: JsonObject) -> JsonObject:
     return rest if schema is None else {**rest, "parametersJsonSchema": schema}
 
 
-def _call(call: JsonObject) -> ToolCall:
-    return call_of(call.get("name"), call.get("args", ABSENT), call.get("id"))
+def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
+    """Yield the calls of functions, and those of Google's tools with their results. The result of code follows it."""
+    responses = {name_of(found.get("id")): found for part in parts if (found := mapping(part.get("toolResponse")))}
+    for part, following in zip_longest(parts, parts[1:]):
+        if isinstance(call := part.get("functionCall"), dict):
+            yield call_of(call.get("name"), call.get("args") or {}, call.get("id"))
+        elif isinstance(code := part.get("executableCode"), dict):
+            result = mapping(following).get("codeExecutionResult")
+            output = result.get("output", "") if isinstance(result, dict) else ABSENT
+            yield ToolCall("code_execution", {"code": text_of(code.get("code"))}, output)
+        elif isinstance(call := part.get("toolCall"), dict):
+            call_id = name_of(call.get("id"))
+            output = responses[call_id].get("response", ABSENT) if call_id in responses else ABSENT
+            yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
