@@ -319,11 +319,27 @@ class TestAnswers:
             ("anthropic", anthropic([], "refusal"), "there is no answer: the model refused"),
             (
                 "anthropic",
+                {**anthropic([], "refusal"), "stop_details": {"category": "bio", "explanation": "It may\nharm."}},
+                "the model refused: It may harm.",
+            ),
+            (
+                "anthropic",
+                {**anthropic([], "refusal"), "stop_details": {"type": "refusal", "category": "cyber"}},
+                "the model refused: cyber",
+            ),
+            (
+                "anthropic",
                 anthropic([{"type": "tool_use", "id": "x", "name": "search", "input": {}}], "tool_use"),
                 "the model called tools instead of answering: search",
             ),
             ("gemini", gemini([], "MAX_TOKENS"), "the answer was cut at max_output_tokens=16"),
             ("gemini", gemini([], "SAFETY"), "there is no answer: a content filter stopped it"),
+            ("gemini", gemini([], "CONTINUATION"), "the answer was cut at max_output_tokens=16"),
+            (
+                "gemini",
+                {"promptFeedback": {"blockReason": "JAILBREAK"}},
+                "there is no answer: a content filter stopped it",
+            ),
             (
                 "gemini",
                 {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}, "modelVersion": "g"},
