@@ -471,6 +471,11 @@ class TestAnswers:
             ({"error": {"message": "odd", "code": "invalid"}}, 1, "crash", "odd"),
             ({"error": {"message": "too many", "code": "429"}}, 3, "rate_limit", "too many"),
             ({"error": {"message": "too many", "type": "rate_limit_error"}}, 3, "rate_limit", "too many"),
+            ({"error": {"message": "down", "type": "api_error"}}, 3, "network", "down"),
+            ({"error": {"message": "no room", "type": "overloaded_error"}}, 3, "network", "no room"),
+            ({"error": {"message": "bad key", "type": "authentication_error"}}, 1, "auth", "bad key"),
+            ({"error": {"message": "too long", "type": "api_error", "code": 400}}, 1, "config", "too long"),
+            ({"error": {"message": "away", "status": 503}}, 3, "network", "away"),
             (
                 {"error": {"message": "no money", "code": 429, "type": "insufficient_quota"}},
                 1,
