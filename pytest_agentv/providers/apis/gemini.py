@@ -183,7 +183,7 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
             yield ToolCall("code_execution", {"code": text_of(code.get("code"))}, output)
         elif isinstance(call := part.get("toolCall"), dict):
             call_id = name_of(call.get("id"))
-            output = responses[call_id].get("response", ABSENT) if call_id in responses else ABSENT
+            output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
             yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
 
 
