@@ -5,21 +5,22 @@ from typing import Final
 _CUT: Final = frozenset(
     {
         *("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"),
-        *("model_length", "max_length", "token_limit"),
+        *("model_length", "max_length", "token_limit", "continuation"),
     }
 )
 _FILTERED: Final = frozenset(
     {
         *("content_filter", "content_filtered", "guardrail_intervened", "sensitive"),
         *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language", "image_safety"),
-        *("image_prohibited_content", "image_recitation", "model_armor", "error_toxic"),
+        *("image_prohibited_content", "image_recitation", "model_armor", "error_toxic", "escalation", "jailbreak"),
     }
 )
 _REFUSED: Final = frozenset({"refusal"})
 _STOPPED: Final = frozenset(
     {
         *("pause_turn", "malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"),
-        *("other", "image_other", "no_image", "missing_thought_signature", "time_limit"),
+        *("other", "image_other", "no_image", "missing_thought_signature", "time_limit", "compaction"),
+        "pup_limited_disabled",
     }
 )
 _BROKEN: Final = frozenset({"error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"})

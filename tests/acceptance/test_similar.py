@@ -61,6 +61,21 @@ def test_a_dry_run_knows_the_target_of_embeddings(project, check):
         assert run.by_id["a"]["status"] == "error"
 
 
+def test_requests_for_embeddings_have_the_extra_body(project, llm):
+    write(project, f"{KINDS['openai'].format(url=llm.script('e'))}, extra_body: {{dimensions: 256}}")
+    assert project.run().statuses == {"a": "pass"}
+    assert [request.body["dimensions"] for request in llm.asked("e")] == [256]
+
+
+def test_an_error_in_place_of_embeddings_is_told_and_retried(project, llm):
+    error = Reply(content={"error": {"message": "Rate limit reached", "code": 429}})
+    retries = "max_retries: 1, retry_initial_delay_ms: 1"
+    write(project, f"{KINDS['openai'].format(url=llm.script('e', error))}, {retries}")
+    run = project.run()
+    assert "replied with an error: Rate limit reached (code 429)" in run.by_id["a"]["error"]
+    assert len(llm.asked("e")) == 2
+
+
 def test_the_cache_keeps_embeddings(project, llm):
     url = llm.script("e")
     write(project, KINDS["openai"].format(url=url))

@@ -334,6 +334,38 @@ def test_an_error_that_cannot_be_decoded_still_tells_its_status(encoding: str) -
     assert found.message.startswith("model 'm' replied HTTP 503")
 
 
+def hang_up(handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
+    """Send less than announced."""
+    handler.send_response(status)
+    handler.send_header("content-length", "500")
+    handler.end_headers()
+    handler.wfile.write(body)
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (302, "config"), (503, "network")])
+def test_an_error_that_is_cut_still_tells_its_status(status: int, kind: str) -> None:
+    with serving(lambda handler: hang_up(handler, status, b'{"error')) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.status, found.is_network) == (kind, status, False)
+    assert found.message.startswith(f"model 'm' replied HTTP {status}")
+
+
+def test_an_answer_that_is_cut_is_a_failure_of_the_network() -> None:
+    with serving(lambda handler: hang_up(handler, 200, b'{"a": 1}')) as place:
+        found = failure(f"http://{place}/v1")
+
+    assert (found.kind, found.status, found.is_network) == ("network", None, True)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 203])
+def test_an_answer_may_have_any_status_of_success(status: int) -> None:
+    """Other statuses than 200 lost answers that had been paid for."""
+    with serving(lambda handler: reply(handler, status, b'{"a": 1}')) as place:
+        assert post(f"http://{place}/v1") == {"a": 1}
+
+
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "x-gzip": gzip.compress,

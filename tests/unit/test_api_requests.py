@@ -16,6 +16,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest
@@ -249,6 +250,14 @@ def test_embeddings_keep_the_query_of_a_base_url() -> None:
 
     assert openai.embed(["a"]).url == "http://h/v1/embeddings?team=shop"
     assert gemini.embed(["a"]).url == "http://h/v1/models/m:batchEmbedContents?team=shop"
+
+
+def test_gemini_tells_the_tokens_of_embeddings() -> None:
+    api = KINDS.table["gemini"](model="gemini-embedding-2", api_key=Secret(KEY)).api({})
+    vectors = {"embeddings": [{"values": [1.0, 0.5]}]}
+
+    assert api.read_embeddings({**vectors, "usageMetadata": {"promptTokenCount": 7}}) == Embeddings(((1.0, 0.5),), 7)
+    assert api.read_embeddings(vectors) == Embeddings(((1.0, 0.5),), 0)
 
 
 @pytest.mark.parametrize("tail", ["", "?team=shop"])

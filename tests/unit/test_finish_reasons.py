@@ -27,6 +27,7 @@ def test_an_answer_that_came_to_its_end_is_whole(word: str | None) -> None:
         "model_length",
         "max_length",
         "token_limit",
+        "CONTINUATION",
     ],
 )
 def test_an_answer_may_be_cut(word: str) -> None:
@@ -39,6 +40,7 @@ def test_an_answer_may_be_cut(word: str) -> None:
     [
         *("content_filter", "content-filter", "SAFETY", "RECITATION", "guardrail_intervened"),
         *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "ERROR_TOXIC"),
+        *("ESCALATION", "JAILBREAK"),
     ],
 )
 def test_an_answer_may_be_filtered(word: str) -> None:
@@ -55,6 +57,8 @@ def test_an_answer_may_be_filtered(word: str) -> None:
         "IMAGE_OTHER",
         "MISSING_THOUGHT_SIGNATURE",
         "time_limit",
+        "compaction",
+        "PUP_LIMITED_DISABLED",
     ],
 )
 def test_an_answer_may_be_stopped(word: str) -> None:

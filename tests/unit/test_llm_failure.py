@@ -212,6 +212,12 @@ class TestWhetherToAskAgain:
 
         assert is_retryable(found, policy) == is_repeated
 
+    @pytest.mark.parametrize(("headers", "is_repeated"), [({}, True), ({"X-Should-Retry": "false"}, False)])
+    def test_a_server_without_room_is_asked_again(self, headers: dict[str, str], is_repeated: bool) -> None:
+        body = '{"type": "error", "error": {"type": "overloaded_error", "message": "m"}}'
+
+        assert is_retryable(replied(529, body, headers), RetryPolicy()) == is_repeated
+
 
 class TestErrorTexts:
     @pytest.mark.parametrize(

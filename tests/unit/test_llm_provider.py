@@ -319,11 +319,27 @@ class TestAnswers:
             ("anthropic", anthropic([], "refusal"), "there is no answer: the model refused"),
             (
                 "anthropic",
+                {**anthropic([], "refusal"), "stop_details": {"category": "bio", "explanation": "It may\nharm."}},
+                "the model refused: It may harm.",
+            ),
+            (
+                "anthropic",
+                {**anthropic([], "refusal"), "stop_details": {"type": "refusal", "category": "cyber"}},
+                "the model refused: cyber",
+            ),
+            (
+                "anthropic",
                 anthropic([{"type": "tool_use", "id": "x", "name": "search", "input": {}}], "tool_use"),
                 "the model called tools instead of answering: search",
             ),
             ("gemini", gemini([], "MAX_TOKENS"), "the answer was cut at max_output_tokens=16"),
             ("gemini", gemini([], "SAFETY"), "there is no answer: a content filter stopped it"),
+            ("gemini", gemini([], "CONTINUATION"), "the answer was cut at max_output_tokens=16"),
+            (
+                "gemini",
+                {"promptFeedback": {"blockReason": "JAILBREAK"}},
+                "there is no answer: a content filter stopped it",
+            ),
             (
                 "gemini",
                 {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}, "modelVersion": "g"},
@@ -455,6 +471,11 @@ class TestAnswers:
             ({"error": {"message": "odd", "code": "invalid"}}, 1, "crash", "odd"),
             ({"error": {"message": "too many", "code": "429"}}, 3, "rate_limit", "too many"),
             ({"error": {"message": "too many", "type": "rate_limit_error"}}, 3, "rate_limit", "too many"),
+            ({"error": {"message": "down", "type": "api_error"}}, 3, "network", "down"),
+            ({"error": {"message": "no room", "type": "overloaded_error"}}, 3, "network", "no room"),
+            ({"error": {"message": "bad key", "type": "authentication_error"}}, 1, "auth", "bad key"),
+            ({"error": {"message": "too long", "type": "api_error", "code": 400}}, 1, "config", "too long"),
+            ({"error": {"message": "away", "status": 503}}, 3, "network", "away"),
             (
                 {"error": {"message": "no money", "code": 429, "type": "insufficient_quota"}},
                 1,

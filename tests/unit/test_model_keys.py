@@ -11,10 +11,13 @@ from fake_llm import FakeLlm, Reply, Request, ToolCall
 from pydantic import ValidationError
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.apis.azure import Azure
+from pytest_agentv.providers.apis.gemini import Gemini
+from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
@@ -182,6 +185,73 @@ def test_calls_of_a_model_without_tools_are_no_answer(llm: FakeLlm) -> None:
 
     assert response.error_kind == "no_answer"
     assert "called tools instead of answering: price_of" in (response.error or "")
+
+
+CODE = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+RAN = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+SEARCH = {"toolCall": {"id": "s", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["tent"]}}}
+FOUND = {"toolResponse": {"id": "s", "toolType": "GOOGLE_SEARCH_WEB", "response": {"n": 2}}}
+NOW = {"functionCall": {"name": "now"}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "calls", "ran"),
+    [
+        ([CODE, RAN], [("code_execution", {"code": "print(1)"}, "1")], 1),
+        ([CODE, {"codeExecutionResult": {"outcome": "OUTCOME_OK"}}], [("code_execution", {"code": "print(1)"}, "")], 1),
+        ([CODE], [("code_execution", {"code": "print(1)"}, ABSENT)], 1),
+        ([SEARCH, FOUND], [("google_search", {"queries": ["tent"]}, {"n": 2})], 1),
+        ([{"toolCall": {"toolType": "URL_CONTEXT"}}, FOUND], [("url_context", {}, ABSENT)], 1),
+        ([SEARCH, NOW], [("google_search", {"queries": ["tent"]}, ABSENT), ("now", {}, ABSENT)], 1),
+        ([NOW], [("now", {}, ABSENT)], 0),
+        ([{"functionCall": {"name": "now", "args": None}}], [("now", {}, ABSENT)], 0),
+        ([{"functionCall": None, "executableCode": None, "toolCall": None}], [], 0),
+    ],
+)
+def test_calls_of_gemini_and_of_the_tools_of_google(parts: list[Any], calls: list[Any], ran: int) -> None:
+    """Checks of forbidden tools did not see those that Google ran."""
+    content = {"role": "model", "parts": [*parts, {"text": "four"}]}
+    reply = Gemini(api_key=Secret("k-0123456789")).api({}).read({"candidates": [{"content": content}]})
+
+    assert reply is not None
+    assert [(call.tool, call.input, call.output) for call in reply.tools] == calls
+    assert reply.ran == ran
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("gemini", {"candidates": [{"content": {"parts": [CODE, RAN]}, "finishReason": "STOP"}]}),
+        (
+            "anthropic",
+            {"content": [{"type": "server_tool_use", "name": "web_search", "input": {}}], "stop_reason": "end_turn"},
+        ),
+    ],
+)
+def test_a_call_that_the_api_ran_itself_is_no_answer(llm: FakeLlm, kind: str, content: Any) -> None:
+    _, response = ask(llm, kind, {"tools": [PRICE]}, [Reply(content=content)])
+
+    assert response.error_kind == "no_answer"
+    assert "called tools instead of answering" in (response.error or "")
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        ({"name": "now"}, {}),
+        ({"name": "now", "arguments": None}, {}),
+        ({"name": "now", "arguments": "null"}, {}),
+        ({"name": "now", "arguments": '{"tz": "UTC"}'}, {"tz": "UTC"}),
+        ({"name": "now", "arguments": "tz"}, "tz"),
+    ],
+)
+def test_a_call_of_openai_without_arguments_has_none(function: Any, given: Any) -> None:
+    """They were taken for arguments that are not reported, so a check of them was an ERROR."""
+    message = {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    reply = OpenAi(model="m").api({}).read({"choices": [{"message": message}]})
+
+    assert reply is not None
+    assert [call.input for call in reply.tools] == [given]
 
 
 @pytest.mark.parametrize("kind", ["openai", "azure"])

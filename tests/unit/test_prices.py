@@ -172,6 +172,9 @@ def test_searches_are_paid_for(llm: FakeLlm, name: str) -> None:
         ({"service_tier": "priority"}, None),
         ({"inference_geo": "us"}, None),
         ({"speed": "fast"}, None),
+        ({"iterations": [{"type": "message", "input_tokens": 1000}]}, 1),
+        ({"iterations": [{"type": "compaction", "input_tokens": 9000}, {"type": "message"}]}, None),
+        ({"iterations": [{"type": "message"}, {"type": "advisor_message", "model": "claude-opus-4-8"}]}, None),
     ],
 )
 def test_other_terms_of_anthropic_have_other_prices(llm: FakeLlm, name: str, usage: Any, times: float | None) -> None:
@@ -182,12 +185,20 @@ def test_other_terms_of_anthropic_have_other_prices(llm: FakeLlm, name: str, usa
     ("content", "is_known"),
     [
         (gemini({"trafficType": "ON_DEMAND"}), True),
+        (gemini({"trafficType": "TRAFFIC_TYPE_UNSPECIFIED"}), True),
         (gemini({"trafficType": "PROVISIONED_THROUGHPUT"}), False),
+        (gemini({"trafficType": "ON_DEMAND_OFFPEAK"}), False),
         (gemini({"candidatesTokensDetails": [{"modality": "TEXT", "tokenCount": 100}]}), True),
         (gemini({"candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 100}]}), False),
         (gemini({"promptTokensDetails": [{"modality": "IMAGE", "tokenCount": 100}]}), True),
         (gemini({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 100}]}), False),
         (gemini({}, groundingMetadata={"webSearchQueries": ["tents"]}), False),
+        (gemini({}, groundingMetadata={"imageSearchQueries": ["tents"]}), False),
+        (gemini({}, groundingMetadata={"retrievalQueries": ["tents"]}), False),
+        (gemini({}, groundingMetadata={"groundingChunks": [{"maps": {"title": "Shop"}}]}), False),
+        (gemini({}, groundingMetadata={"groundingChunks": [{"retrievedContext": {"text": "a page"}}]}), True),
+        (gemini({}, content={"parts": [{"toolCall": {"toolType": "GOOGLE_MAPS"}}, {"text": "four"}]}), False),
+        (gemini({}, content={"parts": [{"toolCall": {"toolType": "URL_CONTEXT"}}, {"text": "four"}]}), True),
         (gemini({}, groundingMetadata={}), True),
     ],
 )

@@ -22,8 +22,8 @@ Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
 _KINDS: Final = ("openai", "azure", "gemini")
 """The kinds of targets that give embeddings."""
-_VERSION: Final = 1
-"""Part of every key. Incremented when the format of the entries changes."""
+_VERSION: Final = 2
+"""Part of every key. Incremented when the format of the entries changes, or what is sent for them."""
 MOST: Final = 64
 """Texts of one request."""
 WAIT_SECONDS: Final = 0.01

@@ -97,11 +97,14 @@ class AnthropicApi:
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
             return None
+        calls = [block for block in blocks if block.get("type") in _CALLS]
         return ModelReply(
             text,
             name_of(reply.get("model")),
             "error" if reply.get("error") else name_of(reply.get("stop_reason")),
-            tools=tuple(map(_call, (block for block in blocks if block.get("type") in _CALLS))),
+            _refusal(mapping(reply.get("stop_details"))),
+            tools=tuple(map(_call, calls)),
+            ran=sum(block.get("type") != "tool_use" for block in calls),
             usage=read_usage(mapping(reply.get("usage"))),
             reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
             billing=read_billing(mapping(reply.get("usage"))),
@@ -164,6 +167,13 @@ def _call(block: JsonObject) -> ToolCall:
     return call_of(block.get("name"), block.get("input", ABSENT), block.get("id"))
 
 
+def _refusal(details: JsonObject) -> str | None:
+    """Return why the API refused: its explanation, else the name of the policy."""
+    if details.get("type", "refusal") != "refusal":
+        return None
+    return name_of(details.get("explanation")) or name_of(details.get("category"))
+
+
 def _thinking_tokens(usage: JsonObject) -> int:
     return count(mapping(usage.get("output_tokens_details")).get("thinking_tokens"))
 
@@ -209,7 +219,10 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
 
 
 def read_billing(usage: JsonObject) -> Billing:
-    """Return the other paid services: writing to a cache, searches, speed, a tier, a region."""
+    """Return the other paid services: writing to a cache, searches, speed, a tier, a region.
+
+    The tokens of a compaction, and of another model that helped, are in `iterations` only.
+    """
     written = count(usage.get("cache_creation_input_tokens"))
     for_hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
     speed = {} if usage.get("speed") in (None, "standard") else {"speed": text_of(usage["speed"])}
@@ -218,5 +231,6 @@ def read_billing(usage: JsonObject) -> Billing:
         written=written,
         written_for_hour=min(for_hour, written),
         web_searches=count(mapping(usage.get("server_tool_use")).get("web_search_requests")),
-        is_unknown=text_of(usage.get("inference_geo")) not in ("", "global", "not_available"),
+        is_unknown=text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
+        or any(each.get("type") not in (None, "message") for each in entries(usage.get("iterations"))),
     )

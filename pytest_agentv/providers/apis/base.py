@@ -49,7 +49,7 @@ class ModelSettings(Record):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request, in addition to those of the API."""
     extra_body: JsonObject = field(default_factory=dict, repr=False)
-    """Merged into the body of each question."""
+    """Merged into the body of each request."""
     base_model: str | None = None
     """The model behind a name that does not tell it."""
     reasoning: bool | None = None
@@ -91,11 +91,13 @@ class ModelReply(Record):
     refusal: str | None = None
     """The words of a refusal in place of a text."""
     tools: tuple[ToolCall, ...] = ()
-    """The tools that the model wants to call."""
+    """The tools that the model called, in order."""
     usage: TokenUsage | None = None
     reasoning_tokens: int | None = None
     """The output tokens that were spent on reasoning."""
     billing: Billing = field(default_factory=Billing)
+    ran: int = 0
+    """How many of the calls the API ran itself. The others are for the client, and are an answer without a text."""
 
 
 @record
@@ -140,7 +142,7 @@ class Api(Protocol):
 
 
 def extended(request: ApiRequest, settings: ModelSettings) -> ApiRequest:
-    """Add the headers and the body of the target to a question. Both override those of the API."""
+    """Add the headers and the body of the target to a request. Both override those of the API."""
     headers = {name.lower(): text for name, text in {**request.headers, **settings.headers}.items()}
     return request.replace(headers=headers, body=merged(request.body, settings.extra_body))
 

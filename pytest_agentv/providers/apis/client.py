@@ -15,10 +15,9 @@ from typing import Final
 
 import aiohttp
 
-from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
-from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
+from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest, is_success
 from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
 from pytest_agentv.providers.apis.proxies import CERTIFICATE_VARIABLES, certificate_variable, find_proxy, shown_url
 from pytest_agentv.runtime.decoding import ACCEPTED, Decoder
@@ -62,7 +61,7 @@ class HttpClient:
         body = await asyncio.to_thread(_encoded, request.body) if request.is_large else _encoded(request.body)
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
-        if reply.status != 200:
+        if not is_success(reply.status):
             failure = refused(reply.status, reply.headers, reply.text, self._model, self._target)
             raise RequestError(self._redirected(failure, reply.headers.get("location")))
         return await self._parse(reply.content)
@@ -139,10 +138,12 @@ class HttpClient:
                 for piece in decoder.decode(part):
                     yield piece
             decoder.check_whole()
-        except ValueError as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             reply.close()
-            if not reply.ok:
+            if not is_success(reply.status):
                 return  # its status is the better message
+            if not isinstance(error, ValueError):
+                raise
             # It was paid for. Another reply would have the same encoding.
             raise self._unreadable(f"what cannot be decoded: {error}") from None
 
@@ -201,8 +202,7 @@ class HttpClient:
             return self._misconfigured(text, f"{culprit} of {self._target}").failure
         if isinstance(error, TimeoutError):
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
-        kind: ErrorKind = "network"
-        return RequestFailure(f"no whole reply from {self._model}: {text}", kind, is_network=True)
+        return RequestFailure(f"no whole reply from {self._model}: {text}", "network", is_network=True)
 
     def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
         """Describe why TLS failed. Advises to trust another issuer only if the certificate itself is valid."""

@@ -60,6 +60,12 @@ def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
     return ToolCall(text_of(name) or "?", given, id=name_of(call_id))
 
 
+def name_of_tool(kind: Json) -> str:
+    """Return the name of a tool that Google ran, as requests declare it: `google_search`, `url_context`."""
+    word = text_of(kind).lower()
+    return "google_search" if word.startswith("google_search") else word or "?"
+
+
 def function_of(tool: JsonObject) -> JsonObject | None:
     """Return the function of a tool in the shape of OpenAI; None for a tool that only the API knows."""
     function = tool.get("function")

@@ -49,3 +49,8 @@ class HttpReply(Record):
         A byte order mark is no part of it.
         """
         return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
+
+
+def is_success(status: int) -> bool:
+    """Whether a status says that the request was answered."""
+    return 200 <= status < 300

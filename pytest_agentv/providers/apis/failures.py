@@ -11,6 +11,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import beginning
+from pytest_agentv.providers.apis.data import text_of
 from pytest_agentv.runtime.retry import RequestFailure
 
 _SHOWN: Final = 400
@@ -23,7 +24,17 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_LIMITED: Final = ("rate_limit_error", "rate_limit_exceeded")
+_OVERLOADED: Final = re.compile(r'"type"\s*:\s*"overloaded_error"')
+"""In the body with which Anthropic says that it has no room just now (HTTP 529)."""
+_STATUSES: Final[dict[str, int]] = {
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
+    "authentication_error": 401,
+    "permission_error": 403,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The statuses of errors that are told in a word."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _HINTS: Final = {
@@ -73,15 +84,14 @@ def without_choice(reply: JsonObject, model: str) -> RequestFailure:
 
 
 def _told_status(error: Json) -> int | None:
-    """Return the status in a reply's error: a number, a text, or that of a rate limit."""
+    """Return the status in a reply's error: a number, a text, else that of a word."""
     if not isinstance(error, dict):
         return None
-    code = error.get("code")
-    if code in _LIMITED or error.get("type") in _LIMITED:
-        return HTTPStatus.TOO_MANY_REQUESTS
-    if isinstance(code, str) and re.fullmatch(r"[45]\d\d", code):
-        return int(code)
-    return code if isinstance(code, int) and 400 <= code < 600 else None
+    for told in map(error.get, ("code", "status")):
+        if isinstance(told, int | str) and re.fullmatch(r"[45]\d\d", str(told)):
+            return int(told)
+    words = map(text_of, map(error.get, ("code", "type")))
+    return next((_STATUSES[word] for word in words if word in _STATUSES), None)
 
 
 def status_kind(status: int) -> ErrorKind:
@@ -92,10 +102,11 @@ def status_kind(status: int) -> ErrorKind:
 
 
 def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
-    """Return whether the server says that a retry may help. A used-up quota lasts for days."""
+    """Return whether the server says that a retry may help. A used-up quota lasts for days, a lack of room does not."""
     if _USED_UP.search(body):
         return False
-    return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
+    said = {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
+    return True if said is None and _OVERLOADED.search(body) else said
 
 
 def _retry_after(headers: Mapping[str, str], body: str) -> float | None:

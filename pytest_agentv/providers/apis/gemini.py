@@ -1,12 +1,13 @@
 """Google's Gemini, `generateContent`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from pytest_agentv.loading.targets.fields import DefaultText, Whole
-from pytest_agentv.models.base import ABSENT, JsonObject, mapping
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.messages import FilePart, ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -21,6 +22,7 @@ from pytest_agentv.providers.apis.data import (
     is_count,
     known,
     name_of,
+    name_of_tool,
     schema_of,
     split_query,
     terms_of,
@@ -40,8 +42,12 @@ _HAS_BUDGET: Final = re.compile(r"gemini-(1|2)")
 _BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high": 4096}
 """The budget by `reasoning_effort`; -1: the model decides."""
 
-_TIERS: Final = ("ON_DEMAND_FLEX", "ON_DEMAND_PRIORITY")
-"""Traffic types with other prices. Replies name them in some regions only."""
+_USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
+"""Other traffic types have other prices. Replies name them in some regions only."""
+_SEARCHES: Final = ("webSearchQueries", "imageSearchQueries", "retrievalQueries", "googleMapsWidgetContextToken")
+"""What a reply tells of searches. Some are free, but it is unknown which."""
+_RAN: Final = ("executableCode", "toolCall")
+"""Calls of Google's own tools, which have run when the reply arrives."""
 
 
 class Gemini(DirectModel):
@@ -108,23 +114,11 @@ class GeminiApi:
             text,
             model,
             "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
-            tools=tuple(_call(mapping(part["functionCall"])) for part in parts if "functionCall" in part),
+            tools=tuple(_calls(parts)),
             usage=_usage(usage),
             reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
-            billing=self._billing(usage, mapping(candidates[0].get("groundingMetadata"))),
-        )
-
-    def _billing(self, usage: JsonObject, grounding: JsonObject) -> Billing:
-        """Return the other paid services. Some searches are free, but it is unknown which."""
-        traffic = text_of(usage.get("trafficType")).upper()
-        details = [*entries(usage.get("promptTokensDetails")), *entries(usage.get("candidatesTokensDetails"))]
-        drawn = entries(usage.get("candidatesTokensDetails"))
-        return Billing(
-            context=terms_of(traffic.removeprefix("ON_DEMAND_") if traffic in _TIERS else self._tier),
-            is_unknown=traffic == "PROVISIONED_THROUGHPUT"
-            or bool(grounding.get("webSearchQueries"))
-            or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in details)
-            or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),
+            billing=read_billing(usage, candidates[0], self._tier),
+            ran=sum(isinstance(part.get(name), dict) for part in parts for name in _RAN),
         )
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
@@ -134,7 +128,8 @@ class GeminiApi:
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
         vectors = vectors_of([each.get("values") for each in entries(reply.get("embeddings"))])
-        return None if vectors is None else Embeddings(vectors)
+        tokens = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
+        return None if vectors is None else Embeddings(vectors, tokens)
 
 
 def _generation_config(settings: ModelSettings) -> dict[str, Any]:
@@ -176,8 +171,20 @@ def _declaration(function: JsonObject) -> JsonObject:
     return rest if schema is None else {**rest, "parametersJsonSchema": schema}
 
 
-def _call(call: JsonObject) -> ToolCall:
-    return call_of(call.get("name"), call.get("args", ABSENT), call.get("id"))
+def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
+    """Yield the calls of functions, and those of Google's tools with their results. The result of code follows it."""
+    responses = {name_of(found.get("id")): found for part in parts if (found := mapping(part.get("toolResponse")))}
+    for part, following in zip_longest(parts, parts[1:]):
+        if isinstance(call := part.get("functionCall"), dict):
+            yield call_of(call.get("name"), call.get("args") or {}, call.get("id"))
+        elif isinstance(code := part.get("executableCode"), dict):
+            result = mapping(following).get("codeExecutionResult")
+            output = result.get("output", "") if isinstance(result, dict) else ABSENT
+            yield ToolCall("code_execution", {"code": text_of(code.get("code"))}, output)
+        elif isinstance(call := part.get("toolCall"), dict):
+            call_id = name_of(call.get("id"))
+            output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
+            yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
 
 
 def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -205,3 +212,33 @@ def _usage(usage: JsonObject) -> TokenUsage | None:
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
     return usage_of(read, written, count(usage.get("cachedContentTokenCount")))
+
+
+def read_billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
+    """Return the terms, and whether there is more to pay for than texts.
+
+    Args:
+        usage: The `usageMetadata` of the reply.
+        candidate: The answer with its grounding.
+        tier: What was asked for, which counts unless the reply names another.
+    """
+    traffic = text_of(usage.get("trafficType")).upper()
+    drawn = entries(usage.get("candidatesTokensDetails"))
+    details = [*entries(usage.get("promptTokensDetails")), *drawn]
+    return Billing(
+        context=terms_of(tier if traffic in _USUAL_TRAFFIC else traffic.removeprefix("ON_DEMAND_")),
+        is_unknown=_is_searched(candidate)
+        or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in details)
+        or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),
+    )
+
+
+def _is_searched(candidate: JsonObject) -> bool:
+    """Whether Google searched the web, its maps or a data store for the answer."""
+    grounding = mapping(candidate.get("groundingMetadata"))
+    called = [mapping(part.get("toolCall")) for part in entries(mapping(candidate.get("content")).get("parts"))]
+    return (
+        any(grounding.get(name) for name in _SEARCHES)
+        or any("maps" in chunk or "image" in chunk for chunk in entries(grounding.get("groundingChunks")))
+        or any(text_of(call.get("toolType")).upper().startswith("GOOGLE_") for call in called)
+    )

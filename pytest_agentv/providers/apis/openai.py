@@ -193,8 +193,9 @@ def read_billing(usage: JsonObject, tier: Json) -> Billing:
 
 def _call(call: JsonObject) -> ToolCall:
     function = mapping(call.get("function")) or mapping(call.get("custom"))
-    given = function.get("arguments", function.get("input", ABSENT))
-    return call_of(function.get("name"), parsed(given), call.get("id"))
+    given = parsed(function.get("arguments", function.get("input", ABSENT)))
+    is_without = given is None or (given is ABSENT and isinstance(call.get("function"), dict))
+    return call_of(function.get("name"), {} if is_without else given, call.get("id"))
 
 
 def _content(message: JsonObject) -> str:

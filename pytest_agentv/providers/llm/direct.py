@@ -77,8 +77,10 @@ class DirectClient:
         if not isinstance(api, EmbeddingApi):
             raise ProviderError(f"{self._model} gives no embeddings: openai, azure and gemini targets do", "config")
         http = await self._opened()
-        request = extended(api.embed(texts), self._told.replace(extra_body={}))
-        found = api.read_embeddings(await http.post(request))
+        raw = await http.post(extended(api.embed(texts), self._told))
+        found = api.read_embeddings(raw)
+        if found is None and raw.get("error"):
+            raise RequestError(without_choice(raw, self._model))
         if found is None or len(found.vectors) != len(texts):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
         return found

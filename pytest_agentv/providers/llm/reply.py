@@ -29,7 +29,7 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
     Args:
         reply: The model's reply.
         model: The model's name in messages.
-        settings: Their limit is for messages. A model with tools may answer with calls alone.
+        settings: Their limit is for messages. A model with tools may answer with calls of functions alone.
     """
     response = ProviderResponse(
         output_messages=(Message("assistant", reply.text, reply.tools),),
@@ -37,7 +37,7 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
         finish_reason=reply.finish_reason,
         raw={"model": reply.model},
     )
-    is_call = settings.tools and reply.tools and incomplete_reason(reply.finish_reason) is None
+    is_call = settings.tools and len(reply.tools) > reply.ran and incomplete_reason(reply.finish_reason) is None
     if reply.text.strip() or is_call:
         return response
     why = _why_blank(reply, settings.max_output_tokens)

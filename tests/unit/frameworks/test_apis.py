@@ -71,6 +71,10 @@ def test_an_answer_that_an_error_broke_off_is_no_answer(read, where):
             "the model refused (finish_reason=refusal)",
         ),
         ({"candidates": [{"finishReason": "SAFETY"}]}, "a content filter stopped it (finish_reason=SAFETY)"),
+        (
+            {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]},
+            "it was cut at the token limit (finish_reason=MAX_TOKENS)",
+        ),
         (completion({"role": "assistant", "content": None}), "the model's reply is empty (finish_reason=stop)"),
     ],
 )
@@ -270,6 +274,22 @@ def test_a_gemini_reply_in_both_spellings(read, told):
     assert response.retrieved_context == ("a page",)
     blocked = read({"prompt_feedback": {"block_reason": "SAFETY"}, "candidates": None})
     assert blocked.error == "the prompt was blocked: SAFETY"
+
+
+def test_gemini_tells_the_tools_that_google_ran(read, told):
+    code = [{"executableCode": {"code": "print(1)"}}, {"codeExecutionResult": {"output": "1"}}]
+    search = {"toolCall": {"id": "s", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["tent"]}}}
+    found = {"tool_response": {"id": "s", "response": {"n": 2}}}
+    parts = [*code, search, found, {"tool_call": {"tool_type": "URL_CONTEXT"}}, {"text": "one"}]
+
+    assert told(read({"candidates": [{"content": {"role": "model", "parts": parts}}]})) == (
+        [
+            ("code_execution", {"code": "print(1)"}, "1"),
+            ("google_search", {"queries": ["tent"]}, {"n": 2}),
+            ("url_context", {}, ABSENT),
+        ],
+        ["one"],
+    )
 
 
 def test_gemini_contents_join_results_by_the_name_of_the_tool(read, told):

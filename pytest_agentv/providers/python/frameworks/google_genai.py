@@ -1,11 +1,12 @@
 """Reads google-genai of Google: replies, and lists of contents."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.providers.apis.data import count
+from pytest_agentv.providers.apis.data import count, name_of_tool
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, tokens
 from pytest_agentv.providers.python.frameworks.plain import get, items, plain, text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
@@ -65,15 +66,23 @@ def _text(parts: Sequence[Any]) -> Json:
 
 
 def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
-    """Yield the calls of functions, and the code that Google ran. The next part holds its result."""
-    for part, following in zip(parts, [*parts[1:], None], strict=True):
+    """Yield the calls of functions and of Google's tools. If it ran code, the next part holds the result."""
+    answered = [found for part in parts if (found := get(part, "tool_response", "toolResponse")) is not None]
+    responses = {text(get(each, "id")): plain(get(each, "response")) for each in answered}
+    for part, following in zip_longest(parts, parts[1:]):
         call, code = get(part, "function_call", "functionCall"), get(part, "executable_code", "executableCode")
+        ran = get(part, "tool_call", "toolCall")
         if call is not None:
             yield ToolCall(text(get(call, "name")) or "?", plain(get(call, "args") or {}), id=text(get(call, "id")))
         elif code is not None:
             result = get(following, "code_execution_result", "codeExecutionResult")
             output = ABSENT if result is None else plain(get(result, "output"))
             yield ToolCall("code_execution", {"code": plain(get(code, "code"))}, output)
+        elif ran is not None:
+            call_id = text(get(ran, "id"))
+            output = responses.get(call_id, ABSENT) if call_id else ABSENT
+            name = name_of_tool(text(get(ran, "tool_type", "toolType")))
+            yield ToolCall(name, plain(get(ran, "args") or {}), output, call_id)
 
 
 def _grounds(candidate: object) -> Iterator[str]:
