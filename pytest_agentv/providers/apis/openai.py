@@ -187,6 +187,7 @@ def read_billing(usage: JsonObject, tier: Json) -> Billing:
     return Billing(
         told_cost(usage),
         terms_of(tier),
+        written=count(details[0].get("cache_write_tokens")),
         is_unknown=any(count(each.get("audio_tokens")) for each in details),
     )
 
