@@ -155,7 +155,7 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
-        tuple(map(_call, entries(message.get("tool_calls")))),
+        tuple(map(_call, _calls(message))),
         read_usage(usage),
         _reasoning(usage) or None,
         read_billing(usage, reply.get("service_tier")),
@@ -192,10 +192,18 @@ def read_billing(usage: JsonObject, tier: Json) -> Billing:
     )
 
 
+def _calls(message: JsonObject) -> Sequence[JsonObject]:
+    """Return the calls of a message. A deprecated request for `functions` gets one call, in a key of its own."""
+    function = mapping(message.get("function_call"))
+    return entries(message.get("tool_calls")) or ([{"function": function}] if function else [])
+
+
 def _call(call: JsonObject) -> ToolCall:
-    function = mapping(call.get("function")) or mapping(call.get("custom"))
-    given = function.get("arguments", function.get("input", ABSENT))
-    return call_of(function.get("name"), parsed(given), call.get("id"))
+    """Return a call. The input of a `custom` tool is a free text, which is not parsed."""
+    if custom := mapping(call.get("custom")):
+        return call_of(custom.get("name"), custom.get("input", ABSENT), call.get("id"))
+    function = mapping(call.get("function"))
+    return call_of(function.get("name"), parsed(function.get("arguments", ABSENT)), call.get("id"))
 
 
 def _content(message: JsonObject) -> str:

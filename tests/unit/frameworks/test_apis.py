@@ -190,6 +190,34 @@ def test_what_openai_writes_into_a_cache_is_priced(read):
         assert written.cost_usd == pytest.approx(read(reply).cost_usd + 1000 * 0.5e-6)
 
 
+@pytest.mark.parametrize("written", ["42", '{"a": 1}'])
+def test_the_free_text_of_a_tool_is_not_parsed(read, told, written):
+    custom = {"id": "c", "type": "custom", "custom": {"name": "run", "input": written}}
+    item = {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": written}
+    code = {"type": "code_interpreter_call", "id": "c", "code": written, "outputs": None}
+
+    assert told(read(completion({"role": "assistant", "tool_calls": [custom]})))[0] == [("run", written, ABSENT)]
+    assert told(read({**RESPONSE, "output": [item, code]}))[0] == [
+        ("run", written, ABSENT),
+        ("code_interpreter", written, ABSENT),
+    ]
+
+
+def test_the_deprecated_call_of_a_function_is_read(read, told):
+    called = {"name": "lookup", "arguments": '{"order": 7}'}
+    asked = {"role": "assistant", "content": "I look.", "function_call": called}
+    result = {"role": "function", "name": "lookup", "content": "sent"}
+    start, end = ({"name": "lookup", "arguments": ""}, {"arguments": '{"order": 7}'})
+    chunks = [
+        {"object": "chat.completion.chunk", "choices": [{"delta": {"content": "I look.", "function_call": start}}]},
+        {"object": "chat.completion.chunk", "choices": [{"delta": {"function_call": end}, "finish_reason": "stop"}]},
+    ]
+
+    for reply in (completion(asked), Chunks(tuple(chunks))):
+        assert told(read(reply)) == ([("lookup", {"order": 7}, ABSENT)], ["I look."])
+    assert told(read([USER, asked, result, SAID]))[0] == [("lookup", {"order": 7}, "sent")]
+
+
 @pytest.mark.parametrize("arguments", ["order 7", "[" * 100_000])
 def test_arguments_that_are_no_json_stay_a_text(read, told, arguments):
     """Arguments that are nested too deeply lost an answer that was paid for."""
