@@ -69,7 +69,7 @@ class TargetEmbedder:
         self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
         self._most = MOST
         self._waiting: list[str] = []
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[bool]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import is_count, terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
@@ -83,15 +84,19 @@ def retrieved(item: object) -> Iterator[str]:
 
 
 def read_spent(reply: object, model: str | None) -> Spent | None:
+    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
+    usage = read_usage(get(reply, "usage"))
+    return None if usage is None else Spent(usage, model, "openai", billing=_billing(reply))
+
+
+def read_usage(usage: object) -> TokenUsage | None:
     """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
-    usage = get(reply, "usage")
     read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
     if not (is_count(read) and is_count(written)):
         return None
     cached = part_count(usage, "input_tokens_details", "cached_tokens")
     reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
-    found = tokens(read, written, cached, reasoning)
-    return None if found is None else Spent(found, model, "openai", billing=_billing(reply))
+    return tokens(read, written, cached, reasoning)
 
 
 def _billing(reply: object) -> Billing:
@@ -110,12 +115,12 @@ def _billing(reply: object) -> Billing:
 def _is_search(item: object) -> bool:
     """Whether it is a search of the web. Pages that are opened meanwhile are free."""
     action = text(get(get(item, "action"), "type"))
-    return get(item, "type") == "web_search_call" and action not in ("open_page", "find_in_page")
+    return text(get(item, "type")) == "web_search_call" and action not in ("open_page", "find_in_page")
 
 
 def _is_in_container(item: object) -> bool:
     """Whether it is a call of a shell in a container of OpenAI, which is paid for by the minute."""
-    return get(get(item, "environment"), "type") == "container_reference"
+    return text(get(get(item, "environment"), "type")) == "container_reference"
 
 
 def _call(item: object, kind: str) -> ToolCall:
