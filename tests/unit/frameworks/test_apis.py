@@ -379,6 +379,8 @@ def drawn(kind, count):
         (drawn("IMAGE", 5), None, False),
         ({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 30}]}, None, False),
         ({}, {"webSearchQueries": ["tents"]}, False),
+        ({}, {"groundingChunks": [{"web": {"uri": "u"}}, {"retrievedContext": {"text": "a page"}}]}, True),
+        ({}, {"groundingChunks": [{"maps": {"uri": "u"}}]}, None),
     ],
 )
 @pytest.mark.parametrize("is_object", [False, True])
@@ -397,15 +399,23 @@ def test_a_gemini_reply_is_priced_as_that_to_a_target(read, usage, grounding, is
     assert is_known in (None, read(value).cost_usd is not None)
 
 
+def test_a_tool_of_google_is_paid_for_as_in_a_reply_to_a_target():
+    parts = [{"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["tents"]}}}, {"text": "hi"}]
+    counts = {"promptTokenCount": 30, "candidatesTokenCount": 5}
+    reply = {"candidates": [{"content": {"role": "model", "parts": parts}}], "usageMetadata": counts}
+
+    of_target = GeminiApi(ModelSettings("gemini-2.5-flash"), {}).read(reply)
+    assert google_genai.read_reply(as_object(reply)).spent[0].billing == of_target.billing
+
+
 def as_object(value):
-    """Return the reply of google-genai: an object, with the names of Python."""
+    """Return the reply of google-genai: objects with the names of Python, and None for what is missing."""
     if isinstance(value, list):
         return list(map(as_object, value))
     if not isinstance(value, dict):
         return value
-    return SimpleNamespace(
-        **{re.sub("[A-Z]", lambda at: "_" + at[0].lower(), key): as_object(value[key]) for key in value}
-    )
+    fields = {re.sub("[A-Z]", lambda at: "_" + at[0].lower(), key): as_object(value[key]) for key in value}
+    return SimpleNamespace(**{"maps": None, "image": None, "web_search_queries": None, **fields})
 
 
 def test_gemini_contents_join_results_by_the_name_of_the_tool(read, told):

@@ -90,8 +90,11 @@ def _grounds(candidate: object) -> Iterator[str]:
 def _spent(reply: object, candidate: object) -> Spent | None:
     """Return the tokens and what else is paid for, as they are read from a reply to a `gemini` target."""
     grounding = get(candidate, "grounding_metadata", "groundingMetadata")
-    raw = {"usageMetadata": plain(get(reply, *_USAGE)), "candidates": [{"groundingMetadata": plain(grounding)}]}
-    read = GeminiApi(ModelSettings(""), {}).read(mapping(_as_sent(raw)))
+    called = [get(part, "tool_call", "toolCall") for part in items(get(get(candidate, "content"), "parts"))]
+    parts = [{"toolCall": call} for call in called if call is not None]
+    answer = {"content": {"parts": parts}, "groundingMetadata": grounding}  # without its texts and pictures
+    sent = _as_sent(plain({"usageMetadata": get(reply, *_USAGE), "candidates": [answer]}))
+    read = GeminiApi(ModelSettings(""), {}).read(mapping(sent))
     if read is None or read.usage is None:
         return None
     usage = read.usage.replace(reasoning=read.reasoning_tokens)
@@ -99,12 +102,13 @@ def _spent(reply: object, candidate: object) -> Spent | None:
 
 
 def _as_sent(value: Json) -> Json:
-    """Return data with the keys that the API sends: `token_count` of the package is `tokenCount`."""
+    """Return data as the API sends it: `tokenCount` for `token_count` of the package, and no nulls."""
     if isinstance(value, list):
         return list(map(_as_sent, value))
     if not isinstance(value, dict):
         return value
-    return {re.sub("_([a-z])", lambda at: at[1].upper(), key): _as_sent(item) for key, item in value.items()}
+    known = {key: item for key, item in value.items() if item is not None}
+    return {re.sub("_([a-z])", lambda at: at[1].upper(), key): _as_sent(item) for key, item in known.items()}
 
 
 def is_chunk(value: object) -> bool:
