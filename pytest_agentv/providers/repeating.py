@@ -15,6 +15,10 @@ from pytest_agentv.runtime.retry import RequestError, RequestLog, is_retryable, 
 T = TypeVar("T")
 
 
+class ContentError(ProviderError):
+    """A server refused what was sent. It may accept a part of it."""
+
+
 class Repeater:
     """Makes the requests of one target."""
 
@@ -35,7 +39,8 @@ class Repeater:
     async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
         """Ask, with repetitions by the policy. The limit, in seconds, covers all requests.
 
-        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`.
+        Raises `ProviderError`. Its `raw` holds `request_attempts`, `waited_ms` and `last_error`. It is a `ContentError`
+        if the server refused what was sent.
         """
         log = RequestLog()
         try:
@@ -49,7 +54,8 @@ class Repeater:
                 )
         except RequestError as error:
             message = error.failure.message + self._describe_attempts(error, log)
-            raise ProviderError(message, error.failure.kind, log.to_raw()) from None
+            of_kind = ContentError if error.failure.is_of_content else ProviderError
+            raise of_kind(message, error.failure.kind, log.to_raw()) from None
         except TimeoutError:
             raise ProviderError(self._describe_timeout(limit, log), "timeout", log.to_raw()) from None
         return found, log

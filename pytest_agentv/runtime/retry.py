@@ -17,6 +17,9 @@ T = TypeVar("T")
 JITTER: Final = (0.75, 1.25)
 """Range of the random factor of each delay, so that requests that failed together do not retry together."""
 
+_UNFIT: Final = frozenset({400, 413, 422})
+"""What is sent is at fault, not the credentials, the URL or the server."""
+
 _REFUSED: Final = frozenset({401, 403})
 """Never retried: the same credentials would be refused again."""
 
@@ -35,6 +38,11 @@ class RequestFailure(Record):
     """How long the server asks to wait."""
     should_retry: bool | None = None
     """Whether the server says that a retry may help; None: it does not say."""
+
+    @property
+    def is_of_content(self) -> bool:
+        """Whether the server refused what was sent, so that a part of it may be accepted."""
+        return self.status in _UNFIT
 
 
 class RequestError(Exception):

@@ -51,6 +51,21 @@ def test_each_api_gives_embeddings(project, llm, kind):
         assert paid[0] > 0
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_after_a_refusal_each_text_is_asked_for_alone(project, llm, status):
+    refused = Reply(status=status, when="too long", message="the input is too long")
+    write(project, KINDS["openai"].format(url=llm.script("e", refused, refused, Reply())), ids=())
+    with (project.path / "a.eval.yaml").open("a") as file:
+        file.write(CASE.format(id="long").replace("the tent", "too long"))
+    run = project.run()
+    assert f"replied HTTP {status}: the input is too long" in run.by_id["long"]["error"]
+    metrics = run.by_id["long"]["judge_metrics"]
+    assert (metrics["calls"], metrics["token_usage"]) == (1, {"input": 2, "output": 0}), "of the accepted text"
+    asked = [request.body["input"] for request in llm.asked("e")]
+    assert asked[0] == ["The tent!", "too long"]
+    assert sorted(asked[1:]) == [["The tent!"], ["too long"]]
+
+
 @pytest.mark.parametrize("check", ["similar: x, target: nope", "field: {path: a, similar: x, target: nope}"])
 def test_a_dry_run_knows_the_target_of_embeddings(project, check):
     project.write("a.eval.yaml", f"evalcases:\n  - {{id: a, input: q, assert: [{{{check}}}]}}\n")

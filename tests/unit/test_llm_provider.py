@@ -23,7 +23,7 @@ from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.finish_reasons import is_cut
 from pytest_agentv.models.masking.secrets import Masker, Secret, masking
-from pytest_agentv.models.messages import Message
+from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
@@ -503,6 +503,34 @@ class TestAnswers:
             '{"choices": null, "base_resp": {"status_code": 1004, "status_msg": "login fäil"}}'
         )
         assert (error.kind, len(llm.asked(name))) == ("crash", 1)
+
+    @pytest.mark.parametrize("client", ["direct", "litellm"])
+    @pytest.mark.parametrize("text", ["42", '{"order": 7}', "print(1)"])
+    def test_the_input_of_a_custom_tool_is_a_free_text(self, llm: FakeLlm, name: str, client: str, text: str) -> None:
+        call = {"id": "c", "type": "custom", "custom": {"name": "run", "input": text}}
+        url = llm.script(name, Reply(content=chat(None, "tool_calls", tool_calls=[call])))
+
+        response = ask(target("openai", url, client=client, tools=[{"type": "custom", "custom": {"name": "run"}}]))
+
+        assert response.error is None
+        assert response.output_messages == (Message("assistant", "", (ToolCall("run", text, id="c"),)),)
+
+    @pytest.mark.parametrize("client", ["direct", "litellm"])
+    def test_the_deprecated_call_of_a_function_is_read(self, llm: FakeLlm, name: str, client: str) -> None:
+        called = {"name": "look", "arguments": '{"order": 7}'}
+        url = llm.script(name, Reply(content=chat("I look.", "function_call", function_call=called)))
+
+        response = ask(target("openai", url, client=client, extra_body={"functions": [{"name": "look"}]}))
+
+        assert response.output_messages == (Message("assistant", "I look.", (ToolCall("look", {"order": 7}),)),)
+
+    @pytest.mark.parametrize("beside", [None, {}])
+    def test_without_a_deprecated_call_there_is_none(self, llm: FakeLlm, name: str, beside: Any) -> None:
+        content = chat("Done.", "stop", function_call=beside, tool_calls=[tool("look")])
+
+        (message,) = ask(target("openai", llm.script(name, Reply(content=content)))).output_messages or ()
+
+        assert [call.tool for call in message.tool_calls] == ["look"]
 
     def test_a_refusal_in_a_part_of_the_content_is_told(self, llm: FakeLlm, name: str) -> None:
         body = chat("", "stop")

@@ -1,8 +1,10 @@
 """What an answer cost: what the price depends on beside tokens, and that a price nobody knows is not known."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.providers.apis.base import Billing
+from pytest_agentv.providers.apis.prices import Price, price
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
@@ -153,6 +157,36 @@ def test_what_is_written_into_a_cache_costs_more(llm: FakeLlm, name: str) -> Non
 
     assert short.token_usage == usual.token_usage == TokenUsage(2000, 0)
     assert (relation(short, usual), relation(long, usual)) == (1.125, 1.5)
+
+
+@pytest.mark.parametrize(("model", "extra"), [("gpt-6-sol", 1000 * 0.5e-6), ("gpt-5", 0)])
+def test_what_openai_writes_into_a_cache_has_the_price_of_the_table(
+    llm: FakeLlm, name: str, model: str, extra: float
+) -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 1000}}
+
+    usual, written = (ask(llm, name, "openai", chat(usage, model=model)) for usage in ({}, details))
+
+    assert usual.cost_usd is not None
+    assert written.cost_usd == pytest.approx(usual.cost_usd + extra)
+    assert written.token_usage == usual.token_usage
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-4o-search-preview", "gpt-4o-mini-search-preview-2025-03-11", "gpt-5-search-api"]
+)
+def test_a_model_that_is_paid_for_each_search_has_no_known_price(llm: FakeLlm, name: str, model: str) -> None:
+    assert ask(llm, name, "openai", chat({}, model=model)).cost_usd is None
+
+
+def test_litellm_prices_no_more_written_tokens_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"input_cost_per_token": 2, "output_cost_per_token": 3, "cache_creation_input_token_cost": 4}
+    monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(model_cost={"mine": entry}))
+
+    written, impossible = (price("mine", "openai", TokenUsage(10, 1), Billing(written=each)) for each in (5, 11))
+
+    assert written == Price(10 + 20 + 3, "litellm")
+    assert impossible is None
 
 
 def test_searches_are_paid_for(llm: FakeLlm, name: str) -> None:

@@ -16,6 +16,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
+from pytest_agentv.providers.repeating import ContentError
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
@@ -25,7 +26,7 @@ _KINDS: Final = ("openai", "azure", "gemini")
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes, or what is sent for them."""
 MOST: Final = 64
-"""Texts of one request."""
+"""The most texts of one request."""
 WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
@@ -66,8 +67,9 @@ class TargetEmbedder:
         self._timeout_seconds = timeout_seconds
         self._tell = tell
         self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
+        self._most = MOST
         self._waiting: list[str] = []
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[bool]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.
@@ -104,19 +106,33 @@ class TargetEmbedder:
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), MOST):
-            task = asyncio.ensure_future(self._send_some(waiting[start : start + MOST]))
+        for start in range(0, len(waiting), self._most):
+            task = asyncio.ensure_future(self._send_some(waiting[start : start + self._most]))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send_some(self, texts: Sequence[str]) -> None:
+    async def _send_some(self, texts: Sequence[str]) -> bool:
+        """Ask for some texts in one request. Returns whether it succeeded, for all who wait for them."""
         outcome = await attempt_async(lambda: self._embed(texts))
+        if isinstance(outcome.error, ContentError) and len(texts) > 1:
+            return await self._send_each(texts)
         if outcome.error is not None:
             for text in texts:  # a later case may try again
                 self._known.pop(text).set_result(Outcome(error=outcome.error))
-            return
+            return False
         for text, embedding in zip(texts, outcome.get(), strict=True):
             self._known[text].set_result(Outcome(embedding))
+        return True
+
+    async def _send_each(self, texts: Sequence[str]) -> bool:
+        """Ask for each text alone, after a server refused them together: one of them may be at fault, or their number.
+
+        If each is accepted, it was their number. So later requests have fewer texts.
+        """
+        accepted = await asyncio.gather(*(self._send_some([text]) for text in texts))
+        if all(accepted):
+            self._most = min(self._most, len(texts) // 2)
+        return all(accepted)
 
     async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""

@@ -74,6 +74,7 @@ class Billing(Record):
     written_for_hour: int = 0
     """The written tokens that the cache keeps for an hour."""
     web_searches: int = 0
+    file_searches: int = 0
     is_unknown: bool = False
     """Whether the reply includes paid services that no price table has."""
 

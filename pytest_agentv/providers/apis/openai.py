@@ -155,7 +155,7 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
         name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
-        tuple(map(_call, entries(message.get("tool_calls")))),
+        tuple(map(_call, _calls(message))),
         read_usage(usage),
         _reasoning(usage) or None,
         read_billing(usage, reply.get("service_tier")),
@@ -187,15 +187,25 @@ def read_billing(usage: JsonObject, tier: Json) -> Billing:
     return Billing(
         told_cost(usage),
         terms_of(tier),
+        written=count(details[0].get("cache_write_tokens")),
         is_unknown=any(count(each.get("audio_tokens")) for each in details),
     )
 
 
+def _calls(message: JsonObject) -> Sequence[JsonObject]:
+    """Return the calls of a message. A deprecated request for `functions` gets one call, in a key of its own."""
+    function = mapping(message.get("function_call"))
+    return entries(message.get("tool_calls")) or ([{"function": function}] if function else [])
+
+
 def _call(call: JsonObject) -> ToolCall:
-    function = mapping(call.get("function")) or mapping(call.get("custom"))
-    given = parsed(function.get("arguments", function.get("input", ABSENT)))
-    is_without = given is None or (given is ABSENT and isinstance(call.get("function"), dict))
-    return call_of(function.get("name"), {} if is_without else given, call.get("id"))
+    """Return a call. The input of a `custom` tool is a free text, which is not parsed."""
+    if custom := mapping(call.get("custom")):
+        return call_of(custom.get("name"), custom.get("input", ABSENT), call.get("id"))
+    function = call.get("function")
+    given = parsed(mapping(function).get("arguments"))
+    none: Json = {} if isinstance(function, dict) else ABSENT
+    return call_of(mapping(function).get("name"), none if given is None else given, call.get("id"))
 
 
 def _content(message: JsonObject) -> str:

@@ -15,6 +15,9 @@ _USUAL: Final = Billing()
 _OPEN_WEIGHTS: Final = re.compile(r"(openai/)?gpt-oss")
 """Models that OpenAI gives away. Their price depends on the server, which may be the user's own machine."""
 
+_FEE_PER_ANSWER: Final = re.compile(r"-search-(preview|api)\b")
+"""Models of OpenAI that search before each answer, for a fee that no table has."""
+
 
 @record
 class Price:
@@ -41,7 +44,9 @@ def price(model: str, provider: str, usage: TokenUsage | None, billing: Billing 
 
     The first call imports genai-prices, unless `load_tables` has been called: call it in a thread.
     """
-    if usage is None or billing.is_unknown or (provider == "openai" and _OPEN_WEIGHTS.match(model)):
+    if usage is None or billing.is_unknown or _FEE_PER_ANSWER.search(model):
+        return None
+    if provider == "openai" and _OPEN_WEIGHTS.match(model):
         return None
     for source, look_up in (("genai-prices", _by_genai_prices), ("litellm", _by_litellm)):
         if (usd := look_up(model, provider, usage, billing)) is not None:
@@ -64,10 +69,10 @@ def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Bill
         terms = {"price_context": dict(billing.context)} if billing.context else {}
         if terms and found == (found := total(counts, **terms)):
             return None
-        if billing.web_searches and found == (
-            found := total({**counts, "web_searches": billing.web_searches}, **terms)
-        ):
-            return None
+        for name, searches in (("web_searches", billing.web_searches), ("storage_searches", billing.file_searches)):
+            counts = {**counts, name: searches} if searches else counts
+            if searches and found == (found := total(counts, **terms)):
+                return None
     except Exception:  # noqa: BLE001 - a missing price must not lose a paid answer
         return None
     return float(found) or None
@@ -86,7 +91,9 @@ def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
 
 
 def _by_litellm(model: str, provider: str, usage: TokenUsage, billing: Billing) -> float | None:
-    if billing.context or billing.web_searches or billing.written_for_hour:
+    if billing.context or billing.web_searches or billing.file_searches or billing.written_for_hour:
+        return None
+    if billing.written > usage.input:  # no count of the two can be trusted
         return None
     litellm = sys.modules.get("litellm")
     table: dict[str, Any] = getattr(litellm, "model_cost", {})

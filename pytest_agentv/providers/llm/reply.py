@@ -1,10 +1,11 @@
 """Turns a model's reply into a response: the answer's text, its tokens, or the reason why there is no answer."""
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT, Record, is_amount
+from pytest_agentv.models.base import ABSENT, Json, Record, is_amount
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
@@ -57,15 +58,26 @@ def read_litellm(reply: Any) -> ModelReply | None:
         reply.model,
         read_finish_reason(choices[0]),
         _refusal(message),
-        tuple(map(_call, getattr(message, "tool_calls", None) or ())),
+        tuple(_calls(message)),
         read_usage(usage),
         reasoning or None,
     )
 
 
-def _call(call: Any) -> ToolCall:
-    given = parsed(getattr(call.function, "arguments", None))
-    return ToolCall(call.function.name or "?", ABSENT if given is None else given, id=getattr(call, "id", None))
+def _calls(message: Any) -> Iterator[ToolCall]:
+    """Yield the calls. A deprecated request for `functions` gets one, in an attribute of its own."""
+    calls = getattr(message, "tool_calls", None) or ()
+    for call in calls:
+        custom = getattr(call, "custom", None)
+        given = parsed(getattr(call.function, "arguments", None)) if custom is None else custom.input
+        yield _call(call.function if custom is None else custom, given, getattr(call, "id", None))
+    function = getattr(message, "function_call", None)
+    if function is not None and not calls:
+        yield _call(function, parsed(getattr(function, "arguments", None)), None)
+
+
+def _call(called: Any, given: Json, call_id: str | None) -> ToolCall:
+    return ToolCall(called.name or "?", ABSENT if given is None else given, id=call_id)
 
 
 def read_finish_reason(choice: Any) -> str | None:

@@ -33,8 +33,7 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
     if "input_tokens_details" in usage or "reasoning_tokens" in details:
         from pytest_agentv.providers.python.frameworks import responses  # noqa: PLC0415 - only for its replies
 
-        spent = responses.read_usage(usage, None)
-        return None if spent is None else spent.usage
+        return responses.read_usage(usage)
     if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
         from pytest_agentv.providers.apis import anthropic  # noqa: PLC0415 - only for its replies
 

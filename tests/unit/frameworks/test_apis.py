@@ -1,20 +1,36 @@
 """Replies and messages of the APIs of models, as mappings: the objects of their packages are read by the same names."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.providers.apis.base import ModelSettings
+from pytest_agentv.providers.apis.gemini import GeminiApi
 from pytest_agentv.providers.base import require_answer
-from pytest_agentv.providers.python.frameworks import chat
+from pytest_agentv.providers.python.frameworks import chat, google_genai, openai_agents
 from pytest_agentv.providers.python.streams import Chunks
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 7}'}}
 ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 FOUND = {"role": "tool", "tool_call_id": "c1", "content": '{"status": "sent"}'}
 SAID = {"role": "assistant", "content": "It is sent."}
+RESPONSE = {
+    "object": "response",
+    "output": [],
+    "model": "gpt-5",
+    "usage": {"input_tokens": 30, "output_tokens": 5},
+    "status": "completed",
+}
+FILE = {"type": "file_search_call", "id": "f", "status": "completed", "queries": ["a", "b"], "results": None}
 USER = {"role": "user", "content": "Where is order 7?"}
+
+
+def looked(action):
+    """Return a call of the tool that searches the web; older ones do not tell the type of their action."""
+    return {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": action}}
 
 
 def completion(message, **fields):
@@ -127,6 +143,83 @@ def test_searches_of_a_response_are_paid_for(read):
     search = {"type": "web_search_call", "id": "s1", "status": "completed", "action": {"query": "tents"}}
 
     assert read({**reply, "output": [search]}).cost_usd > read(reply).cost_usd + 0.005
+
+
+@pytest.mark.parametrize(
+    ("items", "searches", "files"),
+    [
+        (["search", "open_page", "find_in_page"], 1, 0),
+        (["search", None, "search"], 3, 0),
+        (["open_page"], 0, 0),
+        (["file", "search", "file"], 1, 2),
+    ],
+)
+def test_what_openai_searches_for_is_paid_for_by_the_call(read, items, searches, files):
+    reply = {**RESPONSE, "output": [FILE if each == "file" else looked(each) for each in items]}
+
+    assert read(reply).cost_usd == pytest.approx(read(RESPONSE).cost_usd + searches * 0.01 + files * 0.0025)
+
+
+@pytest.mark.parametrize(
+    ("item", "is_known"),
+    [
+        ({"type": "code_interpreter_call", "id": "c", "code": "1", "container_id": "x"}, False),
+        ({"type": "image_generation_call", "id": "c", "result": "AAAA"}, False),
+        ({"type": "shell_call", "id": "c", "environment": {"type": "container_reference", "container_id": "x"}}, False),
+        ({"type": "shell_call", "id": "c", "environment": {"type": "local"}}, True),
+        ({"type": "function_call", "call_id": "c", "name": "lookup", "arguments": "{}"}, True),
+        ({"type": "mcp_call", "id": "c", "name": "lookup", "arguments": "{}"}, True),
+    ],
+)
+def test_other_services_of_openai_have_no_known_price(read, item, is_known):
+    assert (read({**RESPONSE, "output": [item]}).cost_usd is not None) == is_known
+
+
+def test_searches_in_a_run_of_agents_are_paid_for_too(stand_in):
+    replies = [SimpleNamespace(usage=RESPONSE["usage"], output=[FILE, looked("search")])]
+    run = stand_in("agents", new_items=[], raw_responses=replies, final_output="Sent.", interruptions=[])
+
+    (spent,) = openai_agents.read(run).spent
+
+    assert (spent.billing.web_searches, spent.billing.file_searches) == (1, 1)
+
+
+def test_what_openai_writes_into_a_cache_is_priced(read):
+    counts = {"cached_tokens": 0, "cache_write_tokens": 1000}
+    usual = completion(SAID, model="gpt-6-sol")
+    usual["usage"] = {"prompt_tokens": 1000, "completion_tokens": 5}
+    response = {**RESPONSE, "model": "gpt-6-sol", "usage": {"input_tokens": 1000, "output_tokens": 5}}
+    for reply, details in ((usual, "prompt_tokens_details"), (response, "input_tokens_details")):
+        written = read({**reply, "usage": {**reply["usage"], details: counts}})
+        assert written.cost_usd == pytest.approx(read(reply).cost_usd + 1000 * 0.5e-6)
+
+
+@pytest.mark.parametrize("written", ["42", '{"a": 1}'])
+def test_the_free_text_of_a_tool_is_not_parsed(read, told, written):
+    custom = {"id": "c", "type": "custom", "custom": {"name": "run", "input": written}}
+    item = {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": written}
+    code = {"type": "code_interpreter_call", "id": "c", "code": written, "outputs": None}
+
+    assert told(read(completion({"role": "assistant", "tool_calls": [custom]})))[0] == [("run", written, ABSENT)]
+    assert told(read({**RESPONSE, "output": [item, code]}))[0] == [
+        ("run", written, ABSENT),
+        ("code_interpreter", written, ABSENT),
+    ]
+
+
+def test_the_deprecated_call_of_a_function_is_read(read, told):
+    called = {"name": "lookup", "arguments": '{"order": 7}'}
+    asked = {"role": "assistant", "content": "I look.", "function_call": called}
+    result = {"role": "function", "name": "lookup", "content": "sent"}
+    start, end = ({"name": "lookup", "arguments": ""}, {"arguments": '{"order": 7}'})
+    chunks = [
+        {"object": "chat.completion.chunk", "choices": [{"delta": {"content": "I look.", "function_call": start}}]},
+        {"object": "chat.completion.chunk", "choices": [{"delta": {"function_call": end}, "finish_reason": "stop"}]},
+    ]
+
+    for reply in (completion(asked), Chunks(tuple(chunks))):
+        assert told(read(reply)) == ([("lookup", {"order": 7}, ABSENT)], ["I look."])
+    assert told(read([USER, asked, result, SAID]))[0] == [("lookup", {"order": 7}, "sent")]
 
 
 @pytest.mark.parametrize("arguments", ["order 7", "[" * 100_000])
@@ -290,6 +383,59 @@ def test_gemini_tells_the_tools_that_google_ran(read, told):
         ],
         ["one"],
     )
+
+
+def drawn(kind, count):
+    return {"candidatesTokensDetails": [{"modality": kind, "tokenCount": count}]}
+
+
+@pytest.mark.parametrize(
+    ("usage", "grounding", "is_known"),
+    [
+        ({"trafficType": "ON_DEMAND"}, None, True),
+        ({"trafficType": "ON_DEMAND_FLEX"}, None, None),
+        ({"trafficType": "PROVISIONED_THROUGHPUT"}, None, False),
+        (drawn("TEXT", 5), {"webSearchQueries": []}, True),
+        (drawn("IMAGE", 5), None, False),
+        ({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 30}]}, None, False),
+        ({}, {"webSearchQueries": ["tents"]}, False),
+        ({}, {"groundingChunks": [{"web": {"uri": "u"}}, {"retrievedContext": {"text": "a page"}}]}, True),
+        ({}, {"groundingChunks": [{"maps": {"uri": "u"}}]}, None),
+    ],
+)
+@pytest.mark.parametrize("is_object", [False, True])
+def test_a_gemini_reply_is_priced_as_that_to_a_target(read, usage, grounding, is_known, is_object):
+    """`is_known` is None where it depends on the price tables."""
+    said = {"content": {"role": "model", "parts": [{"text": "hi"}]}, "finishReason": "STOP"}
+    counts = {"promptTokenCount": 30, "candidatesTokenCount": 5, **usage}
+    candidate = said if grounding is None else {**said, "groundingMetadata": grounding}
+    reply = {"candidates": [candidate], "usageMetadata": counts, "modelVersion": "gemini-2.5-flash"}
+    value = as_object(reply) if is_object else reply
+
+    (spent,) = google_genai.read_reply(value).spent
+
+    of_target = GeminiApi(ModelSettings("gemini-2.5-flash"), {}).read(reply)
+    assert (spent.usage, spent.billing) == (of_target.usage, of_target.billing)
+    assert is_known in (None, read(value).cost_usd is not None)
+
+
+def test_a_tool_of_google_is_paid_for_as_in_a_reply_to_a_target():
+    parts = [{"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["tents"]}}}, {"text": "hi"}]
+    counts = {"promptTokenCount": 30, "candidatesTokenCount": 5}
+    reply = {"candidates": [{"content": {"role": "model", "parts": parts}}], "usageMetadata": counts}
+
+    of_target = GeminiApi(ModelSettings("gemini-2.5-flash"), {}).read(reply)
+    assert google_genai.read_reply(as_object(reply)).spent[0].billing == of_target.billing
+
+
+def as_object(value):
+    """Return the reply of google-genai: objects with the names of Python, and None for what is missing."""
+    if isinstance(value, list):
+        return list(map(as_object, value))
+    if not isinstance(value, dict):
+        return value
+    fields = {re.sub("[A-Z]", lambda at: "_" + at[0].lower(), key): as_object(value[key]) for key in value}
+    return SimpleNamespace(**{"maps": None, "image": None, "web_search_queries": None, **fields})
 
 
 def test_gemini_contents_join_results_by_the_name_of_the_tool(read, told):

@@ -62,12 +62,16 @@ def _say(transcript: Transcript, message: object) -> None:
 
 
 def _calls(message: object) -> Iterator[ToolCall]:
-    """Yield the calls. The input of a `custom` tool is a text."""
-    for call in items(get(message, "tool_calls")):
-        function = get(call, "function", "custom")
-        arguments = get(function, "arguments", "input")
-        name = text(get(function, "name")) or "?"
-        yield ToolCall(name, ABSENT if arguments is None else parsed(arguments), id=text(get(call, "id")))
+    """Yield the calls. The input of a `custom` tool is a free text.
+
+    A deprecated request for `functions` gets one call, in a key of its own.
+    """
+    calls, function = items(get(message, "tool_calls")), get(message, "function_call")
+    for call in calls or ([{"function": function}] if function else []):
+        called = get(call, "function", "custom")
+        arguments, free = get(called, "arguments"), get(called, "input")
+        given = plain(free) if arguments is None else parsed(arguments)
+        yield ToolCall(text(get(called, "name")) or "?", ABSENT if given is None else given, id=text(get(call, "id")))
 
 
 def _spent(reply: object) -> Spent | None:
@@ -112,6 +116,8 @@ def join(chunks: Sequence[Any]) -> dict[str, Any]:
             reason = get(choice, "finish_reason") or reason
             for call in items(get(delta, "tool_calls")):
                 _extend(calls.setdefault(get(call, "index"), {"id": "", "name": "", "arguments": ""}), call)
+            if function := get(delta, "function_call"):
+                _extend(calls.setdefault(None, {"id": "", "name": "", "arguments": ""}), {"function": function})
     tool_calls = [{"id": call["id"], "function": call} for call in calls.values()]
     message = {"content": "".join(contents) or None, "refusal": "".join(refusals) or None, "tool_calls": tool_calls}
     choices = [{"message": message, "finish_reason": reason}]

@@ -1,13 +1,16 @@
 """Reads google-genai of Google: replies, and lists of contents."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, mapping
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.providers.apis.data import count, name_of_tool
-from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, tokens
+from pytest_agentv.providers.apis.base import ModelSettings
+from pytest_agentv.providers.apis.data import name_of_tool
+from pytest_agentv.providers.apis.gemini import GeminiApi
+from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import get, items, plain, text
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
@@ -35,7 +38,7 @@ def read_reply(reply: object) -> NativeAnswer:
     content = get(first, "content")
     answer = read_contents([*history, *([] if content is None else [content])])
     blocked = text(get(get(reply, *_FEEDBACK), "block_reason", "blockReason"))
-    spent = _spent(reply)
+    spent = _spent(reply, first)
     return answer.replace(
         spent=(spent,) if spent and not history else (),  # the tokens of earlier calls are not reported
         finish_reason=text(get(first, "finish_reason", "finishReason")) or blocked,
@@ -94,18 +97,28 @@ def _grounds(candidate: object) -> Iterator[str]:
             yield found
 
 
-def _spent(reply: object) -> Spent | None:
-    """Return the tokens. Thoughts are paid for as output."""
-    usage = get(reply, *_USAGE)
-    thoughts = count(get(usage, "thoughts_token_count", "thoughtsTokenCount"))
-    read = count(get(usage, "prompt_token_count", "promptTokenCount"))
-    found = tokens(
-        read + count(get(usage, "tool_use_prompt_token_count", "toolUsePromptTokenCount")),
-        count(get(usage, "candidates_token_count", "candidatesTokenCount")) + thoughts,
-        get(usage, "cached_content_token_count", "cachedContentTokenCount"),
-        thoughts,
-    )
-    return None if found is None else Spent(found, text(get(reply, "model_version", "modelVersion")), "google")
+def _spent(reply: object, candidate: object) -> Spent | None:
+    """Return the tokens and what else is paid for, as they are read from a reply to a `gemini` target."""
+    grounding = get(candidate, "grounding_metadata", "groundingMetadata")
+    called = [get(part, "tool_call", "toolCall") for part in items(get(get(candidate, "content"), "parts"))]
+    parts = [{"toolCall": call} for call in called if call is not None]
+    answer = {"content": {"parts": parts}, "groundingMetadata": grounding}  # without its texts and pictures
+    sent = _as_sent(plain({"usageMetadata": get(reply, *_USAGE), "candidates": [answer]}))
+    read = GeminiApi(ModelSettings(""), {}).read(mapping(sent))
+    if read is None or read.usage is None:
+        return None
+    usage = read.usage.replace(reasoning=read.reasoning_tokens)
+    return Spent(usage, text(get(reply, "model_version", "modelVersion")), "google", billing=read.billing)
+
+
+def _as_sent(value: Json) -> Json:
+    """Return data as the API sends it: `tokenCount` for `token_count` of the package, and no nulls."""
+    if isinstance(value, list):
+        return list(map(_as_sent, value))
+    if not isinstance(value, dict):
+        return value
+    known = {key: item for key, item in value.items() if item is not None}
+    return {re.sub("_([a-z])", lambda at: at[1].upper(), key): _as_sent(item) for key, item in known.items()}
 
 
 def is_chunk(value: object) -> bool:

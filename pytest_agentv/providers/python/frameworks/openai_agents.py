@@ -85,7 +85,7 @@ async def finish(result: Any) -> Any:
 def _spent(value: object) -> Iterator[Spent]:
     """Yield the tokens of each reply. Results do not name the model."""
     for reply in get(value, "raw_responses"):
-        spent = responses.read_usage(get(reply, "usage"), None)
+        spent = responses.read_spent(reply, None)
         if spent is not None:
             yield spent
 

@@ -5,18 +5,22 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import is_count, terms_of
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent, part_count, tokens
-from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
-_INPUTS: Final = ("arguments", "input", "action", "queries", "code", "operation")
-"""Keys with the input of calls, by kind of tool, the likeliest first."""
+_INPUTS: Final = ("input", "action", "queries", "code", "operation")
+"""Keys with the input of calls without `arguments`, by kind of tool. A text is free text, and is not parsed."""
 
 _OUTPUTS: Final = ("output", "results", "outputs")
 
 _NO_CALLS: Final = frozenset({"message", "reasoning", "compaction", "item_reference", "mcp_list_tools"})
+
+_UNPRICED: Final = frozenset({"code_interpreter_call", "image_generation_call"})
+"""Calls of tools that OpenAI is paid for beside the tokens, at prices that no table has."""
 
 
 def is_reply(value: object) -> bool:
@@ -35,11 +39,9 @@ def read_reply(reply: object) -> NativeAnswer:
     answer = read_items(get(reply, "output"))
     reason = text(get(get(reply, "incomplete_details"), "reason")) or text(get(reply, "status"))
     failure = text(get(get(reply, "error"), "message"))
-    spent = read_usage(get(reply, "usage"), text(get(reply, "model")))
-    searches = sum(get(item, "type") == "web_search_call" for item in items(get(reply, "output")))
-    billing = Billing(context=terms_of(get(reply, "service_tier")), web_searches=searches)
+    spent = read_spent(reply, text(get(reply, "model")))
     return answer.replace(
-        spent=(spent.replace(billing=billing),) if spent else (),
+        spent=(spent,) if spent else (),
         finish_reason=reason,
         error=f"the response has failed: {failure}" if failure else None,
         is_single_reply=True,
@@ -81,24 +83,53 @@ def retrieved(item: object) -> Iterator[str]:
         yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
 
 
-def read_usage(usage: object, model: str | None) -> Spent | None:
+def read_spent(reply: object, model: str | None) -> Spent | None:
+    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
+    usage = read_usage(get(reply, "usage"))
+    return None if usage is None else Spent(usage, model, "openai", billing=_billing(reply))
+
+
+def read_usage(usage: object) -> TokenUsage | None:
     """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
     read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
     if not (is_count(read) and is_count(written)):
         return None
     cached = part_count(usage, "input_tokens_details", "cached_tokens")
     reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
-    found = tokens(read, written, cached, reasoning)
-    return None if found is None else Spent(found, model, "openai")
+    return tokens(read, written, cached, reasoning)
+
+
+def _billing(reply: object) -> Billing:
+    """Return the other facts that affect the price."""
+    calls = items(get(reply, "output"))
+    kinds = [text(get(item, "type")) for item in calls]
+    return Billing(
+        context=terms_of(get(reply, "service_tier")),
+        written=part_count(reply, "usage", "input_tokens_details", "cache_write_tokens"),
+        web_searches=sum(map(_is_search, calls)),
+        file_searches=kinds.count("file_search_call"),
+        is_unknown=not _UNPRICED.isdisjoint(kinds) or any(map(_is_in_container, calls)),
+    )
+
+
+def _is_search(item: object) -> bool:
+    """Whether it is a search of the web. Pages that are opened meanwhile are free."""
+    action = text(get(get(item, "action"), "type"))
+    return text(get(item, "type")) == "web_search_call" and action not in ("open_page", "find_in_page")
+
+
+def _is_in_container(item: object) -> bool:
+    """Whether it is a call of a shell in a container of OpenAI, which is paid for by the minute."""
+    return text(get(get(item, "environment"), "type")) == "container_reference"
 
 
 def _call(item: object, kind: str) -> ToolCall:
     """Return a call. A function's call has a name, calls of the API's own tools are named after their kind."""
-    given = get(item, *_INPUTS)
-    output = get(item, *_OUTPUTS)
+    arguments, output = get(item, "arguments"), get(item, *_OUTPUTS)
+    given = plain(get(item, *_INPUTS)) if arguments is None else parsed(arguments)
     return ToolCall(
         text(get(item, "name")) or kind.removesuffix("_call"),
-        ABSENT if given is None else parsed(given),
+        ABSENT if given is None else given,
         ABSENT if output is None else output_of(output),
         text(get(item, "call_id", "id")),
     )

@@ -1,0 +1,80 @@
+"""Embeddings for several cases in one request: what one text, or their number, does to the others."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_agentv.engine.targets.embedding import TargetEmbedder
+from pytest_agentv.errors import EvaluatorError, ProviderError
+from pytest_agentv.evaluators.context import Embedding
+from pytest_agentv.models.targets import Target
+from pytest_agentv.providers.apis.base import Embeddings
+from pytest_agentv.providers.mock import Mock
+from pytest_agentv.providers.repeating import ContentError
+
+
+class Server:
+    """Refuses requests with more than `most` texts, and those with the text `bad`."""
+
+    def __init__(self, most: int = 64, error: ProviderError | None = None) -> None:
+        self.most = most
+        self.error = error or ContentError("model 'e' replied HTTP 400", "config", {"request_attempts": 1})
+        self.sizes: list[int] = []
+        self.embedder = TargetEmbedder(Target("embeddings", "mock", Mock()), self.answer, None, None)
+
+    async def answer(self, texts: Sequence[str], _: float | None) -> Embeddings:
+        self.sizes.append(len(texts))
+        if len(texts) > self.most or "bad" in texts:
+            raise self.error
+        return Embeddings(tuple((1.0, float(len(text))) for text in texts), 10 * len(texts), 0.5 * len(texts))
+
+    async def ask(self, *questions: Sequence[str]) -> list[Sequence[Embedding] | BaseException]:
+        """Ask for the texts of several cases at a time."""
+        return await asyncio.gather(*map(self.embedder.embed, questions), return_exceptions=True)
+
+
+def test_a_text_that_a_server_refuses_is_an_error_of_its_own_case_only() -> None:
+    server = Server()
+
+    first, second, third = asyncio.run(server.ask(["a", "b"], ["bad", "c"], ["c", "d"]))
+
+    assert isinstance(second, EvaluatorError)
+    assert str(second) == "the target 'embeddings' gave no embeddings: model 'e' replied HTTP 400"
+    for found in (first, third):
+        assert not isinstance(found, BaseException)
+        assert [each.vector for each in found] == [(1.0, 1.0)] * 2
+    assert server.sizes == [5, 1, 1, 1, 1, 1], "together, and then each text alone"
+    assert not isinstance(first, BaseException)
+    assert [(each.tokens, each.cost_usd) for each in first] == [(10, 0.5)] * 2, "what was refused costs nothing"
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "auth", "network", "timeout", "config"])
+def test_after_another_failure_no_text_is_asked_for_again(kind: str) -> None:
+    server = Server(most=1, error=ProviderError("no", kind, {"request_attempts": 1}))  # type: ignore[arg-type]
+
+    found = asyncio.run(server.ask(["a", "b"], ["c", "d"]))
+
+    assert [type(each) for each in found] == [EvaluatorError] * 2
+    assert server.sizes == [4]
+
+
+def test_a_server_that_takes_fewer_texts_soon_gets_fewer() -> None:
+    server = Server(most=2)
+
+    async def run() -> list[Sequence[Embedding] | BaseException]:
+        return [*await server.ask(list("abcdefgh")), *await server.ask(list("ijkl")), *await server.ask(list("mnop"))]
+
+    assert not any(isinstance(each, BaseException) for each in asyncio.run(run()))
+    assert server.sizes == [8, *[1] * 8, 4, *[1] * 4, 2, 2]
+
+
+def test_a_refused_text_does_not_make_later_requests_smaller() -> None:
+    server = Server()
+
+    async def run() -> None:
+        await server.ask(["a", "bad"])
+        await server.ask(list("bcd"))
+
+    asyncio.run(run())
+    assert server.sizes == [2, 1, 1, 3]
