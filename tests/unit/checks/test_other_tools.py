@@ -6,7 +6,12 @@ import pytest
 from docs_pages import ROOT, read_page
 
 from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.foreign_kinds import kind_hint
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import Hint
 from pytest_agentv.models.cases import EvalCase
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
@@ -248,3 +253,33 @@ def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
 def test_the_kind_that_is_proposed_does_not_say_the_opposite(word, near):
     table = EVALUATORS.with_own({"no-emoji": object})
     assert kind_hint(word, table) == (near and f"did you mean {near!r}?")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told", "level"),
+    [
+        ("/abc/i", "looks for the slashes too (write the pattern without them: abc, and flags: i)", "warning"),
+        (
+            "/a\\/b[/]c/gi",
+            "looks for the slashes too (write the pattern without them: a\\/b[/]c, and flags: i)",
+            "warning",
+        ),
+        ("/abc/g", "looks for the slashes too (write the pattern without them: abc)", "warning"),
+        ("/abc/", "looks for the slashes too (write the pattern without them: abc)", "hint"),
+        ("/usr/bin/", None, None),
+        ("/api/v1", None, None),
+        ("[/]abc[/]", None, None),
+        ("//", None, None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["regex", "not-regex"])
+def test_a_pattern_between_slashes_gives_a_warning(tmp_path, kind, pattern, told, level):
+    path = tmp_path / "qa.yaml"
+    path.write_text(f"evaluators:\n  - {json.dumps({kind: pattern})}\n", "utf-8")
+    source = read_yaml(path)
+    place = Place(source, ("evaluators",), [])
+    references = References(tmp_path, tmp_path, tmp_path)
+    assert len(load_evaluators(Scope(source.value["evaluators"], place, references, EVALUATORS))) == 1
+    expected = [f"{path}:2: evaluators[0].{kind}: {pattern!r} {told}"] if told else []
+    assert [str(problem) for problem in place.problems] == expected
+    assert [isinstance(problem, Hint) for problem in place.problems] == ([level == "hint"] if told else [])
