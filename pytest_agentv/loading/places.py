@@ -14,6 +14,7 @@ from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.problems import (
     ASKS_NOTHING,
     BlankInput,
+    Hint,
     Problem,
     UnreadKey,
     describe_value,
@@ -50,6 +51,10 @@ class Place:
     def warn(self, message: str, hint: str | None = None) -> None:
         """Note a warning. It names no row: it is shown once, not for each row of a table."""
         self.problems.append(Problem(self.path, self.line, self.key, message, hint, "warning"))
+
+    def suggest(self, message: str, hint: str | None = None) -> None:
+        """Note a likely mistake: a warning that is no error in a strict run."""
+        self.problems.append(Hint(self.path, self.line, self.key, message, hint, "warning"))
 
     def warn_of_blank(self) -> None:
         """Warn that a case asks nothing. The warning names the row of a table, because other rows may be fine."""

@@ -840,6 +840,26 @@ def test_keys_of_promptfoo_are_answered_with_what_to_write():
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "key", "hint"),
+    [
+        ("", "options: {repeat: 3}", "(`repeat` is a key of the case itself; nothing turns the answer into another"),
+        ("", "expectations: {expected_facts: [a]}", "(write the ideal answer as `expected_output`, facts and guide"),
+        ("", "completion_time: 3", "(the answer is timed: write `latency` under `assert`)"),
+        ("", "reference_contexts: [a]", "(no check reads the ideal context: as a variable under `vars`, prompts of"),
+        ("", "testing_criteria: [a]", "(write the checks as a list under `assert`)"),
+        ("report_evaluators: []", "note: x", "(no check judges a whole run: options such as --agentv-"),
+        ("redteam: {}", "note: x", "(nothing makes up attacks: write them as cases)"),
+    ],
+)
+def test_keys_of_other_tools_are_answered_with_what_to_write(header, key, hint):
+    path = write("q.eval.yaml", f"{header}\nevalcases:\n  - {{id: a, input: hi, {WORDS}, {key}}}\n")
+    checker = Checker(CheckSettings(Path.cwd()))
+    checker.check(path.absolute())
+    (fault,) = [str(problem) for problem in checker.problems if "unknown key" in str(problem)]
+    assert hint in fault
+
+
 PROMPTFOO = "q,__expected,__expected2,__description,__prefix\nhi,contains:hi,not-contains:a,d,\nho,,,d,\n"
 
 

@@ -369,6 +369,15 @@ def test_kappa_as_a_gate(agentv, least, exit_code):
     assert agentv("agree", labels(), run("a.jsonl", [5, 0, 5, 5]), f"--min-kappa={least}").exit_code == exit_code
 
 
+@pytest.mark.parametrize(("least", "exit_code"), [("0.6", 0), ("0.600001", 1)])
+def test_a_kappa_is_as_high_as_the_gate_that_it_equals(agentv, least, exit_code):
+    """The kappa of this table is 3/5."""
+    verdicts = [(5, "pass")] * 13 + [(5, "fail")] * 5 + [(0, "pass")] * 6 + [(0, "fail")] * 48
+    pairs = [(f"c{number}", label) for number, (_, label) in enumerate(verdicts)]
+    results = run("a.jsonl", [score for score, _ in verdicts])
+    assert agentv("agree", labels(pairs=pairs), results, f"--min-kappa={least}").exit_code == exit_code
+
+
 def test_constant_raters_have_no_kappa(agentv):
     done = agentv("agree", labels(pairs=[("c0", "pass"), ("c1", "pass")]), run("a.jsonl", [5, 5]), "--min-kappa=0.1")
     assert done.exit_code == 1

@@ -27,6 +27,10 @@ exit codes:
   0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case, or one to several."""
 
 
+_SLACK: Final = 1e-9
+"""What rounding may take from a kappa: 3/5 is computed as 0.5999999999999999."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Print the agreement and return the exit code."""
     options = _create_parser().parse_args(arguments)
@@ -51,7 +55,7 @@ def _gate(agreement: Agreement, least: float | None) -> int:
     if agreement.kappa is None:
         note("agentv agree: judge and labels are constant, so there is no kappa to hold against --min-kappa")
         return 1
-    return int(agreement.kappa < least)
+    return int(agreement.kappa < least - _SLACK)
 
 
 def _lines(agreement: Agreement) -> Iterator[str]:

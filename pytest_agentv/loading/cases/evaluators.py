@@ -5,7 +5,7 @@ object. Imports pydantic: import this lazily.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,12 +14,11 @@ from pydantic_core import PydanticCustomError
 from pytest_agentv.loading.cases.references import LoadShared, Scope
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
-from pytest_agentv.loading.places import Place, RenamedPlace, has_text, misspelling
-from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.loading.places import Place, RenamedPlace, has_text
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind, needs_value
-from pytest_agentv.models.kind_table import NEGATION, KindTable
+from pytest_agentv.models.kind_table import KindTable
 from pytest_agentv.models.records import record
 
 _TYPE: Final = "type"
@@ -29,7 +28,7 @@ _RUBRIC: Final = "rubric"
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
 _ADDRESS: Final = "file://"
-_WORD: Final = re.compile(r"file://.*|[\w:.-]+(\(.*\))?|[a-z-]+(\([^()]*\))?:.*", re.DOTALL)
+_WORD: Final = re.compile(r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*", re.DOTALL)
 """A text that may be a name or a check instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 _SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
@@ -110,7 +109,7 @@ def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
     """Whether a text of a list names a check or a file. Notes an error if it does."""
     if not _WORD.fullmatch(text):
         return False
-    from pytest_agentv.loading.cases.foreign_kinds import is_no_sentence  # noqa: PLC0415 - few texts are one word
+    from pytest_agentv.loading.cases.sentences import is_no_sentence  # noqa: PLC0415 - few texts are like that
 
     return is_no_sentence(text, place, table)
 
@@ -136,40 +135,17 @@ def _read_kind(scope: Scope) -> _Written | None:
     """Return the kind and the keys of a mapping. Notes a missing or unknown kind."""
     value, table = scope.value, scope.evaluators
     word = value.get(_TYPE)
-    if word is not None:
-        found = table.find(word) if isinstance(word, str) else None
-        if found is None:
-            hint = _instead_of(word, table)
-            scope.place.at(_TYPE).expected("a kind of evaluator" if hint else f"one of {table.listed()}", word, hint)
-            return None
+    found = table.find(word) if isinstance(word, str) else None
+    if found is not None:
         keys = {key: item for key, item in value.items() if key != _TYPE}
         return _written(table[found[0]], keys, scope.place, is_negated=found[1])
-    short = kind_word(value, table)
+    short = kind_word(value, table) if word is None else None
     if short is not None:
         return _read_short(short, scope)
-    key, hint = next(((key, hint) for key in value if (hint := _instead_of(key, table))), (None, None))
-    if key is not None and _TYPE not in value:
-        scope.place.at(key).error("is no kind of evaluator", hint)
-    elif len(value) == 1 and value.keys().isdisjoint(_all_keys(table)):
-        scope.place.at(*value).error(f"is no kind of evaluator: expected one of {table.listed()}")
-    else:
-        slip = misspelling(_TYPE, value, _all_keys(table))
-        scope.place.at(_TYPE).error(f"is missing: expected one of {table.listed()}", slip)
+    from pytest_agentv.loading.foreign_kinds import note_no_kind  # noqa: PLC0415 - most files have no such fault
+
+    note_no_kind(value, table, scope.place)
     return None
-
-
-def _all_keys(table: KindTable) -> frozenset[str]:
-    kinds: Collection[Any] = table.values()
-    return frozenset(key for kind in kinds for key in known_keys(kind))
-
-
-def _instead_of(word: Json, table: KindTable) -> str | None:
-    """Return the replacement of an unknown kind: the word of another tool, or a misspelling, also of a negated kind."""
-    if not isinstance(word, str):
-        return None
-    from pytest_agentv.loading.cases.foreign_kinds import instead_of  # noqa: PLC0415 - most files have no such fault
-
-    return instead_of(word, table) or did_you_mean(word, (*table, *(f"{NEGATION}{each}" for each in table)))
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:

@@ -3,7 +3,18 @@
 import json
 
 import pytest
+from docs_pages import ROOT, read_page
 
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
+from pytest_agentv.loading.foreign_kinds import kind_hint
+from pytest_agentv.loading.places import Place
+from pytest_agentv.loading.problems import Hint
+from pytest_agentv.models.cases import EvalCase
+
+CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 NEEDS_PRICE = {"contains-json": {"required": ["price"]}}
 NEEDS_B = {"is-json": {"dependencies": {"a": ["b"]}}}
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -114,8 +125,9 @@ def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes)
 @pytest.mark.parametrize(
     ("check", "answer", "passes"),
     [
-        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "I think so. answer: B.", True),
-        ({"regex": r"ANSWER: *B\b", "flags": "i"}, "ANSWER: Both", False),
+        ({"regex": r"ANSWER: *B\s*$"}, "I think so. ANSWER: B\n", True),
+        ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: Both", False),
+        ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: B or C", False),
         ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
         ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '{"tent": 1}', False),
         ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["pole", "tent"]', True),
@@ -126,6 +138,33 @@ def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes)
 )
 def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
     assert bench.judged(check, answer).score == float(passes)
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "passes"),
+    [
+        ("ANSWER: 3.14", 3, False),
+        ("ANSWER: 375", 3.5, False),
+        ("ANSWER: $5", "$5", True),
+        ("ANSWER: C", "C++", False),
+        ("ANSWER: A, B", "A", False),
+        ("ANSWER: 30,000", 30, False),
+        ("ANSWER: x-ray", "x", False),
+        ("The ANSWER: A or maybe ANSWER: B", "A", False),
+        ("ANSWER: yes (or no)", "yes", False),
+        ("ANSWER: 50%", "50%", True),
+        ("I think so.\nanswer : b.\nIt is so.", "B", True),
+        ("ANSWER: A\nANSWER: B", "A", False),
+        ("B", "B", False),
+        ("ANSWER: .5", "5", False),
+    ],
+)
+def test_what_the_docs_say_replaces_an_answer_after_a_mark(bench, answer, target, passes):
+    page = read_page(ROOT / "docs/coming-from.md")
+    (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
+    (bench.folder / "marks.py").write_text(block.text, "utf-8")
+    case = CASE.replace(vars={"target": target})
+    assert bench.judged({"python": "marks.py:is_target"}, answer, case=case).score == float(passes)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +199,25 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
 @pytest.mark.parametrize(
     ("item", "hint"),
     [
-        ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: write the target into the pattern)"),
+        ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: `python: checks.py:function` may)"),
         ({"PatternMatchMetric": "yes|no"}, "(`regex` finds a pattern anywhere: `regex: '^(yes|no)$'` takes the whole"),
-        ({"type": "answer", "value": "letter"}, r"(`regex` finds the letter or word after its mark: `regex: 'ANSWER: "),
+        (
+            {"type": "answer", "value": "letter"},
+            r"after its mark: `regex: 'ANSWER: *B\s*$'`; `python: checks.py:function` ",
+        ),
+        ({"ToolCallAccuracy": {}}, "(see `tool_trajectory`)"),
+        ({"tool_call_accuracy": {}}, "(see `tool_trajectory`)"),
+        ({"cosine": "a"}, "(`similar` compares meanings, `levenshtein` letters"),
+        ({"not-semantic_similarity": "a", "threshold": 0.5}, ".not-semantic_similarity: is no kind of evaluator (`sim"),
+        ({"cot_qa": True}, "(`llm_judge` takes a prompt of its own)"),
+        ({"list_contains": ["a"]}, "(`contains-any` and `contains-all` take a list of texts)"),
+        ({"contains-none": ["a"]}, "(`not-contains-any` forbids each text of a list)"),
+        ({"file": "a.txt"}, ".file: is no kind of evaluator (`python: checks.py:function` may read files)"),
+        ({"zzz": "a", "threshold": 0.8}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
+        ({"threshold": 0.8, "name": "n", "zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
+        ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of bleu, code, "),
+        ({"prmopt": "a", "name": "n"}, ".type: is missing: expected one of bleu, code, "),
+        ({"zzz": "a", "yyy": "b"}, ".type: is missing: expected one of bleu, code, "),
         ({"match": "yes"}, "look at one end of the answer; case and punctuation count)"),
         ({"exact": "yes"}, "(`equals` ignores blanks around the answer; case and punctuation count)"),
         ({"rouge-n": "yes"}, "(`rouge` counts single words with variant: rouge1)"),
@@ -173,3 +228,58 @@ def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert hint in faults[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("text-equals", "equals"),
+        ("it-equals", "equals"),
+        ("hit-equals", "equals"),
+        ("output-contains", "contains"),
+        ("most-similar", "similar"),
+        ("tool_not_called", "not-tool-called"),
+        ("is-not-json", "not-is-json"),
+        ("no-json", "not-is-json"),
+        ("doesnt_contain", "not-contains"),
+        ("doesn't-contain", "not-contains"),
+        ("notcontains", "not-contains"),
+        ("not-not-contians", "contains"),
+        ("!field_acuracy", "not-field_accuracy"),
+        ("no-emojis", "no-emoji"),
+        ("emojis", None),
+    ],
+)
+def test_the_kind_that_is_proposed_does_not_say_the_opposite(word, near):
+    table = EVALUATORS.with_own({"no-emoji": object})
+    assert kind_hint(word, table) == (near and f"did you mean {near!r}?")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told", "level"),
+    [
+        ("/abc/i", "looks for the slashes too (write the pattern without them: abc, and flags: i)", "warning"),
+        (
+            "/a\\/b[/]c/gi",
+            "looks for the slashes too (write the pattern without them: a\\/b[/]c, and flags: i)",
+            "warning",
+        ),
+        ("/abc/g", "looks for the slashes too (write the pattern without them: abc)", "warning"),
+        ("/abc/", "looks for the slashes too (write the pattern without them: abc)", "hint"),
+        ("/usr/bin/", None, None),
+        ("/api/v1", None, None),
+        ("[/]abc[/]", None, None),
+        ("//", None, None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["regex", "not-regex"])
+def test_a_pattern_between_slashes_gives_a_warning(tmp_path, kind, pattern, told, level):
+    path = tmp_path / "qa.yaml"
+    path.write_text(f"evaluators:\n  - {json.dumps({kind: pattern})}\n", "utf-8")
+    source = read_yaml(path)
+    place = Place(source, ("evaluators",), [])
+    references = References(tmp_path, tmp_path, tmp_path)
+    assert len(load_evaluators(Scope(source.value["evaluators"], place, references, EVALUATORS))) == 1
+    expected = [f"{path}:2: evaluators[0].{kind}: {pattern!r} {told}"] if told else []
+    assert [str(problem) for problem in place.problems] == expected
+    assert [isinstance(problem, Hint) for problem in place.problems] == ([level == "hint"] if told else [])

@@ -1,11 +1,12 @@
 """`regex`: the answer matches a pattern."""
 
+import re
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search
 from pytest_agentv.evaluators.kinds.text.check import shown_piece, verdict
 from pytest_agentv.models.kind import Text, expected
@@ -13,6 +14,8 @@ from pytest_agentv.models.scores import Score
 
 LETTERS: Final = "aimsx"
 _FLAGS: Final = {"type": "string", "pattern": f"^[{LETTERS}]+$"}
+_LITERAL: Final = re.compile(r"/((?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+)/([dgimsuvy]*)", re.DOTALL)
+"""A pattern as JavaScript writes it: `/yes|no/i`."""
 
 
 def _letters(value: str) -> str:
@@ -21,10 +24,21 @@ def _letters(value: str) -> str:
     return value
 
 
-def _pattern(value: str) -> str:
+def _pattern(value: str, info: ValidationInfo) -> str:
     fault = check_pattern(value)
     if fault:
         raise ValueError(fault)
+    scope = scope_of(info)
+    literal = _LITERAL.fullmatch(value)
+    if scope is not None and literal is not None:
+        flags = "".join(letter for letter in literal[2] if letter in LETTERS)
+        place = scope.place.at("value")
+        # Without flags it may be a path, for which a strict run must not fail.
+        note = place.warn if literal[2] else place.suggest
+        note(
+            f"{value!r} looks for the slashes too",
+            f"write the pattern without them: {literal[1]}" + (f", and flags: {flags}" if flags else ""),
+        )
     return value
 
 

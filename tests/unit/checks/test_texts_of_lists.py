@@ -1,0 +1,238 @@
+"""Texts in a list of evaluators: which are sentences for a model, and which are checks in a text, and so errors."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
+from pytest_agentv.loading.places import Place
+
+CHECKS = (
+    "contains_any: xyz",
+    "is_json: true",
+    "starts_with: xyz",
+    "starts_with: a greeting and a name",
+    "tool_called: search",
+    "not_contains: abc",
+    "contains-any:",
+    "contains-any: the tent, the pole",
+    "Contains: xyz",
+    'Contains: "two words"',
+    "IsJson: true",
+    "startsWith: xyz",
+    "StartsWith: a greeting and a name",
+    "Starts-with: xyz",
+    "starts with: xyz",
+    "contains : xyz",
+    "contains: 30 days",
+    "contains:\n- a",
+    "!contains: abc",
+    "! contains: abc",
+    "!anything: of several words",
+    "!not-contains: abc",
+    "not contains: abc",
+    "Not contains: abc",
+    "not_similar(0.8): abc",
+    "NotContains: abc",
+    "word: xyz",
+    "word: 30 days",
+    "words: xyz",
+    "words: tent, pole, bag",
+    "words: [open, tent]",
+    "field: xyz",
+    "length: {max_words: 3}",
+    "rouge: xyz",
+    "rouge(0.9): xyz",
+    "bleu: the tent costs 120 euros",
+    "meteor: xyz",
+    "RegEx: ^yes",
+    "IContains: xyz",
+    "latency: 1",
+    "latency: 500 ms",
+    "Cost: 0.1",
+    "cost(0.1): of the whole answer",
+    "toxicity: 0.5",
+    "toxicity:",
+    "similar:cosine(0.8): the same meaning",
+    "trajectory:tool-used: search",
+    "llm-rubric: is polite",
+    "python: len(answer) > 300",
+    "python: checks.py:never",
+    "python: file://checks.py",
+    "python: answer in data",
+    "python: 'the tent is open' in answer",
+    "Python: return 'the tent is open' in answer",
+    "python: checks.judge(answer, 'the whole text') and no or yes",
+    "python(0.5): is named as the language",
+    "javascript: output.length < 500",
+    "javascript: return output.includes('the whole text') || output.includes(name)",
+    "fn: (output) => output.includes(name)",
+    "eval: output == expected",
+    "ruby: output.length > 5",
+    "webhook: https://example.com/judge",
+    "contians: xyz",
+    "starts-wth: xyz",
+    "string_similarity: abc",
+)
+
+SENTENCES = (
+    "Cost: is named in EUR",
+    "Cost: 30 EUR",
+    "cost: names the price",
+    "Word: count below 100",
+    "word: count below 100",
+    "Words: no jargon",
+    "Length: under 100 words",
+    "Length: 3 sentences",
+    "Length (words): between 50 and 100",
+    "Latency: is explained in plain English",
+    "Field: the name of the field is there",
+    "Code: compiles without changes",
+    "Rubric: a teacher would give an A",
+    "Contains: a greeting and a sign-off",
+    "Contains: 30 days",
+    "Contains: the phrase 'return policy'",
+    "Equals: the sum of both prices",
+    "Similar: both texts have one meaning",
+    "Starts with: a greeting to the customer",
+    "Rouge: is named as the colour of the tent",
+    "python: is named as the language of the snippet",
+    "Python: calls print() once",
+    "Python: snippets in fences",
+    "Python: version in prose",
+    "JavaScript: is not used in the answer",
+    "Webhook: the address is explained",
+    "Eval: the evaluation of the risk is there",
+    "Toxicity: none",
+    "Bias: the answer has none",
+    "Factuality: Paris is the capital",
+    "Answer: names the price",
+    "Answer: 42",
+    "Match: exact",
+    "Human: friendly",
+    "Tool called: search first, then answer",
+    "Regex: is explained step by step",
+    "tool-use: it searched before it answered",
+    "Well-structured: yes",
+    "Follow-up: offered",
+    "Note: the tent is open",
+    "tone: polite",
+    "GitHub: linked",
+    "Not so long: at most 100 words",
+    "Names the price: 30 EUR",
+    "The time is 10:30",
+    "https://example.com/tents is named",
+    "Lists the items: tent, pole, bag",
+    "Content: correct",
+    "price_named: the answer has the price",
+)
+
+NAMES = (
+    "rouge-l",
+    "Rouge-L",
+    "similarity",
+    "regex_match",
+    "text_similarity",
+    "semantic-similarity",
+    "valid-json",
+    "json_validity",
+    "ValidJSON",
+    "NumericDiff",
+    "ListContains",
+    "is_polite",
+    "is-json",
+    "IsJson",
+    "not_contains",
+    "!contains",
+    "!anything",
+    "contians",
+    "icontain",
+    "start-with",
+    "contains-al",
+    "levenstein",
+    "regexp-match",
+    "trajectory:tool-used",
+    "checks.py:never",
+    "lib/checks.py:is_short",
+)
+
+WORDS = (
+    *("Polite", "polite", "Correctness", "Completeness", "Conciseness", "Consistency", "Relevance", "Pythonic"),
+    *("Lengthy", "Wordy", "Costly", "Latent", "Coherent", "Rhetorical", "JSON", "URLs", "ISO-8601", "UTF-8"),
+    *("Non-committal", "Well-structured", "Self-contained", "JSON-only", "Error-free", "cost-effective"),
+    *("low-latency", "low-cost", "end-to-end", "word-for-word", "Multi-step", "JavaScript-free", "e-mail"),
+    *("up-to-date", "Polite.", "«Höflich»", "礼貌", "Höflichkeit", "non-trivial", "Context-aware", "state-of-the-art"),
+    *("Yes/No", "contains no insult", "Is polite", "Is not similar to the question"),
+)
+
+
+@pytest.mark.parametrize("text", CHECKS)
+def test_a_check_in_a_text_is_an_error(bench, text):
+    _, faults = bench.load(text)
+    assert len(faults) == 1
+    assert "is a check in a text, and no sentence that a model could check (" in faults[0]
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_the_name_of_a_check_alone_is_an_error(bench, text):
+    _, faults = bench.load(text)
+    assert len(faults) == 1
+    assert "no sentence that a model could check (" in faults[0]
+
+
+@pytest.mark.parametrize("text", [*SENTENCES, *WORDS])
+def test_what_people_write_for_a_judge_is_a_sentence(bench, text):
+    assert bench.one(text).value == (text,)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("contains_any: xyz", "(write a mapping: {contains-any: …})"),
+        ("NotIsJson: true", "(write a mapping: {not-is-json: …})"),
+        ("!contians: xyz", "(write a mapping: {not-contains: …})"),
+        ("contians: xyz", "(write a mapping: {contains: …})"),
+        ("javascript: output.length < 5", "(`python` takes an expression, or file.py:function)"),
+        ("fn: output.length < 5", "(`python` takes an expression, or file.py:function)"),
+        ("webhook: https://example.com", "(`code_judge` runs a script)"),
+        ("checks.py:never", "(write a mapping: {python: checks.py:never})"),
+        ("rouge-l", "(`rouge` has the key `variant`: rougeL, rouge1, rouge2)"),
+        ("contians", "(did you mean 'contains'?)"),
+        ("is_polite", "(a sentence has several words: `- Is polite`)"),
+        ("some_thing: xyz", "(a sentence has several words: `- Is polite`)"),
+    ],
+)
+def test_the_error_for_a_check_in_a_text_says_what_to_write(bench, text, hint):
+    _, (fault,) = bench.load(text)
+    assert fault.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sentence"),
+    [
+        ("no_emoji", False),
+        ("no-emoji: true", False),
+        ("no-emojis", False),
+        ("NoEmoji: in the whole answer", False),
+        ("brevity: high", False),
+        ("brevity", False),
+        ("Brevity: it gets to the point", True),
+    ],
+)
+def test_the_kinds_of_a_project_are_kinds(tmp_path, text, is_sentence):
+    path = tmp_path / "qa.yaml"
+    path.write_text(f"evaluators: ['{text}']\n", "utf-8")
+    place = Place(read_yaml(path), ("evaluators",), [])
+    table = EVALUATORS.with_own({"no-emoji": _Own, "brevity": _Own})
+    load_evaluators(Scope([text], place, References(tmp_path, tmp_path, tmp_path), table))
+    assert [problem.level for problem in place.problems] == ([] if is_sentence else ["error"])
+
+
+class _Own:
+    """The class of a kind, as far as the table looks at it."""
+
+    kind: ClassVar[str] = "own"
+    model_fields: ClassVar[dict[str, Any]] = {}
