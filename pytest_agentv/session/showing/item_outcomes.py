@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.engine.targets.choosing import not_overridden
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.serialization import json_safe
@@ -92,8 +94,10 @@ class ItemOutcomes:
         else:
             self.ignored[node_id] = None
 
-    def remarks(self, results: Sequence[EvalResult], run_id: str) -> Iterator[str]:
-        """Yield texts on what the results do not show: tests and hooks that make more or less of them."""
+    def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
+        """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
+        if text := not_overridden(options, (result for result in results if result.run_id == run_id)):
+            yield text
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
