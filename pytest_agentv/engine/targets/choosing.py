@@ -25,7 +25,7 @@ def not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | 
     if options.target is None or options.target.strip() != DEFAULT_TARGET:
         return None
     # Of tests in Python, only a fixture chooses the target. It overrides every option.
-    others = {each.node_id: each.target for each in results if not each.eval_file.endswith(".py")}
+    others = {each.node_id: each.target for each in results if not (each.eval_file or "").endswith(".py")}
     others = {node_id: target for node_id, target in others.items() if target != DEFAULT_TARGET}
     if not others:
         return None

@@ -139,13 +139,13 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         return native.replace(**told)
     if response.output_messages is None:
         if "text" in value:
-            error = f"{label} returned a mapping whose 'text' is None: expected a text"
-            return _without_answer(response, error, "no_answer")
+            reason = f"{label} returned a mapping whose 'text' is None: expected a text"
+            return _without_answer(response, reason, "no_answer")
         keys = ", ".join(map(repr, value)) or "no keys"
         return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
     if is_null(response.output_messages, response.trace):
-        error = f"{label} returned a message whose 'content' is None: expected a text"
-        return _without_answer(response, error, "no_answer")
+        reason = f"{label} returned a message whose 'content' is None: expected a text"
+        return _without_answer(response, reason, "no_answer")
     return response
 
 
