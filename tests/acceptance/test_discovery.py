@@ -201,6 +201,7 @@ FOREIGN_YAML = [
     "# evalcases:\n#   - id: a\n",
     "suite:\n  evalcases:\n    - id: a\n",
     "\x00\x01binary",
+    "{{- if .Values.tests }}\nkind: Test\ntests: {{ .Values.tests }}\n{{- end }}\n",
 ]
 FOREIGN_LINES = [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"]
 
@@ -415,6 +416,26 @@ def test_a_file_that_cannot_be_read_is_not_passed_over_in_silence(project, case_
     assert project.run("--agentv-strict").exit_code == pytest.ExitCode.INTERRUPTED
     assert main(["validate", str(project.path / "evals")]) == 0
     assert f"evals/broken.yaml: warning: {said}" in capsys.readouterr().out
+
+
+def test_files_that_may_hold_cases_but_are_no_yaml_or_json_are_warned_of(project, case_list, capsys):
+    project.write("evals/qa.yaml", case_list)
+    project.write("evals/open.yaml", "evalcases: [\n")
+    project.write("evals/lines.jsonl", '// ours\n{"id": "a", "input": "x"}\n')
+    for name in ("evals/wide.yaml", "other.yaml"):
+        (project.path / name).write_text(case_list, encoding="utf-16")
+    project.write("other.jsonl", "// ours\n")
+    run = project.run()
+    assert run.statuses == {"a": "pass"}
+    said = [line.partition("Warning: ")[2].partition(": cannot be read: ") for line in run.lines if "Warning: " in line]
+    assert [(name, reason.partition(":")[0].partition(";")[0]) for name, _, reason in said] == [
+        ("evals/lines.jsonl:1", "invalid JSON"),
+        ("evals/open.yaml:2", "invalid YAML"),
+        ("evals/wide.yaml", "expected UTF-8, got UTF-16"),
+    ]
+    assert project.run("--agentv-strict").outcomes["errors"] == len(said)
+    assert main(["validate", "--strict", str(project.path / "evals")]) == 1
+    assert "1 file checked: 0 errors, 3 warnings" in capsys.readouterr().out
 
 
 def test_a_link_to_an_eval_file_is_an_eval_file(project, case_list):

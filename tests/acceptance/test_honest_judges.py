@@ -211,6 +211,9 @@ def test_a_rubric_that_is_not_required_or_weighs_nothing_fails_no_case(judged):
         "  - {name: words, type: heuristic, hits: [hello]}"
     )
     assert judged(weightless, replies=(checks(price=False),)).exit_code == 0
+    required = weightless.replace("weight: 0,", "weight: 0, required: true,")
+    (result,) = judged(required, replies=(checks(price=False),)).results
+    assert (result["status"], result["unmet_required"][-1]) == ("fail", "[price] Names the price")
 
 
 def test_a_required_rubric_of_a_member_fails_the_case(judged):

@@ -183,6 +183,28 @@ def test_a_passed_case_whose_item_a_hook_makes_fail_is_named(project, flags):
     ]
 
 
+@pytest.mark.parametrize("flags", [(), varied(("-n2",))])
+def test_a_test_that_fails_after_its_evaluation_blames_no_hook(project, flags):
+    write_cases(project, numbered(1))
+    project.write(
+        "test_a.py",
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", [1, 2, 3])
+        def test_a(agentv, number):
+            assert agentv.run("say hello", evaluators=[{"contains": "hello"}])
+            assert number == 3
+            assert agentv.run("say hello", evaluators=[{"contains": "bye"}])
+        """,
+    )
+    run = project.run("test_a.py", *flags)
+    assert run.outcomes == {"failed": 3}
+    assert "hook or plugin" not in run.text
+    (told,) = remarks(run, "2 tests failed although each evaluation in it passed: ")
+    assert sorted(told.partition(": ")[2].split(", ")) == ["test_a.py::test_a[1]", "test_a.py::test_a[2]"]
+
+
 @pytest.mark.parametrize(
     ("conftest", "flags"),
     [

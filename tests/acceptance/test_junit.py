@@ -273,6 +273,9 @@ def test_a_file_made_of_the_results_has_the_names_of_pytests_own(project_in_all_
     assert ("evals.test_a.TestA", "test_x") in expected
     assert ("evals.test_a", "test_q[a::b]") in expected
     assert addresses(made) == sorted([*expected, ("evals.test_a", "test_two (named)")])
+    converted = {(case.get("classname"), case.get("name")): properties(case) for case in made}
+    for case in own:
+        assert converted[case.get("classname"), case.get("name")].items() >= properties(case).items()
 
 
 NAMED_TESTS = """

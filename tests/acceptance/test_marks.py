@@ -145,6 +145,21 @@ def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
         assert run.by_id[f"a{number}"]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 
+def test_a_file_whose_reason_to_skip_needs_variables_does_not_skip_cases_that_cannot_be_read(project: Any) -> None:
+    write(
+        project,
+        f"id: a, vars: {{why: ''}}, {PASSES}",
+        f"id: b, vars: {{why: later}}, {PASSES}",
+        f"id: c, vars: [why], {PASSES}",
+        header="skip: '{{ why }}'",
+    )
+    project.write("evals/a.yaml", (project.path / "evals/a.yaml").read_text() + "  - a text\n")
+    run = project.run("evals")
+    assert run.outcomes == {"passed": 1, "skipped": 1, "errors": 2}
+    assert "evals/a.yaml:5: evalcases[2].vars: expected a mapping, got a list" in run.text
+    assert "evals/a.yaml:6: evalcases[3]: expected an eval case" in run.text
+
+
 def test_an_empty_name_is_no_mark_and_one_that_pytest_refuses_is_an_error_of_its_case(project: Any) -> None:
     write(
         project,

@@ -321,6 +321,26 @@ def test_the_keys_of_a_file_are_filled_with_the_columns_of_each_row(project_in_a
     assert list(project.run("evals", "-k", "t-hi").by_id) == ["q-1"]
 
 
+@pytest.mark.parametrize("of_file", [True, False], ids=["of the file", "of the case"])
+def test_a_broken_row_is_an_error_whatever_its_reason_to_skip_would_be(project, of_file):
+    """The row was skipped with the reason `{{ why }}`."""
+    keys = """skip: '{{ why }}', fixtures: ['{{ fixture }}'], tags: [hours, '{{ why }}']"""
+    case = "id: '{{ day }}', input: '{{ day }}', evaluators: [contains: said]"
+    case, header = (case, f"{keys}, ") if of_file else (f"{case}, {keys}", "")
+    for table in ("a.csv", "b.jsonl", "c.json"):
+        project.write(f"evals/{table}.eval.yaml", f"{{{header}evalcases: {{from: {table}}}, case: {{{case}}}}}")
+    rows = [f'{{"day": "{day}", "why": "{why}", "fixture": ""}}' for day, why in (("Mon", ""), ("Sat", "closed"))]
+    project.write("evals/a.csv", "day,why,fixture\nMon,,\nSat,closed,\nTue\n")
+    project.write("evals/b.jsonl", "\n".join([*rows, "{no JSON"]))
+    project.write("evals/c.json", f"[{', '.join(rows)}, 5]")
+    run = project.run(*(f"evals/{table}.eval.yaml" for table in ("a.csv", "b.jsonl", "c.json")))
+    assert run.outcomes == {"passed": 3, "skipped": 3, "errors": 3}
+    broken = [result for result in run.results if result["status"] == "error"]
+    places = [result["error"].partition(": ")[0] for result in broken]
+    assert places == ["evals/a.csv:4", "evals/b.jsonl:3", "evals/c.json:1"]
+    assert {tuple(result["tags"]) for result in broken} == {("hours",)}
+
+
 def test_a_fault_in_a_row_without_a_line_names_none(project):
     project.write(
         "evals/cases.py", "def make(): return [{'id': 'a', 'input': 'x', 'evaluators': [{'type': 'latenzy'}]}]\n"

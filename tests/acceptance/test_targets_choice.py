@@ -68,6 +68,35 @@ def test_the_target_of_the_ini_file_beats_those_of_files_and_cases(project):
     assert answered_by(project, "--agentv-target=default") == "of_case"
 
 
+def test_a_run_says_which_cases_the_target_default_did_not_override(project):
+    project.write("targets.yaml", TARGETS)
+    project.write("a.eval.yaml", eval_file(file_target="of_file"))
+    project.write("b.eval.yaml", f"matrix: {{target: [default, of_case]}}\n{eval_file()}")
+    project.write("c.eval.yaml", eval_file())
+    text = "=default leaves the choice to cases and files: 2 cases ran with other targets (of_case, of_file)"
+    run = project.run("--agentv-target=default")
+    assert (run.exit_code, text in run.text) == (0, True)
+    project.write("pytest.ini", "[pytest]\nagentv_target = default\n")
+    assert text in project.run().text
+    for rest in (
+        ("--agentv-target=default", "c.eval.yaml"),
+        ("--agentv-target=of_flag",),
+        ("--agentv-target=default,of_flag",),
+    ):
+        assert "leaves the choice" not in project.run(*rest).text
+
+
+def test_a_fixture_that_chooses_the_target_is_no_choice_of_a_file(project):
+    project.write("targets.yaml", TARGETS)
+    project.write(
+        "test_a.py",
+        "import pytest\n\n@pytest.fixture\ndef agentv_target(): return 'of_case'\n\n"
+        "def test_a(agentv): assert agentv.run('hi', evaluators=[{'contains': 'of_case'}])\n",
+    )
+    run = project.run("--agentv-target=default")
+    assert ([result["target"] for result in run.results], "leaves the choice" in run.text) == (["of_case"], False)
+
+
 def test_the_older_key_target_names_the_target_of_a_file_too_but_execution_comes_first(project):
     project.write("targets.yaml", TARGETS)
     project.write("a.eval.yaml", f"target: of_file\n{eval_file()}")

@@ -24,6 +24,7 @@ from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set
 
 from pytest_agentv import __version__
 from pytest_agentv.cli.main import COMMANDS
+from pytest_agentv.evaluators.kinds.code.code_judge import Proxy, Reuse
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
@@ -32,6 +33,8 @@ from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.tables.delimited import read_delimited
 from pytest_agentv.loading.targets.environment import REFERENCE, Environment
 from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
+from pytest_agentv.loading.targets.validation import parts_of_target
+from pytest_agentv.models.kind import spellings
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.option import RunOption
 from pytest_agentv.models.options.table import RUN_OPTIONS
@@ -99,6 +102,16 @@ def test_the_table_of_options_is_that_of_the_code() -> None:
 
 def test_the_tables_of_keys_are_those_of_the_classes() -> None:
     assert runpy.run_path(str(ROOT / "scripts/kind_tables.py"))["main"]([]) is None
+
+
+def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
+    pages = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
+    parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Reuse, Proxy]
+    parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
+    keys = {key for part in parts for others in spellings(part).values() for key in others}
+    assert keys | {*KINDS.table, *KINDS.unsupported} <= set(re.findall(r"[\w-]+", pages))
+    for text in ("`type: code`", "`type: rubric`", "`agentv --version`", "`--path FOLDER`"):
+        assert text in pages
 
 
 def test_the_page_of_checks_is_that_of_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:

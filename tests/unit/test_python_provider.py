@@ -203,12 +203,6 @@ def test_the_duration_falls_back_to_the_wall_clock() -> None:
             f"a value of type int: expected {EXPECTED}",
         ),
         ("{'answer': 1, 'b': 2}", "a mapping with 'answer', 'b': expected 'text' or 'output_messages'"),
-        ("{'text': None}", "a mapping whose 'text' is None: expected a text"),
-        ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None: expected a text"),
-        (
-            "{'text': None, 'output_messages': [{'role': 'assistant', 'content': None}]}",
-            "a message whose 'content' is None: expected a text",
-        ),
         ("{}", "a mapping with no keys: expected 'text' or 'output_messages'"),
         ("{'text': 'x', 'trace_ref': 1}", None),
         ("{'text': {1, 2}}", "a mapping that is no JSON: Object of type set is not JSON serializable"),
@@ -222,6 +216,24 @@ def test_another_value_is_an_error_that_says_what_was_expected(value: str, messa
         assert text.startswith(" returned a mapping that cannot be read: trace_ref:")
     else:
         assert text.removesuffix(": nan") == f" returned {message}"  # Python 3.12 adds the value
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("{'text': None}", "a mapping whose 'text' is None"),
+        ("{'text': None, 'output_messages': []}", "a mapping whose 'text' is None"),
+        ("{'output_messages': [{'role': 'assistant', 'content': None}]}", "a message whose 'content' is None"),
+        (
+            "{'text': None, 'output_messages': [{'role': 'assistant', 'content': None}]}",
+            "a message whose 'content' is None",
+        ),
+    ],
+)
+def test_null_is_no_answer(value: str, what: str) -> None:
+    text = fault(f"def run(prompt): return {value}", kind="no_answer")
+
+    assert text == f" returned {what}: expected a text"
 
 
 def test_an_exception_is_told_with_its_place_in_the_users_code() -> None:

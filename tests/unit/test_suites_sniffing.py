@@ -14,7 +14,7 @@ from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_eval_file, left_out
 from pytest_agentv.loading.files.entries import table_spec
-from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite
+from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, read_fault
 from pytest_agentv.loading.files.source import read_yaml
 from pytest_agentv.loading.files.suites import dataset_fault, read_suite
 from pytest_agentv.loading.places import Place
@@ -199,9 +199,81 @@ def test_the_line_of_the_case_list_is_known() -> None:
     assert case_list_line(write("qa.yaml", '{\n  "evalcases": [{"id": "a"}]}')) == 2
 
 
+CASES = "evalcases:\n  - {id: a, input: x}\n"
+LINES = '{"id": "a", "input": "x"}\n'
+UTF_16 = "expected UTF-8, got UTF-16", None
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("qa.yaml", CASES.encode("utf-16"), UTF_16),
+        ("qa.yml", CASES.replace("evalcases", "tests").encode("utf-16-be"), UTF_16),
+        ("qa.jsonl", LINES.encode("utf-16-be"), UTF_16),
+        ("qa.jsonl", f"\n// ours\n{LINES}".encode(), ("invalid JSON: Expecting value (column 1)", 2)),
+        ("qa.jsonl", f"{LINES[:-2]}\n{LINES}".encode(), ("invalid JSON: Expecting ',' delimiter (column 25)", 1)),
+        ("qa.jsonl", b'["id"]\n' + LINES.encode(), ('expected a JSON object, got ["id"]', 1)),
+    ],
+)
+def test_a_file_that_hints_at_cases_says_why_it_cannot_be_read(
+    name: str, data: bytes, expected: tuple[str, int | None], folder: Path
+) -> None:
+    (folder / name).write_bytes(data)
+    assert not looks_like_suite(folder / name)
+    assert read_fault(folder / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("evalcases: [\n", 2),
+        ('name: x\n"eval_cases" : [\n', 3),
+        ('{"evalcases": [', 2),
+        ("{% if x %}\nevalcases:\n  - id: a\n{% endif %}\n", 1),
+        ("case: {id: [\n", 2),
+    ],
+)
+def test_a_yaml_file_with_a_key_of_ours_says_why_it_cannot_be_read(text: str, line: int) -> None:
+    path = write("qa.yaml", text)
+    assert not looks_like_suite(path)
+    fault = read_fault(path)
+    assert fault is not None
+    assert (fault[0].partition(":")[0], fault[1]) == ("invalid YAML", line)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("qa.yaml", b""),
+        ("qa.yaml", b"broken: [\n"),
+        ("qa.yaml", b"evalcases: none\n"),
+        ("qa.yaml", b"{{- if .Values.x }}\ntests:\n  - {{ x }}: [\n  evalcases: [\n"),
+        ("qa.yaml", b"evalcases: [\n" + b"# x\n" * 20_000),
+        ("qa.yaml", b"\0\1evalcases: [\n"),
+        ("qa.yaml", "services: {web: {image: x}}\n".encode("utf-16")),
+        ("qa.jsonl", b""),
+        ("qa.jsonl", b"no JSON {\n"),
+        ("qa.jsonl", b'{"eval_id": "a"}\n{"id": "b", "input": 1\n'),
+        ("qa.jsonl", b'{"id": 1, "x": "' + b"y" * 70_000),
+        ("qa.jsonl", b"\xff\xfe\0\1\n"),
+    ],
+)
+def test_a_file_of_others_that_cannot_be_read_is_let_be(name: str, data: bytes, folder: Path) -> None:
+    (folder / name).write_bytes(data)
+    assert read_fault(folder / name) is None
+
+
+def test_a_data_set_with_a_sidecar_says_why_it_cannot_be_read(folder: Path) -> None:
+    path = write("qa.jsonl", '{"id": "a"\n{"id": "b"}\n')
+    assert read_fault(path) is None
+    write("qa.yaml", "defaults: {input: x}\n")
+    assert read_fault(path) == ("invalid JSON: Expecting ',' delimiter (column 11)", 1)
+
+
 def test_a_fifo_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "qa.yaml")
     assert not looks_like_suite(folder / "qa.yaml")
+    assert read_fault(folder / "qa.yaml") is None
 
 
 @given(st.binary())

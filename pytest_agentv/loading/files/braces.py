@@ -42,7 +42,7 @@ def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
     """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
 
-    The values are those of the entry and of its file. A template that cannot be filled is a fault of the entry.
+    A template that cannot be filled is a fault of the entry.
     """
     of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
     has_templates: dict[int, bool] = {}  # the rows of a table share one value
@@ -53,8 +53,29 @@ def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
             has_templates[written] = isinstance(value, dict) and any(
                 _holds_template(value[key]) for key in COLLECTED_KEYS if key in value
             )
-        is_whole = entry.row is None or entry.row.fault is None
-        yield _filled(suite, entry, of_file) if is_whole and (of_file or has_templates[written]) else entry
+        if not of_file and not has_templates[written]:
+            yield entry
+        else:
+            yield _filled(suite, entry, of_file) if _has_values(entry) else _without_templates(entry, of_file)
+
+
+def _has_values(entry: CaseEntry) -> bool:
+    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
+    if entry.row is not None and entry.row.fault is not None:
+        return False
+    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
+
+
+def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    kept = {key: _plain(item) for key, item in of_file.items()}
+    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
+
+
+def _plain(value: Json) -> Json:
+    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
 
 
 def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
@@ -69,16 +90,10 @@ def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEn
     read = {key: item for key, item in of_file.items() if key not in value or key not in _REASONS}
     filled = _fill_collected(own, variables, place)
     filled_of_file = _fill_collected(read, variables, suite.header_place(problems, place.source.row))
+    written = {**value, **filled} if filled else entry.written
+    fault, origins = entry.fault or next(iter(problems), None), entry.origins
     return CaseEntry(
-        entry.index,
-        entry.eval_id,
-        entry.line,
-        {**value, **filled} if filled else entry.written,
-        entry.row,
-        entry.fault or next(iter(problems), None),
-        entry.origins,
-        entry.combination,
-        filled_of_file,
+        entry.index, entry.eval_id, entry.line, written, entry.row, fault, origins, entry.combination, filled_of_file
     )
 
 

@@ -40,7 +40,7 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
 
-    It also warns of an unreadable file, which may have cases.
+    It also warns of a file that cannot be read and may have cases.
 
     Args:
         path: The file, absolute. The command line does not name it.
@@ -64,11 +64,12 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool 
 
 
 def _unreadable(path: Path) -> Problem | None:
-    reason = read_fault(path)
-    if reason is None:
+    fault = read_fault(path)
+    if fault is None or looks_like_suite(path):
         return None
+    reason, line = fault
     message = f"cannot be read: {reason}; if it has cases, they are not collected"
-    return Problem(path, None, "", message, level="warning")
+    return Problem(path, line, "", message, level="warning")
 
 
 def is_of_another_kind(path: Path) -> bool:

@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.errors import SourceError, locate
+
 _SNIFFED_BYTES: Final = 65_536
 _MOST_KEYS: Final = 4
 """How many keys of case lists are looked at. A file has one; contrived ones have thousands, and would take seconds."""
@@ -46,6 +48,9 @@ _FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])"
 """The text between a key and the first item of a list or a mapping in braces."""
 _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
+_OUR_LINE: Final = re.compile(rb"""\n["']?(?:%s|case)["']?[ \t]*:""" % _OUR_LISTS)
+"""A line that only eval files have, perhaps below what is no YAML. `^` would take four times as long as `\\n`."""
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def looks_like_suite(path: Path) -> bool:
@@ -61,7 +66,10 @@ def looks_like_suite(path: Path) -> bool:
 
 def case_list_line(path: Path) -> int | None:
     """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
-    head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    return _case_line(_first_bytes(path).removeprefix(b"\xef\xbb\xbf"), path)
+
+
+def _case_line(head: bytes, path: Path) -> int | None:
     if path.suffix == ".jsonl":
         return _jsonl_line(head, path)
     end = _list_end(head, _OUR_LISTS, _is_filled)
@@ -76,19 +84,67 @@ def find_sidecar(path: Path) -> Path | None:
     return next((sidecar for sidecar in sidecars if sidecar.is_file() or sidecar.is_symlink()), None)
 
 
-def read_fault(path: Path) -> str | None:
-    """Return why a file cannot be read, so that nobody knows whether it has eval cases; None if it can.
+def read_fault(path: Path) -> tuple[str, int | None] | None:
+    """Return why a file cannot be read, so that nobody knows whether it has eval cases, and the line; None if it can.
 
-    Never raises.
+    Files of others may be no UTF-8, YAML or JSON. Such faults count if the first 64 kB hint at cases. Never raises.
     """
     try:
-        if path.is_file() or not path.exists():  # reading a FIFO would block, and a link may be broken
-            with path.open("rb") as file:
-                file.read(1)
+        if not path.is_file() and path.exists():  # reading a FIFO would block
+            return None
+        with path.open("rb") as file:
+            head = file.read(_SNIFFED_BYTES)
     except OSError as error:
-        return error.strerror or type(error).__name__
+        return error.strerror or type(error).__name__, None
     except ValueError:
         return None
+    if head.startswith(_UTF_16_MARKS) or b"\0" in head[:2]:
+        head = _from_utf_16(head)
+        has_cases = _case_line(head, path) is not None or _hints_at_cases(head, path)
+        return ("expected UTF-8, got UTF-16", None) if has_cases else None
+    return _syntax_fault(path, head) if _hints_at_cases(head, path) else None
+
+
+def _from_utf_16(head: bytes) -> bytes:
+    """Return the bytes in UTF-8. Without a mark, the place of the first zero tells the order of the bytes."""
+    order = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
+    return head.decode(order, errors="ignore").encode(errors="ignore")
+
+
+def _hints_at_cases(head: bytes, path: Path) -> bool:
+    """Whether a file that does not look like an eval file may be meant as one."""
+    if path.suffix != ".jsonl":
+        if len(head) == _SNIFFED_BYTES or b"case" not in head:  # nobody knows whether what is cut is valid
+            return False
+        return _OUR_LINE.search(b"\n" + head) is not None or next(_top_keys(head, _OUR_LISTS), None) is not None
+    first, newline, _ = head.lstrip().partition(b"\n")
+    if _is_object(first) or (not newline and len(head) == _SNIFFED_BYTES):
+        return False
+    lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
+    with_id = [keys for keys in lines if "id" in keys]
+    return any(not _INPUT_KEYS.isdisjoint(keys) for keys in with_id) or (bool(with_id) and _has_sidecar(path))
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _syntax_fault(path: Path, head: bytes) -> tuple[str, int | None] | None:
+    """Return the first fault of a YAML file, or that of the first line of a JSONL file."""
+    from pytest_agentv.loading.files import source  # noqa: PLC0415 - the parsers, for few files
+
+    text = head.lstrip()
+    try:
+        if path.suffix == ".jsonl":
+            line = text.partition(b"\n")[0].decode(errors="replace")
+            source.parse_json_object(path, line, head.removesuffix(text).count(b"\n") + 1)
+        else:
+            source.read_yaml(path)
+    except SourceError as error:
+        return str(error).removeprefix(f"{locate(path, error.line)}: "), error.line
     return None
 
 

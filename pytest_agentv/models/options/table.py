@@ -30,8 +30,8 @@ from pytest_agentv.models.options.verdicts import CASE_VERDICT_OPTIONS, RUN_VERD
 RUN_OPTIONS: Final = (
     RunOption(
         "target",
-        "Name of the target to evaluate, or several with commas between them: each runs all cases "
-        "(default: the case's, else the file's, else `default`).",
+        "Name of the target to evaluate, or several with commas between them: each runs all cases. The name `default` "
+        "alone overrides no case and no file (default: the case's, else the file's, else `default`).",
         metavar="NAME",
         joins=True,
         ini=True,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
-from pytest_agentv.errors import ProviderError
+from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.answers import is_null
 from pytest_agentv.providers.base import ProviderResponse, response_fault
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
@@ -139,25 +139,28 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
         return native.replace(**told)
     if response.output_messages is None:
         if "text" in value:
-            return _without_answer(response, f"{label} returned a mapping whose 'text' is None: expected a text")
+            reason = f"{label} returned a mapping whose 'text' is None: expected a text"
+            return _without_answer(response, reason, "no_answer")
         keys = ", ".join(map(repr, value)) or "no keys"
         return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
     if is_null(response.output_messages, response.trace):
-        return _without_answer(response, f"{label} returned a message whose 'content' is None: expected a text")
+        reason = f"{label} returned a message whose 'content' is None: expected a text"
+        return _without_answer(response, reason, "no_answer")
     return response
 
 
-def _without_answer(response: ProviderResponse, error: str) -> ProviderResponse:
+def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
     """Return the figures of a response that holds no answer, because it was paid for, with the error.
 
     Raises `ProviderError` if it reports neither tokens nor cost.
     """
     if response.token_usage is None and response.cost_usd is None:
-        raise ProviderError(error, "crash")
+        raise ProviderError(error, kind)
     return ProviderResponse(
         token_usage=response.token_usage,
         cost_usd=response.cost_usd,
         cost_source=response.cost_source,
         duration_ms=response.duration_ms,
         error=error,
+        error_kind=kind,
     )

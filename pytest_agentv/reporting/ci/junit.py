@@ -1,6 +1,6 @@
 """Writes the results of a finished run as JUnit XML."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from xml.etree import ElementTree
 
@@ -8,11 +8,12 @@ from pytest_agentv.models.base import is_amount
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.ci.annotations import reason_of
+from pytest_agentv.reporting.ci.properties import place_properties, result_properties
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.failing.expected import failed_as_expected, unexpected_passes
 from pytest_agentv.reporting.failing.render import error_text, failure_text
-from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of, with_id
+from pytest_agentv.reporting.figures import with_id
 
 _COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
 
@@ -53,7 +54,7 @@ def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, 
     attributes = {"classname": classname, "name": name, "file": file, "line": str(result.line or 1)}
     case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{_seconds(result):.3f}")
     properties = ElementTree.SubElement(case, "properties")
-    for key, value in _properties(result):
+    for key, value in [*place_properties(file, result.line or 1), *result_properties(result)]:
         ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
     if kind is None:
         return
@@ -102,18 +103,3 @@ def _text(result: EvalResult, masker: Masker) -> str:
 
 def _seconds(result: EvalResult) -> float:
     return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
-
-
-def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
-    figures = {
-        "agentv_status": result.status,
-        "agentv_score": None if result.status == "error" else result.score,
-        "agentv_threshold": result.threshold,
-        "agentv_target": result.target,
-        "agentv_cost_usd": paid_cost_of(result),
-        "agentv_cached": "true" if result.cached else None,
-        "agentv_judge_cost_usd": judge_cost_of(result),
-        **{f"agentv_{name}_known_for": part for name, part in known_parts(result).items() if name != "tokens"},
-        "agentv_latency_ms": duration_of(result),
-    }
-    yield from ((name, value) for name, value in figures.items() if value is not None)

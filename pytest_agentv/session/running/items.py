@@ -12,6 +12,7 @@ from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_PROVIDER, Overrides
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.properties import place_properties, result_properties
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.compat import allow_to_pass, missing_fixture_text
 from pytest_agentv.session.outcomes import (
@@ -25,7 +26,7 @@ from pytest_agentv.session.outcomes import (
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.target_caller import OWN_FIXTURES, asks_target, overrides
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
-from pytest_agentv.session.showing.properties import add_properties, place_properties, result_properties
+from pytest_agentv.session.showing.properties import add_properties
 
 TAKE_TURN = pytest.StashKey[Callable[["EvalItem"], EvalResult]]()
 """Gives an item the result of its case and returns it. The hooks set it."""

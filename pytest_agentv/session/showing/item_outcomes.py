@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import pytest
 
+from pytest_agentv.engine.targets.choosing import not_overridden
+from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.serialization import json_safe
@@ -35,14 +37,15 @@ class ItemOutcomes:
         """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
-        self._evaluated: dict[str, None] = {}
+        self._evaluated: dict[str, bool] = {}
+        """Items that have a result, and whether each is a test in Python, which may fail by itself afterwards."""
         self._decided: set[str] = set()
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
         self.ignored: dict[str, None] = {}
         """Tests that passed because they did not look at the verdict of an evaluation that failed."""
         self._failed: dict[str, None] = {}
         self._spoilt: dict[str, None] = {}
-        """Items of eval files whose test failed after their case had got a result."""
+        """Items that failed after their case had got a result."""
         self._skipped: dict[str, None] = {}
         """Items of eval files that were skipped before their turn to ask."""
         self.held: dict[str, None] = {}
@@ -66,7 +69,7 @@ class ItemOutcomes:
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
-            self._evaluated[node_id] = None
+            self._evaluated[node_id] = report.when == "call"
         elif report.skipped and report.when == "setup" and may_be_eval(node_id):
             self._skipped[node_id] = None
         if report.passed:
@@ -92,16 +95,22 @@ class ItemOutcomes:
         else:
             self.ignored[node_id] = None
 
-    def remarks(self, results: Sequence[EvalResult], run_id: str) -> Iterator[str]:
-        """Yield texts on what the results do not show: tests and hooks that make more or less of them."""
+    def remarks(self, results: Sequence[EvalResult], run_id: str, options: RunOptions) -> Iterator[str]:
+        """Yield texts on what the results do not show: tests, hooks and options that make more or less of them."""
+        if text := not_overridden(options, (result for result in results if result.run_id == run_id)):
+            yield text
         if self.ignored:
             how = "write `assert agentv.run(…)`, or call `.assert_passed()`"
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
         good = self.failed_with_good_scores(results) if self._spoilt else ()
-        if spoilt := [each for each in good if each in self._spoilt and each not in self.unexpected_passes]:
-            items = "the item" if len(spoilt) == 1 else "the items"
-            cases = counted(len(spoilt), "case")
-            yield f"{cases} passed here, but a hook or plugin made {items} fail: {', '.join(spoilt)}"
+        spoilt = [each for each in good if each in self._spoilt and each not in self.unexpected_passes]
+        if items := [each for each in spoilt if not self._evaluated[each]]:
+            named = "the item" if len(items) == 1 else "the items"
+            cases = counted(len(items), "case")
+            yield f"{cases} passed here, but a hook or plugin made {named} fail: {', '.join(items)}"
+        if tests := [each for each in spoilt if self._evaluated[each]]:
+            failed = counted(len(tests), "test")
+            yield f"{failed} failed although each evaluation in it passed: {', '.join(tests)}"
         of_run = {result.node_id for result in results if result.run_id == run_id} if self._skipped else set()
         if asked := [each for each in self._skipped if each in of_run]:
             cases = counted(len(asked), "case was", "cases were")

@@ -9,10 +9,11 @@ import pytest
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.properties import result_properties
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import EVALUATED, HEEDED
-from pytest_agentv.session.showing.properties import add_properties, forget_properties, result_properties
+from pytest_agentv.session.showing.properties import add_properties, forget_properties
 from pytest_agentv.session.showing.report_masking import SubtestMasking, is_masked, mask_account
 from pytest_agentv.session.showing.texts import verbose_text
 

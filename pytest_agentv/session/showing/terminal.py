@@ -161,7 +161,7 @@ class RunReporter:
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
         self._remarks = list(dict.fromkeys([*resumed, *map(str, self._run.problems), *self._home.late_crashes]))
         self._home.find_loss(self._run, self._outcomes)
-        self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id)
+        self._remarks += self._outcomes.remarks(self._run.results, self._identity.run_id, self._options)
         faults = list(self._outcomes.hidden_errors(self._run.results, session.exitstatus))
         self._remarks += faults
         if faults and session.exitstatus == pytest.ExitCode.OK:

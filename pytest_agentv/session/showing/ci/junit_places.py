@@ -7,8 +7,9 @@ from xml.etree.ElementTree import Element, SubElement
 import pytest
 
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.ci.properties import result_properties
 from pytest_agentv.session.compat import junit_case
-from pytest_agentv.session.showing.properties import is_own, result_properties
+from pytest_agentv.session.showing.properties import is_own
 
 _ATTRIBUTES: Final = {"agentv_file": "file", "agentv_line": "line"}
 
