@@ -880,3 +880,25 @@ def test_results_of_a_program_that_was_changed_meanwhile_and_changed_back_are_no
     resumed = project.run(*flags, "--agentv-resume=out-1.jsonl")
     assert resumed.statuses == {"one": "fail", "two": "fail"}
     assert (project.path / "evals/asked").read_text() == "x\n" * 2 * int(repeat)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize(
+    ("flag", "outcomes", "asked"),
+    [
+        ("--agentv-resume", {"passed": 1, "errors": 1}, []),
+        ("--agentv-retry-errors", {"passed": 1, "deselected": 1}, ["fail_once mark\ud800"]),
+    ],
+)
+def test_results_of_a_file_and_of_ids_that_utf8_cannot_hold_are_found(project, flag, outcomes, asked):
+    """The file is the only one: the resumed file was taken for that of another project."""
+    (project.path / "a.eval.yaml").unlink()
+    prompts = ("say hello", "fail_once mark")
+    cases = [{"id": f"{prompt}\ud800", "input": prompt, "expected_outcome": "o"} for prompt in prompts]
+    text = "".join(f"{json.dumps({**case, 'evaluators': [{'contains': 'hello'}]})}\n" for case in cases)
+    project.write(f"{os.fsdecode(bytes([0xE9]))}.eval.jsonl", text)
+    first = run(project, out=".agentv/results/eval_1.jsonl")
+    assert first.outcomes == {"passed": 1, "errors": 1}
+    assert called(project) == ["fail_once mark\ud800", "say hello\ud800"]
+    assert run(project, flag, out=None).outcomes == outcomes
+    assert called(project) == asked
