@@ -62,9 +62,8 @@ class ResumedFile(Record):
         if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if not known or known & {
-            os.path.normpath(root / stored_name(name)) for name in collected
-        }:  # only answers have no names
+        names = {os.path.normpath(root / stored_name(name)) for name in collected}
+        if not known or known & names:  # only answers have no names
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "
