@@ -47,6 +47,8 @@ _FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])"
 _JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
 _INPUT_KEYS: Final = frozenset({"input", "input_messages"})
 
+NO_REGULAR_FILE: Final = "expected a regular file, not a folder, a pipe or a device"
+
 
 def looks_like_suite(path: Path) -> bool:
     """Whether the first 64 kB of a file show eval cases. Never raises.
@@ -82,9 +84,10 @@ def read_fault(path: Path) -> str | None:
     Never raises.
     """
     try:
-        if path.is_file() or not path.exists():  # reading a FIFO would block, and a link may be broken
-            with path.open("rb") as file:
-                file.read(1)
+        if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
+            return NO_REGULAR_FILE
+        with path.open("rb") as file:
+            file.read(1)
     except OSError as error:
         return error.strerror or type(error).__name__
     except ValueError:
