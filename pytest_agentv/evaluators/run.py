@@ -91,7 +91,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, shown)
         if evaluator.own_code is not None and (fault := score_fault(score := with_tuples(score))):
             raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
-        error = getattr(score, "error", None)  # a user's evaluator may return anything
+        error = score.error if isinstance(score, Score) else None  # a user's evaluator may return anything
         if error is not None and not error.strip():  # as of `str(error)` for an error without a text
             score = score.replace(error=_NO_REASON)
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
@@ -128,7 +128,8 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
 def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
-        raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
+        shown = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
+        raise EvaluatorError(f"evaluate() returned {shown}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
