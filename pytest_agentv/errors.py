@@ -16,13 +16,17 @@ Each message is for the person who has to fix the file: where, what, what was ex
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 ErrorStage = Literal["setup", "provider", "evaluator"]
 """Where a case broke."""
 
 ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled", "no_answer"]
 """Why a case broke. `no_answer`: the target replied, but without an answer (a filter, a token limit, a refusal)."""
+
+
+NO_REGULAR_FILE: Final = "expected a regular file, not a folder, a pipe or a device"
+"""Why a path cannot be read. To read a pipe would block."""
 
 
 class AgentvError(Exception):

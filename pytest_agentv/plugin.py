@@ -87,7 +87,7 @@ def pytest_collect_file(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect eval files that are broken symlinks, too. pytest skips them silently."""
+    """Collect eval files that are broken symlinks, pipes or devices, too. pytest skips them silently."""
     report = yield  # with what was captured
     if report.sections and hasattr(collector, "agentv_mask"):
         collector.agentv_mask(report)
@@ -96,8 +96,8 @@ def pytest_make_collect_report(
     headline = getattr(collector, "agentv_headline", None)
     if headline is not None:
         vars(report)["agentv_headline"] = headline  # xdist sends it along
-    links = _broken_symlinks(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
-    for path in links:
+    paths = _no_files(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
+    for path in paths:
         if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
             with unchanged_imports():
                 from pytest_agentv.session.collecting.collection import collect_file
@@ -117,14 +117,15 @@ def pytest_collectreport(report: Any) -> None:
         report.longrepr = retold(report.longrepr, headline, (report.nodeid, 1))
 
 
-def _broken_symlinks(folder: Path) -> list[Path]:
-    """Return the broken symlinks in a folder that are named like eval files."""
+def _no_files(folder: Path) -> list[Path]:
+    """Return the broken symlinks, pipes and devices in a folder that are named like eval files."""
     try:
         with os.scandir(folder) as entries:
-            links = [Path(entry.path) for entry in entries if entry.name.endswith(_SUFFIXES) and entry.is_symlink()]
+            named = [entry for entry in entries if entry.name.endswith(_SUFFIXES)]
+            paths = [Path(each.path) for each in named if each.is_symlink() or not (each.is_file() or each.is_dir())]
     except OSError:  # pytest reports it
         return []
-    return [link for link in links if not link.exists()]
+    return [path for path in paths if not (path.is_file() or path.is_dir())]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -91,7 +91,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         score = await _judge(evaluator, shown)
         if evaluator.own_code is not None and (fault := score_fault(score := with_tuples(score))):
             raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
-        error = getattr(score, "error", None)  # a user's evaluator may return anything
+        error = _error_of(score)
         if error is not None and not error.strip():  # as of `str(error)` for an error without a text
             score = score.replace(error=_NO_REASON)
         if shared_key(evaluator, "negate") is True and isinstance(score, Score):
@@ -101,6 +101,11 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     if shared_key(evaluator, "required") is True and isinstance(score, Score):
         return with_requirement(evaluator, score, context.threshold)
     return score
+
+
+def _error_of(score: object) -> str | None:
+    """Return the error of a score. A user's evaluator may return anything, for example a class."""
+    return score.error if isinstance(score, Score) else None
 
 
 async def _narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
@@ -128,7 +133,8 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
 def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
-        raise EvaluatorError(f"evaluate() returned {type(score).__name__}, expected a Score")
+        shown = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
+        raise EvaluatorError(f"evaluate() returned {shown}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):

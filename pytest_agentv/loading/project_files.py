@@ -1,7 +1,6 @@
 """Finds the project files of a program, from its source text and the words of its command."""
 
 import functools
-import hashlib
 import inspect
 import re
 import shlex
@@ -9,6 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+from pytest_agentv.loading.file_states import FileStates
 
 _START: Final = r"(?:^|[;:])[ \t\f]*"
 """The start of a statement, also behind `try:` or `;`. In a text it may name a file too many, which does no harm."""
@@ -30,9 +31,10 @@ _WRITTEN: Final = frozenset({".log", ".out", ".tmp", ".pid", ".lock", ".db", ".s
 class ProjectFiles:
     """Finds the files of programs and hashes their contents. Reads each file once per run."""
 
-    def __init__(self, *roots: Path) -> None:
+    def __init__(self, *roots: Path, states: FileStates | None = None) -> None:
+        """`states` has the contents of the files, if others share them."""
         self._roots = tuple(dict.fromkeys(root.resolve() for root in roots))
-        self._hashes: dict[Path, str] = {}
+        self._states = FileStates() if states is None else states
         self._imports: dict[Path, tuple[Path, ...]] = {}
         self._names: dict[Path, frozenset[str] | None] = {}
         self._found: dict[tuple[Path, tuple[str, ...]], list[Path]] = {}
@@ -40,7 +42,7 @@ class ProjectFiles:
 
     def hashes(self, paths: Iterable[Path]) -> dict[str, str]:
         """Return a hash of each file's content, by a name that does not depend on the project's location."""
-        return {self._name(path): self._hash(path) for path in dict.fromkeys(paths)}
+        return {self._name(path): self._states.hash(path) for path in dict.fromkeys(paths)}
 
     def of_callable(self, name: str, cwd: Path) -> Iterator[Path]:
         """Yield the files of `package.module:function` or `path/to/file.py:function`, including their imports."""
@@ -133,14 +135,6 @@ class ProjectFiles:
     def _name(self, path: Path) -> str:
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
         return path.name if root is None else path.relative_to(root).as_posix()
-
-    def _hash(self, path: Path) -> str:
-        if path not in self._hashes:
-            try:
-                self._hashes[path] = hashlib.sha256(path.read_bytes()).hexdigest()
-            except OSError:
-                self._hashes[path] = "unreadable"
-        return self._hashes[path]
 
 
 def source_file(value: object) -> Path | None:

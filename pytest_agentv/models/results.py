@@ -200,9 +200,11 @@ class EvalResult(Record):
     case_hash: str | None = None
     """Hash of the case's content, including its files. None: the case could not be loaded."""
     target_hash: str | None = None
-    """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved."""
+    """Hash of the target's definition and code, with secrets as hashes. None: the target could not be resolved.
+    `changed-…`: its program changed while the case ran."""
     grading_hash: str | None = None
-    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it."""
+    """Hash of the evaluators, their prompts and scripts, and the judge; the threshold does not change it.
+    `changed-…`: a script changed while the case ran."""
     duration_ms: float | None = None
     """Milliseconds that the whole case took: set-up, all attempts, evaluators."""
     trace: tuple[TraceEvent, ...] | None = None

@@ -142,7 +142,7 @@ def json_safe(value: Any) -> Json:
             for key, item in value.items()
         }
     if isinstance(value, str):
-        return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+        return _whole_text(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [json_safe(item) for item in value]
     if isinstance(value, int):
@@ -150,6 +150,15 @@ def json_safe(value: Any) -> Json:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return json_safe(dict(value) if isinstance(value, Mapping) else str(value))
+
+
+def stored_name(name: str) -> str:
+    """Return a name as results files hold it. Those of files may be no UTF-8."""
+    return name if name.isascii() else _whole_text(name)
+
+
+def _whole_text(text: str) -> str:
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _key(key: object) -> str:

@@ -77,7 +77,7 @@ class LockedAppender:
         with self._writing():
             file, end = self._open()
             _append_whole(file.raw, end, b"\n")
-            if self._path.is_file():
+            if file.is_regular:
                 file.raw.truncate(end)
 
     def rewrite(self, pieces: Callable[[], Iterable[bytes]]) -> None:
@@ -118,7 +118,7 @@ class LockedAppender:
     def _open(self) -> tuple[OpenFile, int]:
         """Return the open file and its size."""
         if self._file is None:
-            self._file = OpenFile(self._path.open("a+b", buffering=0))
+            self._file = OpenFile.make(self._path, "a+")
         end = self._file.size_at(self._path)
         if end is None:
             self._file, end = _replace_file(self._file, self._path)
@@ -214,7 +214,7 @@ def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
 
     If the old file was deleted, its open handle still has the records; this writes them again.
     """
-    file = path.open("a+b", buffering=0)
+    file = FileIO(path, "a+")
     try:
         end = file.seek(0, os.SEEK_END)
         if end == 0:

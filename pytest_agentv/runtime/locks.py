@@ -1,6 +1,7 @@
 """Locks between processes: a file lock that is cheap enough for every record, and a folder lock."""
 
 import os
+import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -12,6 +13,13 @@ from typing import Final
 with suppress(ImportError):
     import fcntl  # missing on Windows, where evals cannot run, but commands may still read and write files
 
+    class _Lock:
+        """The system's own lock, for the reason that `OpenFile` tells."""
+
+        flock = staticmethod(fcntl.flock)
+        take, free = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
+
+
 _POLL_SECONDS: Final = 0.01
 """Interval between attempts to take a lock that another process holds. An append takes far less."""
 _FOLDER_POLL_SECONDS: Final = 0.05
@@ -21,20 +29,46 @@ class OpenFile:
     """An unbuffered file with the operations that every record needs.
 
     Each system call can hand the interpreter to another thread, for milliseconds in a busy process. So it makes few.
+    All are those of the system: while a record is written, a test may have put a file system of its own in place of
+    `os`, `io` and `pathlib`. `FileIO` opens a path itself.
     """
+
+    _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
+    _makedirs = staticmethod(os.makedirs)
 
     def __init__(self, raw: FileIO) -> None:
         self.raw = raw
         self.descriptor = raw.fileno()
-        self._opened = os.fstat(self.descriptor)
+        self._opened = self._fstat(self.descriptor)
+
+    @classmethod
+    def make(cls, path: Path, mode: str) -> "OpenFile":
+        """Open a file, and create it and its folder if they are missing."""
+        try:
+            return cls(FileIO(path, mode))
+        except (FileNotFoundError, NotADirectoryError):
+            cls._makedirs(path.parent, exist_ok=True)
+            return cls(FileIO(path, mode))
+
+    def lock(self) -> None:
+        """Lock the file for this process. Raises `BlockingIOError` if another one holds the lock."""
+        _Lock.flock(self.descriptor, _Lock.take)
+
+    def unlock(self) -> None:
+        _Lock.flock(self.descriptor, _Lock.free)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is neither a device nor a pipe."""
+        return stat.S_ISREG(self._opened.st_mode)
 
     def size_at(self, path: Path) -> int | None:
         """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
         try:
-            found = os.stat(path)  # noqa: PTH116 - pathlib takes twice as long
+            found = self._stat(path)
         except FileNotFoundError:
             return None
-        return found.st_size if os.path.samestat(self._opened, found) else None
+        return found.st_size if self._samestat(self._opened, found) else None
 
 
 class ProcessLock:
@@ -59,7 +93,7 @@ class ProcessLock:
         try:
             yield
         finally:
-            fcntl.flock(file.descriptor, fcntl.LOCK_UN)
+            file.unlock()
 
     def close(self) -> None:
         """Close the file. A later `hold` opens it again."""
@@ -70,10 +104,9 @@ class ProcessLock:
     def _locked(self) -> "OpenFile | None":
         """Return the locked file; None if another process holds it. A lock on a deleted file does not count."""
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = OpenFile(self._path.open("ab", buffering=0))
+            self._file = OpenFile.make(self._path, "a")
         try:
-            fcntl.flock(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file.lock()
         except BlockingIOError:
             return None
         if self._file.size_at(self._path) is not None:

@@ -1,4 +1,6 @@
-"""Eval files that are links to nothing, which pytest leaves out without a word."""
+"""Eval files that are links to nothing, pipes or devices, which pytest leaves out without a word."""
+
+import os
 
 import pytest
 
@@ -52,3 +54,28 @@ def test_the_sidecar_of_a_dataset_that_is_a_link_to_nothing_is_an_error(project)
     run = project.run("--continue-on-collection-errors")
     assert run.outcomes == {"passed": 1, "errors": 1}
     assert "d.eval.yaml: cannot be read: No such file or directory" in run.text
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_an_eval_file_that_is_a_pipe_is_an_error(project, mode):
+    for name in ("x.eval.yaml", "evals/y.yaml"):
+        (project.path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(project.path / name)
+    (project.path / "below").mkdir()
+    (project.path / "below/z.eval.jsonl").symlink_to("../x.eval.yaml")
+    run = project.run("--continue-on-collection-errors", *mode)
+    assert (run.outcomes["passed"], run.outcomes["errors"]) == (1, 2)
+    reason = "cannot be read: expected a regular file, not a folder, a pipe or a device"
+    assert f"x.eval.yaml: {reason}" in run.text
+    assert f"below/z.eval.jsonl: {reason}" in run.text
+    assert f"evals/y.yaml: {reason}; if it has cases, they are not collected" in run.text
+    run = project.run("x.eval.yaml")
+    assert f"x.eval.yaml: {reason}" in run.text
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "*.csv"])
+def test_a_table_that_is_a_pipe_is_told_and_not_read(project, name):
+    os.mkfifo(project.path / "rows.csv")
+    project.write("a.eval.yaml", f"evalcases: {{from: '{name}', input: hello, evaluators: [contains: hello]}}\n")
+    run = project.run("a.eval.yaml")
+    assert "evalcases.from: expected a file, but rows.csv is a pipe, a socket or a device" in run.text

@@ -842,3 +842,63 @@ def test_parameters_of_a_test_that_ask_the_same_keep_their_own_answers(pytester,
         assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 3}
     assert (project.path / "asked").read_text() == "x" * asked
     assert len(results(project)) == 3
+
+
+SWAPPED = {
+    "agent.sh": "echo x >> asked\nif [ -e swap ]; then cp swap/* new && mv new $(ls swap); fi\necho bad\n",
+    "judge.sh": "grep -q good && echo '{\"score\": 1.0}' || echo '{\"score\": 0.0}'\n",
+}
+"""A program that replaces itself or its judge by another version while the run is going on."""
+ASKING_BOTH = """
+evaluators:
+  - {name: code, type: code_judge, script: [sh, judge.sh]}
+evalcases:
+  - {id: one, input: q, expected_outcome: o}
+  - {id: two, input: q, expected_outcome: o}
+"""
+LAX = {"agent.sh": "echo good", "judge.sh": "cat > /dev/null; echo '{\"score\": 1.0}'"}
+
+
+@pytest.mark.parametrize("repeat", ["1", varied("2")])
+@pytest.mark.parametrize(("name", "key"), [("agent.sh", "target_hash"), ("judge.sh", "grading_hash")])
+def test_results_of_a_program_that_was_changed_meanwhile_and_changed_back_are_not_kept(project, name, key, repeat):
+    target = "{name: default, provider: cli, command_template: 'sh agent.sh {PROMPT}', workers: 1}"
+    project.write("evals/targets.yaml", f"targets: [{target}]\n")
+    project.write("evals/a.eval.yaml", ASKING_BOTH)
+    for file, text in SWAPPED.items():
+        project.write(f"evals/{file}", text)
+    project.write(f"evals/swap/{name}", LAX[name])
+    flags = (f"--agentv-repeat={repeat}", "--agentv-stop=never", "evals/a.eval.yaml")
+    first = project.run(*flags)
+    assert "pass" in first.statuses.values()
+    assert {line[key].partition("-")[0] for line in first.results} == {"changed"}
+    assert first.text.count(f"evals/{name}: changed while the run was going on") == 1
+    (project.path / "evals/swap" / name).unlink()
+    (project.path / "evals/swap").rmdir()
+    project.write(f"evals/{name}", SWAPPED[name])
+    (project.path / "evals/asked").unlink()
+    resumed = project.run(*flags, "--agentv-resume=out-1.jsonl")
+    assert resumed.statuses == {"one": "fail", "two": "fail"}
+    assert (project.path / "evals/asked").read_text() == "x\n" * 2 * int(repeat)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize(
+    ("flag", "outcomes", "asked"),
+    [
+        ("--agentv-resume", {"passed": 1, "errors": 1}, []),
+        ("--agentv-retry-errors", {"passed": 1, "deselected": 1}, ["fail_once mark\ud800"]),
+    ],
+)
+def test_results_of_a_file_and_of_ids_that_utf8_cannot_hold_are_found(project, flag, outcomes, asked):
+    """The file is the only one: the resumed file was taken for that of another project."""
+    (project.path / "a.eval.yaml").unlink()
+    prompts = ("say hello", "fail_once mark")
+    cases = [{"id": f"{prompt}\ud800", "input": prompt, "expected_outcome": "o"} for prompt in prompts]
+    text = "".join(f"{json.dumps({**case, 'evaluators': [{'contains': 'hello'}]})}\n" for case in cases)
+    project.write(f"{os.fsdecode(bytes([0xE9]))}.eval.jsonl", text)
+    first = run(project, out=".agentv/results/eval_1.jsonl")
+    assert first.outcomes == {"passed": 1, "errors": 1}
+    assert called(project) == ["fail_once mark\ud800", "say hello\ud800"]
+    assert run(project, flag, out=None).outcomes == outcomes
+    assert called(project) == asked

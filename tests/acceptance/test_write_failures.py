@@ -335,3 +335,21 @@ def test_a_run_whose_lines_are_not_there_is_red(project, mode):
     run = project.run("--agentv-out=own.jsonl", *mode)
     assert (run.exit_code, run.outcomes) == (pytest.ExitCode.TESTS_FAILED, {"passed": 3})
     assert lost(run) == ["Results were lost: 3 cases ran, 0 lines in own.jsonl"]
+
+
+def test_the_cases_whose_lines_are_not_there_are_named(project):
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(session):
+            path = session.config.rootpath / "own.jsonl"
+            path.write_text(path.read_text().splitlines(keepends=True)[2])
+        """,
+    )
+    write_cases(project, numbered(6))
+    names = ", ".join(f"a.eval.yaml::case-{number}" for number in (0, 1, 3))
+    found = f"Results were lost: 6 cases ran, 1 line in own.jsonl; none of {names} and 2 more"
+    assert lost(project.run("--agentv-out=own.jsonl")) == [found]

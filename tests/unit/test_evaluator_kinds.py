@@ -218,9 +218,10 @@ def test_a_crash_of_an_evaluator_is_named():
     assert places[-1].endswith("in evaluate"), "where it crashed is what its author looks for"
 
 
-def test_an_evaluator_that_returns_something_else_is_told():
-    result = run(0.5)
-    assert (result.error, result.error_kind) == ("evaluate() returned float, expected a Score", "crash")
+@pytest.mark.parametrize(("returned", "shown"), [(0.5, "float"), (Score, "the class Score")])
+def test_an_evaluator_that_returns_something_else_is_told(returned, shown):
+    result = run(returned)
+    assert (result.error, result.error_kind) == (f"evaluate() returned {shown}, expected a Score", "crash")
 
 
 def test_cancelling_a_case_passes_through_its_evaluator():

@@ -14,6 +14,7 @@ import pytest
 from filelock import FileLock
 
 from pytest_agentv.errors import FileError
+from pytest_agentv.runtime import files, locks
 from pytest_agentv.runtime.files import LockedAppender, remove_leftovers, write_atomically, write_pieces_atomically
 
 
@@ -302,3 +303,33 @@ def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path, name: str) -> N
         os.close(reader)
     assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
     assert set(tmp_path.iterdir()) == {pipe, link}
+
+
+class NoSystem:
+    """Stands for a module of the system in whose place a test has put another one, as pyfakefs does."""
+
+    def __getattr__(self, name: str) -> object:
+        def find_nothing(*_: object, **__: object) -> None:
+            raise FileNotFoundError(name)
+
+        return find_nothing
+
+
+def test_records_reach_the_system_while_a_test_has_a_file_system_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_before, new = LockedAppender(tmp_path / "a.jsonl"), LockedAppender(tmp_path / "new" / "b.jsonl")
+    open_before.append(b"1\n")
+    with monkeypatch.context() as replaced:
+        for module, name in ((files, "os"), (locks, "os"), (locks, "fcntl")):
+            replaced.setattr(module, name, NoSystem())
+        for name in ("open", "mkdir", "is_file"):
+            replaced.setattr(Path, name, getattr(NoSystem(), name))
+        open_before.append(b"2\n")
+        new.probe()
+        new.append(b"3\n")
+    open_before.append(b"4\n")
+    for appender in (open_before, new):
+        appender.close()
+    assert (tmp_path / "a.jsonl").read_bytes() == b"1\n2\n4\n"
+    assert (tmp_path / "new" / "b.jsonl").read_bytes() == b"3\n"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.loading.file_states import FileStates
 from pytest_agentv.loading.project_files import ProjectFiles, command_words
 
 
@@ -147,3 +148,19 @@ def test_a_folder_that_nobody_may_list_is_searched_all_the_same(project: Path, m
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     assert names(project, ProjectFiles(project).of_callable("agent:answer", project)) == ALL
+
+
+def test_a_file_is_changed_that_has_another_content_or_was_written_meanwhile(tmp_path: Path) -> None:
+    path, states = tmp_path / "judge.py", FileStates()
+    path.write_text("strict")
+    first = states.hash(path)
+    begun = states.moment()
+    assert not states.is_changed(path, begun)
+    path.write_text("lax")
+    assert states.is_changed(path, begun)
+    path.unlink()
+    assert states.is_changed(path, states.moment())
+    path.write_text("strict")
+    assert states.is_changed(path, begun), "it may have been another one while the case ran"
+    assert not states.is_changed(path, states.moment()), "it is the one that was hashed again"
+    assert states.hash(path) == first

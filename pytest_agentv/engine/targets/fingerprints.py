@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
+from pytest_agentv.loading.file_states import FileStates
 from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
@@ -30,7 +31,10 @@ class Fingerprints:
         self._roots = (root, *more_roots)
         self._root_text = str(root)
         self._dry_run = dry_run
+        self._states = FileStates()
         self._files: dict[Path | None, ProjectFiles] = {}
+        self._made_of: dict[str | None, tuple[Path, ...]] = {}
+        """The files of hashes that processes start anew for each case. This process loads code only once."""
         self._targets: dict[tuple[Path, str], str] = {}
 
     async def target_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
@@ -41,7 +45,10 @@ class Fingerprints:
             return _digest({"kind": "answer"})
         if own.provider is not None:
             made = self._hash_object(own.provider, own.provider_files)
-            return made if own.calls is None else _digest({"object": made, "asks": self._hash_target(eval_dir, name)})
+            if own.calls is None:
+                return made
+            asked = self._hash_target(eval_dir, name)
+            return self._digest({"object": made, "asks": asked}, self._started_files(asked))
         return self._hash_target(eval_dir, name)
 
     async def judge_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
@@ -66,14 +73,33 @@ class Fingerprints:
     def grading_hash(self, evaluators: Sequence[AnyEvaluator], judge_hash: str | None) -> str:
         """Return the hash of a case's evaluators: settings, prompts, scripts, code, judge. Leaves out the threshold."""
         found: dict[str, str] = {}
+        started: list[Path] = []
         members = [member for evaluator in evaluators for member in evaluator.walk()]
         for folder, words in (script for member in members for script in _judge_scripts(member)):
             files = self._files_of(folder)
-            found |= files.hashes(files.of_words(words, folder))
+            paths = tuple(files.of_words(words, folder))
+            found |= files.hashes(paths)
+            started += paths
         codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
         found |= {f"code {number}": code for number, code in enumerate(codes)}
         plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
-        return _digest({"evaluators": plain, "files": found, "judge": judge_hash})
+        started += self._started_files(*(judge_hash or "").split())
+        return self._digest({"evaluators": plain, "files": found, "judge": judge_hash}, started)
+
+    def moment(self) -> int:
+        """Return the present moment, for `changed_file`."""
+        return self._states.moment()
+
+    def changed_file(self, made: str | None, since: int) -> Path | None:
+        """Return a program's file that is not what it was when it was hashed, or that was written since a moment.
+
+        None: the programs that ran since the moment are those that were hashed.
+        """
+        return next((path for path in self._started_files(made) if self._states.is_changed(path, since)), None)
+
+    def _started_files(self, *hashes: str | None) -> Iterator[Path]:
+        for each in hashes:
+            yield from self._made_of.get(each, ())
 
     def _hash_target(self, eval_dir: Path, name: str) -> str | None:
         key = (eval_dir, name)
@@ -84,13 +110,14 @@ class Fingerprints:
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
             settings, own = self._plain(target.settings.to_plain()), target.settings.own_code
-            self._targets[key] = _digest({
+            started = tuple(_started_files(target, files))
+            self._targets[key] = self._digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
-                "files": files.hashes(_target_files(target, files)),
+                "files": files.hashes([*_called_files(target, files), *started]),
                 **({} if own is None else {"code": self._hash_object(own)}),
-            })  # fmt: skip
+            }, started)  # fmt: skip
         return self._targets[key]
 
     def _hash_object(self, value: object, makers: Sequence[Path] = ()) -> str:
@@ -103,8 +130,16 @@ class Fingerprints:
 
     def _files_of(self, folder: Path | None) -> ProjectFiles:
         if folder not in self._files:
-            self._files[folder] = ProjectFiles(*self._roots, *([] if folder is None else [folder]))
+            self._files[folder] = ProjectFiles(*self._roots, *([] if folder is None else [folder]), states=self._states)
         return self._files[folder]
+
+    def _digest(self, value: Json, started: Iterable[Path]) -> str:
+        """Return the hash of plain data. Notes the files that processes start."""
+        digest = _digest(value)
+        files = tuple(dict.fromkeys(started))
+        if files:
+            self._made_of[digest] = files
+        return digest
 
     def _plain(self, value: object) -> Json:
         """Return plain data that does not depend on the project's location, with secrets as hashes."""
@@ -122,12 +157,17 @@ class Fingerprints:
         return self._plain(value.to_plain()) if isinstance(value, Plain) else value
 
 
-def _target_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    sources = target.settings.sources
-    folder = Path(sources.folder or Path(target.path or "").parent)
-    if sources.callable is not None:
-        yield from files.of_callable(sources.callable, folder)
-    yield from files.of_words(sources.words, folder)
+def _called_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
+    callable_name = target.settings.sources.callable
+    return iter(()) if callable_name is None else files.of_callable(callable_name, _folder_of(target))
+
+
+def _started_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
+    return files.of_words(target.settings.sources.words, _folder_of(target))
+
+
+def _folder_of(target: Target) -> Path:
+    return Path(target.settings.sources.folder or Path(target.path or "").parent)
 
 
 def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:

@@ -11,6 +11,9 @@ from pytest_agentv.engine.targets.folders import UnjudgedFolders
 from pytest_agentv.engine.targets.waiting import WaitingAnswers, counted_path, waiting_name
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
+
+# Records of such targets may need it. It is imported before the call, because later no file may be opened any more.
+from pytest_agentv.reporting.conversations import bounded as _bounded  # noqa: F401
 from pytest_agentv.runtime.threads import run_in_thread
 
 _LOGGER: Final = logging.getLogger(__name__)

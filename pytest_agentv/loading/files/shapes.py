@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate
 
 _SNIFFED_BYTES: Final = 65_536
 _MOST_KEYS: Final = 4
@@ -90,8 +90,8 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
     Files of others may be no UTF-8, YAML or JSON. Such faults count if the first 64 kB hint at cases. Never raises.
     """
     try:
-        if not path.is_file() and path.exists():  # reading a FIFO would block
-            return None
+        if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
+            return NO_REGULAR_FILE, None
         with path.open("rb") as file:
             head = file.read(_SNIFFED_BYTES)
     except OSError as error:

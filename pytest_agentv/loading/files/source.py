@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
-from pytest_agentv.errors import SourceError
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError
 from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
 from pytest_agentv.models.base import Json, JsonObject
 
@@ -179,7 +179,7 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
     try:
         if path.exists() and not path.is_file():  # reading a pipe would block
-            raise SourceError(path, "cannot be read: expected a regular file, not a folder, a pipe or a device")
+            raise SourceError(path, f"cannot be read: {NO_REGULAR_FILE}")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None

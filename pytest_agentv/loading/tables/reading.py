@@ -67,6 +67,9 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.is_dir():
             place.error(f"{name!r} is a folder", f"name its files: {name}/*.csv")
             return ()
+        if path.exists():
+            _note_no_file(path, place)
+            return ()
         hint = alone(name) or near_file(path, _READERS)
         place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
         return ()
@@ -74,4 +77,12 @@ def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
     if not files:
         place.error(f"no table matches {name!r} in {locate(folder, None)}")
-    return files
+    for file in files:
+        if not file.is_file():
+            _note_no_file(file, place)
+    return [file for file in files if file.is_file()]
+
+
+def _note_no_file(path: Path, place: Place) -> None:
+    """Note an error for what is no regular file: reading a pipe would block."""
+    place.error(f"expected a file, but {locate(path, None)} is a pipe, a socket or a device")

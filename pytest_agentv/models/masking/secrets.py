@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secret_rule import SHORTEST_SECRET, secrets_of
-from pytest_agentv.models.masking.spellings import Spellings
+from pytest_agentv.models.masking.spellings import Spellings, load_whole
 
 MASK: Final = "***"
 
@@ -86,6 +86,7 @@ class Masker:
         found = {part for part in parts if len(part) >= SHORTEST_SECRET and not part.startswith(_PEM_FRAME)}
         with self._adding:
             if not found <= self._values:  # else the spellings would be made again
+                load_whole()
                 self._values |= found
 
     def add_environment(self, environment: Mapping[str, str]) -> None:

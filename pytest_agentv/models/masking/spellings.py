@@ -61,6 +61,11 @@ class Spellings:
         return Shortened(self._secrets)
 
 
+def load_whole() -> None:
+    """Import all that masking may need. Later, while results are written, the process may be out of open files."""
+    import pytest_agentv.models.masking.shortened  # noqa: F401, PLC0415 - only for runs with secrets
+
+
 _Spelled: TypeAlias = tuple[str, tuple[str, str]]
 """A piece that appears unchanged in the text, and the expressions for the first character and for the others."""
 

@@ -14,6 +14,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
+from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.reporting.writers import default_results_path, kept_folder
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_last_run, new_run_id
@@ -52,7 +53,14 @@ class RunIdentity(Record):
             return None
         cases: frozenset[tuple[str, str | None]] = frozenset(self.retried)
         broken, unbroken = frozenset(self.resumed.broken_items), frozenset(self.resumed.unbroken)
-        return lambda node_id, case: node_id in broken or (case in cases and node_id not in unbroken)
+
+        def is_retried(node_id: str, case: tuple[str, str | None] | None) -> bool:
+            node_id = stored_name(node_id)
+            if case is not None and case[1] is not None:
+                case = case[0], stored_name(case[1])
+            return node_id in broken or (case in cases and node_id not in unbroken)
+
+        return is_retried
 
     @property
     def crash_mark(self) -> Path:

@@ -13,6 +13,7 @@ from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.checked import iter_recorded
+from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.session.recording.identity import RunIdentity
 
 if TYPE_CHECKING:  # for evals in Python only
@@ -141,7 +142,7 @@ class FinishedCases:
 
     def earlier(self, node_id: str) -> Sequence[EvalResult]:
         """Return the last results of an item, also errors, and the single answers of its unfinished cases."""
-        return () if self._journal is None else self._earlier.of(node_id, self._journal.last, self.sources)
+        return () if self._journal is None else self._earlier.of(stored_name(node_id), self._journal.last, self.sources)
 
     @cached_property
     def _earlier(self) -> "EarlierResults":

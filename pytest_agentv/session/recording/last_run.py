@@ -14,6 +14,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class ResumedFile(Record):
         if not collected or not all(collected):  # outside of the root directory, node ids may have no file name
             return None
         known = {os.path.normpath(root / name) for name in (*self.eval_files, *self.node_files)}
-        if not known or known & {os.path.normpath(root / name) for name in collected}:  # only answers have no names
+        names = {os.path.normpath(root / stored_name(name)) for name in collected}
+        if not known or known & names:  # only answers have no names
             return None
         return (
             f"{locate(self.path, None)} holds results of {_named(self.eval_files)}, and none of what was collected: "

@@ -17,6 +17,7 @@ from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.running.begun import Ending
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
 from pytest_agentv.session.showing.logs import CaseLog, current_log
@@ -33,6 +34,7 @@ class CaseRuns:
         self,
         *,
         pool: TargetPool,
+        signer: CaseSigner,
         recorder: Recorder,
         progress: Progress,
         failures: FailureLimit,
@@ -41,6 +43,7 @@ class CaseRuns:
         away: "Away | None",
     ) -> None:
         self._pool = pool
+        self._signer = signer
         self._recorder = recorder
         self._progress = progress
         self._failures = failures
@@ -70,7 +73,7 @@ class CaseRuns:
                     member = members[0] if members else None
                     result = await self._ask(job, prepared, log, member)
                 else:
-                    result = await answers()
+                    result = await self._combined(answers)
                 ending.note_judged()
                 return await self._record(result, prepared, leave)
         except GeneratorExit:
@@ -114,7 +117,7 @@ class CaseRuns:
         current_log.set(log)
         try:
             with ending:
-                result = await answers()
+                result = await self._combined(answers)
                 await self._recorder.record(result)
                 self._let_go(result)
                 return result
@@ -147,6 +150,21 @@ class CaseRuns:
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
         """Ask for one answer and judge it: in the run's executor if possible, else in this process."""
+        since = self._signer.moment()
+        result = await self._ask_there_or_here(job, prepared, log, member)
+        checked = self._signer.checked(result, since)
+        if checked.target_hash != result.target_hash:
+            self._pool.waiting.drop(job.identity, job.answer)
+        return checked
+
+    async def _combined(self, answers: Callable[[], Awaitable[EvalResult]]) -> EvalResult:
+        """Return the result of several answers, of which some may be of a program that changed."""
+        since = self._signer.moment()
+        return self._signer.checked(await answers(), since)
+
+    async def _ask_there_or_here(
+        self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
+    ) -> EvalResult:
         hooks, own = prepared.hooks, prepared.own
         if self._away is not None:
             found = await self._away.ask(

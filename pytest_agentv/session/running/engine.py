@@ -54,6 +54,7 @@ class RunEngine:
         self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity))
         self.loop = LoopThread()
         self.pool = TargetPool(options, self.places, masker, self._providers)
+        self.signer = self._signer()
         self.away = self._open_away(identity) if self._has_executor else None
         """Runs cases in other processes; None: all run in this one."""
 
@@ -65,9 +66,10 @@ class RunEngine:
     def paces(self) -> Paces:
         return Paces(self.loop, self.pool, self._options, self._share, self._processes)
 
-    def signer(self) -> CaseSigner:
+    def _signer(self) -> CaseSigner:
         roots = (_project_root(self._config), self.places.repo_root)
-        return CaseSigner(Fingerprints(self.pool, *roots, dry_run=self._options.dry_run), self.loop)
+        fingerprints = Fingerprints(self.pool, *roots, dry_run=self._options.dry_run)
+        return CaseSigner(fingerprints, self.loop, self.pool.warn_once)
 
     def targets_of(self, folder: Path) -> TargetsFile:
         """Read the targets file of the eval files in a folder. Raises `AgentvError`."""

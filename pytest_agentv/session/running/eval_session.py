@@ -81,6 +81,7 @@ class EvalSession:
         engine, records = self._engine, self._records
         runs = CaseRuns(
             pool=engine.pool,
+            signer=engine.signer,
             recorder=records.recorder,
             progress=self.progress,
             failures=self.failures,
@@ -92,7 +93,7 @@ class EvalSession:
             loop=engine.loop,
             runs=runs,
             paces=engine.paces(),
-            signer=engine.signer(),
+            signer=engine.signer,
             finished=records.finished,
             recorder=records.recorder,
             stopping=self.stopping,

@@ -31,6 +31,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
+from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.conftests import FIXTURES
 from pytest_agentv.session.outcomes import EvalFailed
@@ -166,19 +167,22 @@ class CasePreparer:
         """Return the file's path in results: relative to the root directory if it is below it."""
         path = suite.path
         if path not in self._eval_files:  # called for each case
-            self._eval_files[path] = name_below(path, self._root)
+            self._eval_files[path] = stored_name(name_below(path, self._root))
         return self._eval_files[path]
 
     def _identify(
         self, suite: SuiteSource, entry: CaseEntry, node_id: str, *, target: str | None, **of_case: Any
     ) -> CaseIdentity:
-        """Name a case. `target` is that of its file; the other names are those that only a loaded case has."""
+        """Name a case, as results files hold its names, so that a resumed run finds it.
+
+        `target` is that of its file; the other names are those that only a loaded case has.
+        """
         return CaseIdentity(
-            eval_id=entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2],
+            eval_id=stored_name(entry.eval_id if entry.eval_id is not None else node_id.rpartition("::")[2]),
             target=choose_target(self._options, target),
             eval_file=self.eval_file(suite),
             line=entry.line,
-            node_id=node_id,
+            node_id=stored_name(node_id),
             run_id=self._run_id,
             tags=suite.tags(entry) or None,
             row=None if entry.row is None else entry.row.shown_from(self._root),

@@ -1,30 +1,41 @@
 """Adds hashes to each case, by which a later run decides whether its result is still valid."""
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.judging import evaluators_of, needs_of
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
 
 _HASH_DIGITS: Final = 8
+_CHANGED: Final = (
+    "changed while the run was going on: cases that ended since then may have run either version, so a resumed run "
+    "runs them again, and comparisons leave them out"
+)
 
 
 class CaseSigner:
     """Signs cases. Hashes targets and judges once per folder."""
 
-    def __init__(self, fingerprints: Fingerprints, loop: LoopThread) -> None:
+    def __init__(self, fingerprints: Fingerprints, loop: LoopThread, warn_once: Callable[[Problem, str], None]) -> None:
+        """`warn_once` gets a warning and a name for what it is about, and shows one of each name."""
         self._fingerprints = fingerprints
         self._loop = loop
+        self._warn_once = warn_once
         self._targets: dict[tuple[Path, str], str | None] = {}
         self._embeddings: dict[tuple[Path, str], str | None] = {}
         self._judges: dict[tuple[Path, str], str | None] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
+        self._no_hash = f"changed-{os.urandom(4).hex()}"
+        """Stands in results for a hash of files that changed while a case ran. No other run has it."""
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:
         """Return a case with its hashes. An unresolved target has none: the case reports the error."""
@@ -41,6 +52,26 @@ class CaseSigner:
             target_hash=self._target_hash(key, prepared), grading_hash=grading, judge=self._judge_name(key, judge)
         )
         return prepared.replace(job=job.replace(identity=identity))
+
+    def moment(self) -> int:
+        """Return the present moment, for `checked`."""
+        return self._fingerprints.moment()
+
+    def checked(self, result: EvalResult, since: int) -> EvalResult:
+        """Return the result of a case that began at a moment, without the hashes of programs that changed meanwhile.
+
+        Otherwise later runs would take it for a result of the programs that were hashed.
+        """
+        for name in ("target_hash", "grading_hash"):
+            path = self._fingerprints.changed_file(getattr(result, name), since)
+            if path is not None:
+                self._warn_of_change(path)
+                result = result.replace(**{name: self._no_hash})
+        return result
+
+    def _warn_of_change(self, path: Path) -> None:
+        name = hashlib.sha256(str(path).encode("utf-8", "replace")).hexdigest()[:16]
+        self._warn_once(Problem(path, None, "", _CHANGED, level="warning"), f"changed-{name}")
 
     def _with_embeddings(self, judge: str | None, folder: Path, names: Sequence[str]) -> str | None:
         """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""

@@ -5,6 +5,7 @@ import pytest
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import shown
+from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.session.recording.recorder import Recorder
 from pytest_agentv.session.workers.interrupts import Parent
 
@@ -26,12 +27,12 @@ class FailureLimit:
 
     def begin(self, item: pytest.Item) -> None:
         """Note which item's turn it is."""
-        self._session, self._current = item.session, item.nodeid
+        self._session, self._current = item.session, stored_name(item.nodeid)
 
     def end(self, item: pytest.Item) -> None:
         """Note that an item's turn is over: pytest has counted its failure."""
         self._current = ""
-        self._ahead.discard(item.nodeid)
+        self._ahead.discard(stored_name(item.nodeid))
 
     def note(self, node_id: str | None) -> None:
         """Note a case that did not pass."""

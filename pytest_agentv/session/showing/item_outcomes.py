@@ -21,6 +21,8 @@ HELD: Final = "agentv_held"
 """The attribute of a report: the hooks that kept cases from running ahead of their turn, if it is the first to tell."""
 
 _STRICT: Final = "[XPASS(strict)]"
+_NAMED: Final = 3
+"""How many cases without a line are named."""
 
 
 class ItemOutcomes:
@@ -118,13 +120,17 @@ class ItemOutcomes:
             yield f"{cases} skipped by a plugin after the answer came, and counted: {', '.join(asked)} ({how})"
         yield from map(held_text, self.held)
 
-    def unrecorded(self, recorded: Collection[str]) -> str | None:
-        """Return a text if results of cases that ran are not in the file; None: all are there."""
+    def unrecorded(self, recorded: Collection[str], where: str) -> str | None:
+        """Return a text if results of cases that ran are not in the file `where`; None: all are there."""
         missing = [node_id for node_id in self._evaluated if node_id not in recorded]
         if not missing:
             return None
         found = len(self._evaluated) - len(missing)
-        return f"{counted(len(self._evaluated), 'case')} ran, {counted(found, 'line')}"
+        text = f"{counted(len(self._evaluated), 'case')} ran, {counted(found, 'line')} in {where}"
+        if not found:
+            return text
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        return f"{text}; none of {', '.join(missing[:_NAMED])}{more}"
 
     def hidden_errors(self, results: Sequence[EvalResult], exit_code: int) -> Iterator[str]:
         """Yield texts on cases that could not be judged, if pytest shows no error because of a mark or a test.

@@ -102,8 +102,12 @@ class ResultsHome:
         """Check that the results of all cases that ran are in the file."""
         path = self._identity.results_path
         is_readable = path.is_file() or not path.exists()  # a device cannot be read back
-        if is_readable and not self.write_errors and (fault := outcomes.unrecorded(node_ids(run.all))):
-            self.write_errors.append(f"{fault} in {locate(path, None)}")
+        if (
+            is_readable
+            and not self.write_errors
+            and (fault := outcomes.unrecorded(node_ids(run.all), locate(path, None)))
+        ):
+            self.write_errors.append(fault)
 
     def drop_verdict(self) -> str | None:
         """Delete the verdict on an earlier run. Return why it cannot be deleted."""
