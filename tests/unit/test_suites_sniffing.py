@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.errors import NO_REGULAR_FILE
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
@@ -273,7 +274,7 @@ def test_a_data_set_with_a_sidecar_says_why_it_cannot_be_read(folder: Path) -> N
 def test_a_fifo_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "qa.yaml")
     assert not looks_like_suite(folder / "qa.yaml")
-    assert read_fault(folder / "qa.yaml") is None
+    assert read_fault(folder / "qa.yaml") == (NO_REGULAR_FILE, None)
 
 
 @given(st.binary())
