@@ -14,6 +14,12 @@ from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderRespo
 
 OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 """Resolves a target by its name; raises `TargetError`."""
+CheckTarget: TypeAlias = Callable[[Target, Adapter], Awaitable[None]]
+"""Checks a target before its first call of the run; raises `ProviderError`."""
+
+
+async def _is_checked(_target: Target, _provider: Adapter) -> None:
+    """Do nothing: the target is a mock."""
 
 
 class CallableTargets:
@@ -27,6 +33,7 @@ class CallableTargets:
         open_target: OpenTarget,
         *,
         asked: EqualQuestions | None = None,
+        check: CheckTarget = _is_checked,
     ) -> None:
         """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
@@ -36,16 +43,23 @@ class CallableTargets:
             default_name: The target of calls that name no other.
             open_target: Resolves a target.
             asked: Counts the questions of the case; None: none was asked before.
+            check: Checks a target before it is called.
         """
         self.default_name = default_name
         self.names = tuple(dict.fromkeys((primary, *others)))
         self._open = open_target
         self._asked = asked or EqualQuestions()
-        open_target(default_name)
+        self._check = check
+        self.default = open_target(default_name)
+        """The default target, to be checked before anything is paid for."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
         """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
-        return partial(_ask, *self._open(name), self._asked)
+        return partial(self._ask, *self._open(name))
+
+    async def _ask(self, target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
+        await self._check(target, provider)  # a script may name a target that no case has
+        return await _ask(target, provider, self._asked, asked)
 
 
 async def _ask(
