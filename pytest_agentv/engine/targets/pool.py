@@ -99,8 +99,8 @@ class TargetPool:
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
         called = [(target, provider), judging, callable_targets and callable_targets.default]
-        for each in filter(None, called):
-            await self._check(*each)
+        for pair in filter(None, called):
+            await self._check(*pair)
         judge = judging and ProviderJudge(*judging, self._options, asked)
         is_agent = getattr(target.settings, "is_agent", False)
         variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
