@@ -94,7 +94,7 @@ class CachedProvider:
         missing = [number for number, known in enumerate(kept) if known is None]
         started = time.perf_counter()
         asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
-        asked = one_for_each([requests[number] for number in missing], asked)  # else unknown which answer is whose
+        one_for_each([requests[number] for number in missing], asked)  # else it is unknown which answer is whose
         responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
             self._keep(paths[number], response)

@@ -51,9 +51,9 @@ class HealthChecks:
         return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
-def sharing(folder: Path) -> Together:
+def sharing(folder: Path | None) -> Together | None:
     """Return a function that shares findings through a folder. The first process that ends removes the folder."""
-    return lambda key, check: check_together(folder, key, check)
+    return None if folder is None else lambda key, check: check_together(folder, key, check)
 
 
 async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:

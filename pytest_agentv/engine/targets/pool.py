@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,8 +75,7 @@ class TargetPool:
         self._options = options
         self._places = places
         self._folders = FolderTargets(options, places, masker, own_kinds)
-        shared = None if places.shared_folder is None else sharing(places.shared_folder)
-        self._checks = HealthChecks(together or shared, places.repo_root)
+        self._checks = HealthChecks(together or sharing(places.shared_folder), places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told: set[object] = set()
 
@@ -98,10 +98,10 @@ class TargetPool:
         judging = self._judging(eval_dir, target, own) if needs.judge else None
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
-        called = [(target, provider), judging, callable_targets and callable_targets.default]
-        for pair in filter(None, called):
+        default = None if callable_targets is None else callable_targets.default
+        for pair in (each for each in ((target, provider), judging, default) if each is not None):
             await self._check(*pair)
-        judge = judging and ProviderJudge(*judging, self._options, asked)
+        judge = judging and ProviderJudge(*judging, self._options, asked, partial(self.warn_of_answer, eval_dir))
         is_agent = getattr(target.settings, "is_agent", False)
         variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
         return ReadyTarget(
@@ -198,14 +198,14 @@ class TargetPool:
             if not own.replace_target:
                 raise
             names = ()
-        default_name = OWN_JUDGE if own.judge is not None else target.judge_target or target.name
         return CallableTargets(
             target.name,
             (*opened, *names),
-            default_name,
+            OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
             lambda name: opened.get(name) or self._folders.open(eval_dir, name),
             asked=asked,
             check=self._check,
+            tell=partial(self.warn_of_answer, eval_dir),
         )
 
     def _embedder(self, eval_dir: Path, name: str) -> Embedder:
