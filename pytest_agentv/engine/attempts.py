@@ -35,7 +35,7 @@ class Attempts(Record):
     requests: JsonObject = field(default_factory=dict)
     """The provider's data on its API requests and its log, under the keys of results."""
     lost: tuple[ProviderResponse, ...] = ()
-    """What earlier calls reported that timed out: they were paid for."""
+    """What earlier calls reported that timed out, or that were given up with their batch: they were paid for."""
 
 
 async def invoke_with_retries(
@@ -59,7 +59,8 @@ async def invoke_with_retries(
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
         requests = _add_requests(requests, raw)
-        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
+        paid = (*getattr(provider, "given_up", ()), *lost)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, paid)
         _log_call(called, attempts, raw)
         if not _timed_out(attempts) or request.attempt >= max_retries:
             return _with_response(attempts)

@@ -10,9 +10,11 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.batches import BatchError, one_for_each
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 _LOGGER: Final = logging.getLogger(__name__)
+_GIVEN_UP: Final = "the answers of the call for all cases cannot be used, so each case was asked again by itself: {}"
 
 
 @dataclass(slots=True, eq=False)
@@ -22,14 +24,17 @@ class _Waiting:
     place: int
     request: ProviderRequest
     response: "asyncio.Future[Outcome[ProviderResponse]]"
+    given_up: tuple[ProviderResponse, ...] = ()
+    """Its answers in a call whose answers cannot be used. They were paid for."""
+    warning: str | None = None
 
 
 class Batch:
     """Gathers the requests of a known number of cases and sends them together.
 
     Each case runs like any other until its call. When every case has reached its call or has ended before it, the
-    batch makes one call. If the provider cannot batch, or the call fails, it sends each request separately. Used on
-    the event loop.
+    batch makes one call. If the provider cannot batch, or the call fails, it sends each request separately. What
+    the failed call cost is noted for the cases that it answered. Used on the event loop.
 
     Source: evaluation-2026-01, "Provider-level batching flag".
     """
@@ -41,13 +46,14 @@ class Batch:
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> Outcome[ProviderResponse]:
-        """Wait for the other cases, and return the outcome of this request."""
+    async def invoke(self, place: int, provider: Adapter, request: ProviderRequest) -> _Waiting:
+        """Wait for the other cases, and return this request with its outcome."""
         waiting = _Waiting(place, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._provider = provider
         self.count()
-        return await waiting.response
+        await waiting.response
+        return waiting
 
     def count(self) -> None:
         """Count a case that has reached its call or will not reach it."""
@@ -63,10 +69,18 @@ class Batch:
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
+            self._give_up(error)
             await self._send_singly(provider)
             return
         for waiting, response in zip(self._waiting, responses, strict=True):
             _settle(waiting, Outcome(response))
+
+    def _give_up(self, error: ProviderError) -> None:
+        """Note what the failed call has cost each case, and warn if it had answers: they are paid for again."""
+        paid = error.paid if isinstance(error, BatchError) else ()
+        for waiting in self._waiting:
+            waiting.given_up = tuple(response for eval_id, response in paid if eval_id == waiting.request.eval_id)
+            waiting.warning = _GIVEN_UP.format(error) if paid else None
 
     async def _send_singly(self, provider: Adapter) -> None:
         places = asyncio.Semaphore(self._limit)
@@ -85,6 +99,8 @@ class BatchMember:
         self._batch = batch
         self._place = place
         self._is_counted = False
+        self.given_up: tuple[ProviderResponse, ...] = ()
+        """What the call for all cases reported of this one, if its answers could not be used."""
 
     def wrap(self, provider: Adapter) -> "BatchedProvider":
         return BatchedProvider(provider, self)
@@ -93,7 +109,10 @@ class BatchMember:
         if self._is_counted:  # a retry after a time-out
             return await provider.invoke(request)
         self._is_counted = True
-        return (await self._batch.invoke(self._place, provider, request)).get()
+        sent = await self._batch.invoke(self._place, provider, request)
+        self.given_up = sent.given_up
+        response = sent.response.result().get()
+        return response if sent.warning is None else response.replace(warnings=(*response.warnings, sent.warning))
 
     def leave(self) -> None:
         """Let the other cases go on if this case has not reached its call."""
@@ -115,6 +134,11 @@ class BatchedProvider:
     async def check(self) -> None:
         await self._provider.check()
 
+    @property
+    def given_up(self) -> tuple[ProviderResponse, ...]:
+        """What the call for all cases reported of this one, if its answers could not be used."""
+        return self._member.given_up
+
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         return await self._member.invoke(self._provider, request)
 
@@ -122,17 +146,16 @@ class BatchedProvider:
         await self._provider.close()
 
 
-async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
     if not isinstance(provider, BatchProvider):
         raise ProviderError("this kind of provider cannot batch", "config")
     _LOGGER.debug("batching: %d cases go out in one call", len(requests))
     outcome = await attempt_async(lambda: provider.invoke_batch(requests))
+    if isinstance(outcome.error, BatchError):
+        raise outcome.error
     if outcome.error is not None:
         raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error
-    responses = outcome.get()
-    if len(responses) != len(requests):
-        raise ProviderError(f"{len(requests)} requests were sent and {len(responses)} responses came back", "crash")
-    return responses
+    return one_for_each(requests, outcome.get())
 
 
 def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:

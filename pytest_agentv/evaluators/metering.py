@@ -26,7 +26,8 @@ class Meter:
 
     def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
         """Add calls. Only the last of them reports its figures."""
-        usage = usage if usage is not None and is_amount(usage.input) and is_amount(usage.output) else None
+        is_known = isinstance(usage, TokenUsage) and is_amount(usage.input) and is_amount(usage.output)
+        usage = usage if is_known else None  # users' code may report anything
         cost = cost_usd if is_amount(cost_usd) else None
         self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
         self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))

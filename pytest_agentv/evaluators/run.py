@@ -67,11 +67,22 @@ async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     took = _Took(round((time.perf_counter() - started) * 1000, 3), _judge_model(evaluator, context))
     try:
         return build_result(evaluator, outcome.get(), took)
-    except KindError as error:
-        output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
-        return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
     except BaseException as error:  # noqa: BLE001 - as above
+        failed = _failed(evaluator, error, took)
+        return failed.replace(error=None, error_kind=None) if context.dry_run and _is_of_mock(error) else failed
+
+
+def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> EvaluatorResult:
+    if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
+    output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+    return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
+
+
+def _is_of_mock(error: BaseException) -> bool:
+    from pytest_agentv.evaluators.dry_runs import is_of_mock  # noqa: PLC0415 - only for checks that fail in dry runs
+
+    return is_of_mock(error)
 
 
 def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:

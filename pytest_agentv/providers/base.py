@@ -114,7 +114,7 @@ class Adapter(Protocol):
     """Whether the prompt names files (`agent`) or holds their texts (`lm`)."""
 
     async def check(self) -> None:
-        """Probe the target once per run, before its first case. Raises `ProviderError`."""
+        """Probe the target once per run, before the first case that needs it. Raises `ProviderError`."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask once, and return what came back. Raises `ProviderError`."""

@@ -72,10 +72,10 @@ def _places(error: BaseException, foreign_folders: tuple[str, ...]) -> list[str]
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not _is_ours(frame.filename) and not frame.filename.startswith(foreign_folders)
+        if not is_ours(frame.filename) and not frame.filename.startswith(foreign_folders)
     ]
     return [f"  {locate(Path(frame.filename), frame.lineno)} in {frame.name}" for frame in frames[-_SHOWN_FRAMES:]]
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
     return filename.startswith((_OWN_FOLDER, "<frozen importlib")) or filename == importlib.__file__

@@ -105,6 +105,31 @@ def test_a_program_that_is_missing_is_an_error_of_the_set_up_of_its_cases_only(p
     )
 
 
+ON_PATH = """#!{python} -IS
+import json
+for event in {events}:
+    print(json.dumps(event))
+"""
+PROGRAMS = {
+    "claude": [{"type": "result", "subtype": "success", "is_error": False, "result": "hello of claude"}],
+    "codex": [
+        {"type": "item.completed", "item": {"id": "a", "type": "agent_message", "text": "hello of codex"}},
+        {"type": "turn.completed", "usage": {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3}},
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("claude-code", "claude"), ("codex", "codex")])
+def test_without_executable_the_program_of_its_kind_on_path_is_called(project, monkeypatch, kind, name):
+    for each, events in PROGRAMS.items():
+        project.write(f"bin/{each}", ON_PATH.format(python=sys.executable, events=events)).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project.path}/bin:/usr/bin:/bin")
+    write_cases(project, "a")
+    project.write("targets.yaml", json.dumps({"targets": [{"name": "coder", "provider": kind}]}))
+    result = project.run().by_id["a"]
+    assert (result["status"], result["candidate_answer"]) == ("pass", f"hello of {name}")
+
+
 def test_a_working_directory_that_does_not_exist_is_an_error_that_names_it(project):
     write_target(project, cwd="nowhere")
     write_cases(project, "a")

@@ -262,6 +262,19 @@ def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_
     assert "batching was asked for" not in project.run().text
 
 
+@pytest.mark.parametrize("flags", [[], ["--agentv-cache"]], ids=str)
+def test_the_cost_of_a_batch_whose_answers_cannot_be_used_is_counted_and_a_warning_says_so(project, batched, flags):
+    batched(numbered(2), "file.write('Done.')")
+    program = (project.path / "batch.py").read_text()
+    project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "text":'))
+    run = project.run(*flags)
+    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {2}
+    assert {result["trace_summary"]["cost_usd"] for result in run.results} == {1}, "the answer that is judged"
+    said = "target 'default': the answers of the call for all cases cannot be used, so each case was asked again"
+    assert run.text.count(said) == 1
+    assert "line 3: not JSON" in run.text
+
+
 @pytest.mark.scenario("Fallback when provider cannot batch")
 def test_a_provider_that_cannot_batch_is_asked_case_by_case_and_the_verbose_log_says_so(project, batched):
     batched(numbered(3))

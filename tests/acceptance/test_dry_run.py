@@ -212,3 +212,78 @@ def test_what_only_the_target_would_report_is_no_error(project):
     project.write("targets.yaml", LOCKED)
     project.write("a.eval.yaml", NEGATED)
     assert project.run("--agentv-dry-run").outcomes == {"passed": 1}
+
+
+READING = """
+evalcases:
+  - {id: expression, expected_outcome: o, input: q, assert: [{python: "data['price'] > 3"}]}
+  - {id: function, expected_outcome: o, input: q, assert: [{python: "checks.py:price"}]}
+  - {id: own kind, expected_outcome: o, input: q, assert: [{type: priced}]}
+  - {id: own error, expected_outcome: o, input: q, assert: [{type: priced, says: no price}]}
+  - {id: script, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, judge.py]}]}
+  - id: member
+    expected_outcome: o
+    input: q
+    assert: [{composite: {evaluators: [{python: "data['price'] > 3"}], aggregator: {type: weighted_average}}}]
+  - {id: syntax, expected_outcome: o, input: q, assert: [{python: "data["}]}
+  - {id: name, expected_outcome: o, input: q, assert: [{python: "checks.py:misspelt"}]}
+  - {id: module, expected_outcome: o, input: q, assert: [{python: "broken.py:check"}]}
+  - {id: file, expected_outcome: o, input: q, assert: [{python: "gone.py:check"}]}
+  - {id: result, expected_outcome: o, input: q, assert: [{python: "checks.py:nothing"}]}
+  - {id: own result, expected_outcome: o, input: q, assert: [{type: wordless}]}
+  - {id: script name, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, name.py]}]}
+  - {id: script file, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, gone.py]}]}
+  - {id: shell, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: no-such-program --x}]}
+"""
+
+READING_KINDS = """
+    import json
+    from pytest_agentv import Evaluator, EvaluatorError
+
+    class Priced(Evaluator):
+        kind = "priced"
+        says: str = ""
+
+        def evaluate(self, context):
+            if self.says:
+                raise EvaluatorError(self.says)
+            return json.loads(context.candidate_answer)["price"]
+
+    class Wordless(Evaluator):
+        kind = "wordless"
+
+        def evaluate(self, context):
+            return "good"
+
+    def pytest_agentv_evaluators():
+        return [Priced, Wordless]
+    """
+
+
+def test_a_check_that_only_cannot_read_the_answer_of_the_mock_is_no_error(project):
+    """Checks that read the data of the answer failed every dry run."""
+    project.write("targets.yaml", LOCKED)
+    project.write("conftest.py", READING_KINDS)
+    project.write("a.eval.yaml", READING)
+    functions = ["def price(data): return data['price'] > 3", "def misspelt(data): return dta", "def nothing(): pass"]
+    project.write("checks.py", "\n".join(functions))
+    project.write("broken.py", "import no_such_module\ndef check(): return True")
+    project.write("judge.py", "import json, sys; print(json.loads(json.load(sys.stdin)['candidate_answer'])['price'])")
+    project.write("name.py", "print(scoer)")
+    run = project.run("--agentv-dry-run")
+    passed = {"expression", "function", "own kind", "own error", "script", "member"}
+    assert {eval_id for eval_id, status in run.statuses.items() if status == "pass"} == passed
+    assert set(run.statuses.values()) == {"pass", "error"}
+    assert "KeyError: 'price'" in run.by_id["expression"]["evaluator_results"][0]["reasoning"]
+
+
+def test_a_check_of_an_eval_in_python_may_raise_on_the_answer_of_the_mock(project):
+    project.write("targets.yaml", LOCKED)
+    project.write(
+        "test_price.py",
+        """
+        def test_price(agentv):
+            assert agentv.run("q", evaluators=[{"python": "data['price'] > 3"}])
+        """,
+    )
+    assert project.run("--agentv-dry-run").outcomes == {"passed": 1}

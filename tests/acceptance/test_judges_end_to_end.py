@@ -346,6 +346,7 @@ def judge(case):
     reply = create_target_client().invoke("Is it polite?")
     return Result(score=float("score" in reply.raw_text))
 """
+SCRIPTED = "evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]"
 ONE = {"calls": 1, "token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25}
 ALL_KINDS = """
 evaluators:
@@ -433,7 +434,7 @@ def judge(prompt):
     return ProviderResponse(error="out of turns", token_usage=TokenUsage(100, 20), cost_usd=0.25)
 """,
     )
-    result = paid("evaluators: [{name: s, type: code_judge, script: [python3, script.py], target: true}]")
+    result = paid(SCRIPTED)
     assert (result["status"], result["judge_metrics"]) == ("error", ONE)
     assert "out of turns" in result["error"]
 
@@ -472,3 +473,23 @@ def test_replies_that_led_to_a_judgement_are_kept_and_cost_nothing_again(judged,
         result = judged(JUDGED, "--agentv-cache")
         assert (result["status"], result["judge_retries"]) == ("pass", 1)
     assert len(replies(project)) == 2
+
+
+@pytest.mark.scenario("Metrics schema validation")
+@pytest.mark.parametrize(
+    ("evaluators", "figures", "said"),
+    [
+        (JUDGED, '"cost_usd": -5', "judge judge: cost_usd is -5 and was left out: expected a finite number of 0 or"),
+        (JUDGED, '"token_usage": {"input": -1, "output": 2}', "judge judge: token_usage.input is -1 and was left out"),
+        (JUDGED, '"cost_usd": "5"', "target 'judge': the answer's cost_usd is \"5\" and was left out"),
+        (JUDGED, '"cost": 5', "target 'judge': the answer has a key that is not read: 'cost'"),
+        (SCRIPTED, '"cost_usd": -5', "judge judge: cost_usd is -5 and was left out: expected a finite number of 0 or"),
+        (SCRIPTED, '"cost": 5', "target 'judge': the answer has a key that is not read: 'cost'"),
+    ],
+    ids=["cost", "tokens", "type", "key", "cost for a script", "key for a script"],
+)
+def test_figures_of_a_judge_that_cannot_be_are_left_out_and_told(paid, project, evaluators, figures, said):
+    agent = (project.path / "agent.py").read_text()
+    project.write("agent.py", agent.replace('"token_usage": {"input": 100, "output": 20}, "cost_usd": 0.25', figures))
+    assert paid(evaluators)["judge_metrics"] == {"calls": 1}
+    assert project.run("-o", "log_cli=true").text.count(said) == 1

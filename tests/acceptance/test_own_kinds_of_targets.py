@@ -1,5 +1,7 @@
 """Kinds of targets as classes of the user's: in runs, in `agentv validate`, as judges."""
 
+import re
+
 import pytest
 from thorough import variation
 
@@ -355,8 +357,8 @@ SLOW_PARTS = """
 
 @pytest.fixture
 def sleepy(project, suite):
-    def run(asleep, keys):
-        project.write("conftest.py", SLOW_PARTS)
+    def run(asleep, keys, parts=SLOW_PARTS):
+        project.write("conftest.py", parts)
         project.write("targets.yaml", f"targets: [{{name: default, provider: sleepy, asleep: {asleep}, {keys}}}]\n")
         project.write("a.eval.yaml", suite(a="hello", none="hello"))
         return project.run("--agentv-timeout=0.3", "--agentv-max-retries=0")
@@ -378,6 +380,26 @@ def test_a_check_that_hangs_is_an_error_of_the_cases(sleepy):
 
 def test_a_close_that_hangs_does_not_hold_up_the_end_of_the_run(sleepy):
     assert sleepy("close", "workers: 1").statuses == {"a": "pass", "none": "pass"}
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ('{r.eval_id: "sorry" for r in requests}', "a value of type dict"),
+        ('"ab"', "a value of type str"),
+        ('{"yes", "no"}', "a value of type set"),
+        ("None", "a value of type NoneType"),
+        ('(each for each in ("yes", "no"))', "a generator"),
+    ],
+)
+def test_a_batch_that_is_no_list_of_answers_is_an_error_of_its_cases(sleepy, project, value, found):
+    parts = re.sub(r"return \[None if .*", f"return {value}", SLOW_PARTS)
+    run = sleepy("nothing", "provider_batching: true", parts)
+    assert run.statuses == {"a": "error", "none": "error"}
+    assert run.by_id["a"]["error"] == (
+        f"target 'default' (targets.yaml:1): invoke_batch() returned {found}, expected a list of answers"
+    )
+    assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
 
 
 def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fake_llm import FakeLlm
 
 
 @pytest.fixture
@@ -97,6 +98,45 @@ def test_metrics_that_make_no_sense_are_left_out_and_the_case_is_judged(answers,
     result = answers("provider: cli\n    command_template: cat answer.json")
     assert (result["status"], result["candidate_answer"]) == ("pass", "hello")
     assert result["execution_metrics"] == {"duration_ms": 5}
+
+
+ASKED = {"temperature": 0.25, "max_tokens": 50}
+MODELS = {
+    "azure": (
+        {"AZURE_OPENAI_ENDPOINT": "URL", "AZURE_OPENAI_API_KEY": "sk-of-the-house", "AZURE_DEPLOYMENT_NAME": "gpt-4o"},
+        "",
+        ("/openai/deployments/gpt-4o/chat/completions", "api-key"),
+        {"model": "gpt-4o", **ASKED},
+    ),
+    "anthropic": (
+        {"ANTHROPIC_BASE_URL": "URL", "ANTHROPIC_API_KEY": "sk-of-the-house"},
+        "model: claude-of-the-house",
+        ("/v1/messages", "x-api-key"),
+        {"model": "claude-of-the-house", **ASKED},
+    ),
+    "gemini": (
+        {"GEMINI_API_BASE": "URL", "GOOGLE_API_KEY": "sk-of-the-house", "GOOGLE_GEMINI_MODEL": "gemini-of-the-house"},
+        "",
+        ("/v1beta/models/gemini-of-the-house:generateContent", "x-goog-api-key"),
+        {"generationConfig": {"temperature": 0.25, "max_output_tokens": 50}},
+    ),
+}
+
+
+@pytest.mark.scenario("Azure OpenAI provider")
+@pytest.mark.scenario("Anthropic provider")
+@pytest.mark.scenario("Google Gemini provider")
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_is_asked_as_the_environment_and_the_target_say(answers, monkeypatch, kind):
+    variables, model, (path, key), settings = MODELS[kind]
+    with FakeLlm() as server:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value.replace("URL", server.script(kind)))
+        result = answers(f"provider: {kind}\n    temperature: 0.25\n    max_output_tokens: 50\n    {model}")
+        (request,) = server.asked(kind)
+    assert (result["status"], result["candidate_answer"]) == ("pass", "hello")
+    assert (request.path, request.headers[key]) == (path, "sk-of-the-house")
+    assert settings.items() <= request.body.items()
 
 
 @pytest.mark.scenario("Render and execute template")

@@ -287,6 +287,23 @@ def test_it_judges_when_it_is_told_to(project, code, write):
     assert len(code.calls("chat")) == 2
 
 
+@pytest.mark.scenario("VS Code worker cap")
+def test_as_a_judge_it_is_asked_one_question_at_a_time(project, code, write):
+    code.behave(reply='{{"score": 1, "hits": [], "misses": []}}', seconds=0.2)
+    words = [f"fine-{number}" for number in range(4)]
+    write(*words)
+    targets = project.path / "targets.yaml"
+    targets.write_text(targets.read_text().replace("response: hello fine", "response: hello, judge_target: default"))
+    cases = json.loads((project.path / "a.eval.yaml").read_text())["evalcases"]
+    for case in cases:
+        case.update(execution={"target": "fine"}, evaluators=[{"name": "judge", "type": "llm_judge"}])
+    project.write("a.eval.yaml", json.dumps({"evalcases": cases}))
+    assert project.run("--agentv-workers=4").statuses == dict.fromkeys(words, "pass")
+    spans = [span for each in in_flight(code).values() for span in each]
+    assert len(spans) == 4
+    assert_one_after_another(spans)
+
+
 class Started:
     """A pytest run in a process of its own."""
 

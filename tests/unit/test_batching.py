@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_agentv.engine.attempts import invoke_with_retries
 from pytest_agentv.engine.batching import Batch, BatchMember
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.answers import candidate_answer
@@ -110,3 +111,23 @@ def test_without_batching_each_case_is_sent_by_itself_within_the_limit(caplog: p
 def test_when_the_batch_fails_each_case_is_sent_by_itself(provider: ManyProvider) -> None:
     assert asyncio.run(send(provider, "a", "b")) == ["to a", "to b"]
     assert provider.calls == [["a", "b"], ["a"], ["b"]]
+
+
+def test_the_cost_of_answers_that_cannot_be_told_apart_is_noted_for_the_cases() -> None:
+    provider, warnings = ManyProvider(forget_last=True), list[str]()
+
+    async def attempts(batch: Batch, place: int) -> tuple[str, ...]:
+        wrapped = BatchMember(batch, place).wrap(provider)
+        done = await invoke_with_retries(wrapped, ProviderRequest(Prompt("q"), eval_id=f"case {place}"), 2)
+        assert done.response is not None
+        warnings.extend(done.response.warnings)
+        return tuple(candidate_answer(lost.output_messages) for lost in done.lost)
+
+    async def run() -> list[tuple[str, ...]]:
+        batch = Batch(3, 2)
+        return await asyncio.gather(*(attempts(batch, place) for place in range(3)))
+
+    assert asyncio.run(run()) == [("to case 0",), ("to case 1",), ()]
+    assert len(provider.calls) == 4
+    assert len(warnings) == 3
+    assert warnings[0].endswith("asked again by itself: 3 requests were sent and 2 responses came back")

@@ -220,6 +220,18 @@ def test_a_file_that_tells_no_eval_files_is_compared_by_id(tmp_path):
     assert [case.outcome for case in found.matched] == ["win"]
 
 
+@pytest.mark.parametrize("node_ids", [("a.yaml::a", "b.yaml::a"), (None, None)], ids=["items", "no items"])
+def test_of_a_file_that_tells_no_eval_files_an_id_of_several_is_no_case_of_the_other(tmp_path, node_ids):
+    """The two cases counted as one, and the last one was compared."""
+    both = [{"eval_file": file, "node_id": node_ids[i]} for i, file in enumerate(("a.yaml", "b.yaml"))]
+    ours = [{**both[0], "score": 0}, {**both[1], "score": 1}, {"eval_id": "y", "eval_file": "a.yaml", "score": 1}]
+    theirs = [{"score": 1}, {"eval_id": "y", "score": 0.5}]
+    for found in (aligned(tmp_path, theirs, ours), aligned(tmp_path, ours, theirs)):
+        assert [case.eval_id for case in found.matched] == ["y"]
+        assert sorted(map(len, (found.unmatched1, found.unmatched2))) == [1, 2]
+        assert "a.yaml::a" in {key.label for key in (*found.unmatched1, *found.unmatched2)}
+
+
 def test_two_targets_are_compared_where_a_file_has_one_target_for_a_case(tmp_path):
     found = aligned(tmp_path, [{"target": "old", "score": 0.5}], [{"target": "new"}])
     assert [(case.target, case.outcome) for case in found.matched] == [(None, "win")]

@@ -72,3 +72,8 @@ def test_judges_of_all_answers_count_also_where_an_answer_came_from_the_cache() 
     answers = [result.replace(judge_metrics=metrics), result.replace(judge_metrics=metrics, cached=True)]
     combined = combine_answers(answers, RepeatPlan(2, 1.0, "file", stops_early=False), together=True)
     assert combined.judge_metrics == JudgeMetrics(2, token_usage=TokenUsage(20, 10), cost_usd=1.0)
+
+
+@pytest.mark.parametrize("odd", [{"token_usage": {"input": 1}}, {"token_usage": "many"}, {"cost_usd": "5"}])
+def test_figures_of_other_types_break_no_count(odd: Mapping[str, Any]) -> None:
+    assert counted(ProviderResponse(**odd)) == JudgeMetrics(1)

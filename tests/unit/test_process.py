@@ -21,6 +21,9 @@ from pytest_agentv.runtime.threads import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 HAS_PROC = Path("/proc/self/stat").exists()
+STARTS_DAEMON = (
+    "(setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 &); while [ ! -s pid ]; do sleep 0.01; done"
+)
 
 
 def run_shell(
@@ -158,6 +161,33 @@ def test_a_timeout_ends_descendants_in_sessions_of_their_own(tmp_path: Path, mon
 
     assert result.timed_out
     assert not is_running(read_pid(pid_file))
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="needs /proc")
+@pytest.mark.parametrize("ended_by", ["timeout", "cancellation", "flood"])
+def test_a_daemon_that_lost_its_parent_ends_with_a_program_that_is_stopped(tmp_path: Path, ended_by: str) -> None:
+    """It lived on: it is neither in the group nor below the program."""
+    rest = "yes" if ended_by == "flood" else "sleep 1000"
+
+    async def run() -> None:
+        argv = ["/bin/sh", "-c", f"{STARTS_DAEMON}; {rest}"]
+        call = run_process(argv, cwd=str(tmp_path), env=ENVIRONMENT, timeout_seconds=1 if ended_by == "timeout" else 30)
+        task = asyncio.ensure_future(call)
+        if ended_by == "cancellation":
+            await asyncio.to_thread(read_pid, tmp_path / "pid")
+            task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(run())
+    pid = read_pid(tmp_path / "pid")
+    wait_until(lambda: not is_running(pid))
+
+
+def test_a_daemon_outlives_a_program_that_ends_by_itself(tmp_path: Path) -> None:
+    run_shell(STARTS_DAEMON, cwd=str(tmp_path))
+    pid = read_pid(tmp_path / "pid")
+    assert not HAS_PROC or is_running(pid)
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_children_that_a_program_leaves_behind_are_killed_and_not_waited_for() -> None:

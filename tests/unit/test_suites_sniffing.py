@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.errors import NO_REGULAR_FILE
-from pytest_agentv.errors import CaseError, SourceError
+from pytest_agentv.errors import NO_REGULAR_FILE, CaseError, SourceError
 from pytest_agentv.loading.cases.cases import load_case
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_eval_file, left_out

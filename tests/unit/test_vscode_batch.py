@@ -116,7 +116,8 @@ def test_a_batch_without_any_answer_times_out_and_each_case_is_sent_by_itself(co
         failing = FailingBatch(asked)
         code.behave()
         calls = (batch.invoke(place, failing, each) for place, each in enumerate((first, second)))
-        return [candidate_answer(outcome.get().output_messages) for outcome in await asyncio.gather(*calls)]
+        sent = await asyncio.gather(*calls)
+        return [candidate_answer(each.response.result().get().output_messages) for each in sent]
 
     assert asyncio.run(run()) == ["hello question 0", "hello question 1"]
     assert list(root.rglob("*.lock")) == []

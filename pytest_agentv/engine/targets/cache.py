@@ -9,13 +9,14 @@ from typing import Final
 
 from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
-from pytest_agentv.errors import FileError, ProviderError
+from pytest_agentv.errors import FileError
 from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.batches import one_for_each
 
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
@@ -93,8 +94,7 @@ class CachedProvider:
         missing = [number for number, known in enumerate(kept) if known is None]
         started = time.perf_counter()
         asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
-        if len(asked) != len(missing):  # unknown which answer belongs to which request
-            raise ProviderError(f"{len(missing)} requests were sent and {len(asked)} responses came back", "crash")
+        one_for_each([requests[number] for number in missing], asked)  # else it is unknown which answer is whose
         responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
             self._keep(paths[number], response)

@@ -19,7 +19,7 @@ Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[N
 
 
 class HealthChecks:
-    """Checks targets before their first case, and keeps the findings. Used on the event loop."""
+    """Checks targets and judges before their first case, and keeps the findings. Used on the event loop."""
 
     def __init__(self, together: Together | None, root: Path) -> None:
         """`together` is how the processes of a run share their findings; None: there is only one.
@@ -31,7 +31,9 @@ class HealthChecks:
         self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
 
     async def check(self, target: Target, provider: Adapter) -> None:
-        """Return if the target is healthy. Raises `ProviderError` if it is not."""
+        """Return if the target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
+        if target.path is None:
+            return
         key = (target.path, target.name)
         if key not in self._probes:
             is_probed = target.settings.is_probed
@@ -49,9 +51,9 @@ class HealthChecks:
         return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
-def sharing(folder: Path) -> Together:
+def sharing(folder: Path | None) -> Together | None:
     """Return a function that shares findings through a folder. The first process that ends removes the folder."""
-    return lambda key, check: check_together(folder, key, check)
+    return None if folder is None else lambda key, check: check_together(folder, key, check)
 
 
 async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:

@@ -9,13 +9,14 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.engine.targets.answer_files import cached_file, write_entry
 from pytest_agentv.engine.targets.cache import lasting_settings
-from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, locate
+from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
+from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.repeating import ContentError
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
@@ -31,13 +32,27 @@ WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
 
-def embedding_fault(target: Target) -> str:
+def _embedding_fault(target: Target) -> str:
     """Return why a target without embeddings gives none."""
     through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
     if through_litellm and target.path is not None:
         where = locate(Path(target.path), target.line)
         return f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
     return f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
+
+
+def embedder_of(
+    target: Target,
+    provider: Adapter,
+    cache: Path | None,
+    timeout_seconds: float | None,
+    tell: Callable[[FileError], None] | None = None,
+) -> "TargetEmbedder":
+    """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
+    ask = getattr(provider, "embed", None)
+    if ask is None:
+        raise TargetError(_embedding_fault(target))
+    return TargetEmbedder(target, ask, cache, timeout_seconds, tell)
 
 
 class TargetEmbedder:

@@ -1,23 +1,31 @@
 """The target that judges, for evaluators that need a model."""
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from pytest_agentv.engine.attempts import invoke_with_retries
+from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.engine.tracing import validated_metrics
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.loading.targets.definitions import TargetDefinition
 from pytest_agentv.models.answers import candidate_answer
 from pytest_agentv.models.cases import AnyEvaluator, EvalCase
 from pytest_agentv.models.finish_reasons import incomplete_reason
+from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[[str, Sequence[str]], None]
+"""Warns of what is odd about the reply of the target with this name."""
 
 
 class EqualQuestions:
@@ -58,14 +66,22 @@ def _numbered(request: ProviderRequest, number: int, twin: tuple[int, ...]) -> P
 class ProviderJudge:
     """A judge that is a target."""
 
-    def __init__(self, target: Target, provider: Adapter, options: RunOptions, asked: EqualQuestions) -> None:
-        """`asked` counts the questions of the case."""
+    def __init__(
+        self,
+        target: Target,
+        provider: Adapter,
+        options: RunOptions,
+        asked: EqualQuestions,
+        tell: Tell | None = None,
+    ) -> None:
+        """`asked` counts the questions of the case, `tell` hears what is odd about the replies."""
         self.name = target.name
         self.model: str | None = getattr(target.settings, "model", None)
         self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
         self._provider = provider
         self._options = options
         self._asked = asked
+        self._tell = tell
 
     async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
         """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
@@ -75,6 +91,7 @@ class ProviderJudge:
         retries = self._options.max_retries
         attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
         response = attempts.response
+        tell_of_replies(self.name, attempts, self._tell)
         for lost in attempts.lost:
             current_meter().add_reply(lost)
         current_meter().add_reply(response, attempts.count - len(attempts.lost))
@@ -106,6 +123,18 @@ class ProviderJudge:
             system_prompt=system_prompt if self._takes_system_prompt else None,
             timeout_seconds=context.timeout_seconds,
         )
+
+
+def tell_of_replies(name: str, attempts: Attempts, tell: Tell | None) -> None:
+    """Log the figures of a judge that are left out, and tell what else is odd about its replies.
+
+    Source: evaluation-2026-01, "Metrics schema validation".
+    """
+    replies = [each for each in (*attempts.lost, attempts.response) if each is not None and not each.cached]
+    for fault in (fault for each in replies for fault in validated_metrics(each).warnings):
+        _LOGGER.warning("%s", masked(f"judge {name}: {fault}"))
+    if tell is not None:
+        tell(name, [masked(warning) for each in replies for warning in each.warnings])
 
 
 def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -> str | None:

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.results import effective_target_name
@@ -26,6 +27,9 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.providers.base import Adapter
+
+if TYPE_CHECKING:  # only for scripts that call targets
+    from pytest_agentv.engine.targets.proxying import CallableTargets
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -71,8 +75,7 @@ class TargetPool:
         self._options = options
         self._places = places
         self._folders = FolderTargets(options, places, masker, own_kinds)
-        shared = None if places.shared_folder is None else sharing(places.shared_folder)
-        self._checks = HealthChecks(together or shared, places.repo_root)
+        self._checks = HealthChecks(together or sharing(places.shared_folder), places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told: set[object] = set()
 
@@ -81,7 +84,7 @@ class TargetPool:
     ) -> ReadyTarget:
         """Prepare a target and its judge for the cases of a folder, before anything is paid for.
 
-        Raises `TargetsError`, `TargetError`, or `ProviderError` if the target's health check fails.
+        Raises `TargetsError`, `TargetError`, or `ProviderError` if the check of one of them fails.
         """
         file = None if own.replace_target else self._folders.file(eval_dir)
         environment = self._folders.environment(eval_dir)
@@ -92,11 +95,13 @@ class TargetPool:
             return self._mocked(file, name, environment)
         target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
         asked = EqualQuestions()
-        judge = self._judge(eval_dir, target, own, asked) if needs.judge else None
+        judging = self._judging(eval_dir, target, own) if needs.judge else None
         callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
         embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
-        if file is not None:
-            await self._check(target, provider)
+        default = None if callable_targets is None else callable_targets.default
+        for pair in (each for each in ((target, provider), judging, default) if each is not None):
+            await self._check(*pair)
+        judge = judging and ProviderJudge(*judging, self._options, asked, partial(self.warn_of_answer, eval_dir))
         is_agent = getattr(target.settings, "is_agent", False)
         variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
         return ReadyTarget(
@@ -156,22 +161,21 @@ class TargetPool:
         await self._folders.close()
 
     def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
-        function = (lambda _: own.answer) if own.provider is None else own.provider
-        provider = _adapted(function, OWN_PROVIDER)
+        provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
         if own.calls is not None:
             provider = own.calls.of(provider, eval_dir, name)
         return Target(name, "python"), self._folders.in_process(eval_dir, provider)
 
-    def _judge(self, eval_dir: Path, target: Target, own: Overrides, asked: EqualQuestions) -> Judge:
+    def _judging(self, eval_dir: Path, target: Target, own: Overrides) -> tuple[Target, Adapter]:
         if own.judge is not None:
-            return ProviderJudge(*self._own_judge(eval_dir, own.judge), self._options, asked)
+            return self._own_judge(eval_dir, own.judge)
         if own.replace_target:
             target = self._named_target(eval_dir, target.name)
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
         judge_name = target.name if target.judge_target is None else target.judge_target
-        return ProviderJudge(*self._folders.open(eval_dir, judge_name), self._options, asked)
+        return self._folders.open(eval_dir, judge_name)
 
     def _named_target(self, eval_dir: Path, name: str) -> Target:
         """Return the target that a user's object replaces, because it may name a judge."""
@@ -182,7 +186,7 @@ class TargetPool:
 
     def _callable(
         self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
-    ) -> ProxiedTargets:
+    ) -> "CallableTargets":
         from pytest_agentv.engine.targets.proxying import CallableTargets  # noqa: PLC0415 - for scripts that call targets
 
         opened = {target.name: (target, provider)}
@@ -194,14 +198,14 @@ class TargetPool:
             if not own.replace_target:
                 raise
             names = ()
-        default_name = OWN_JUDGE if own.judge is not None else target.judge_target or target.name
-        known = (*opened, *names)
         return CallableTargets(
             target.name,
-            known,
-            default_name,
+            (*opened, *names),
+            OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
             lambda name: opened.get(name) or self._folders.open(eval_dir, name),
             asked=asked,
+            check=self._check,
+            tell=partial(self.warn_of_answer, eval_dir),
         )
 
     def _embedder(self, eval_dir: Path, name: str) -> Embedder:
@@ -211,11 +215,8 @@ class TargetPool:
             from pytest_agentv.engine.targets import embedding  # noqa: PLC0415 - only for `similar`
 
             target, provider = self._folders.open(eval_dir, name)
-            ask = getattr(provider, "embed", None)
-            if ask is None:
-                raise TargetError(embedding.embedding_fault(target))
             cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
-            self._embedders[key] = embedding.TargetEmbedder(target, ask, cache, self._options.timeout or None, tell)
+            self._embedders[key] = embedding.embedder_of(target, provider, cache, self._options.timeout or None, tell)
         return self._embedders[key]
 
     def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:

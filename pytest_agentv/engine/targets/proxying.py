@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.targets.judging import EqualQuestions
+from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.engine.targets.judging import EqualQuestions, Tell, tell_of_replies
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion
 from pytest_agentv.models.targets import Target
@@ -14,6 +14,12 @@ from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderRespo
 
 OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
 """Resolves a target by its name; raises `TargetError`."""
+CheckTarget: TypeAlias = Callable[[Target, Adapter], Awaitable[None]]
+"""Checks a target before its first call of the run; raises `ProviderError`."""
+
+
+async def _is_checked(_target: Target, _provider: Adapter) -> None:
+    """Do nothing: the target is a mock."""
 
 
 class CallableTargets:
@@ -27,6 +33,8 @@ class CallableTargets:
         open_target: OpenTarget,
         *,
         asked: EqualQuestions | None = None,
+        check: CheckTarget = _is_checked,
+        tell: Tell | None = None,
     ) -> None:
         """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
 
@@ -36,25 +44,34 @@ class CallableTargets:
             default_name: The target of calls that name no other.
             open_target: Resolves a target.
             asked: Counts the questions of the case; None: none was asked before.
+            check: Checks a target before it is called.
+            tell: Hears what is odd about the replies.
         """
         self.default_name = default_name
         self.names = tuple(dict.fromkeys((primary, *others)))
         self._open = open_target
         self._asked = asked or EqualQuestions()
-        open_target(default_name)
+        self._check = check
+        self._tell = tell
+        self.default = open_target(default_name)
+        """The default target, to be checked before anything is paid for."""
 
     def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
         """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
-        return partial(_ask, *self._open(name), self._asked)
+        return partial(self._ask, *self._open(name))
+
+    async def _ask(self, target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
+        """Raises `ProviderError` if there is no reply. A response with an error may hold the metrics of the call."""
+        await self._check(target, provider)  # a script may name a target that no case has
+        attempts = await _ask(target, provider, self._asked, asked)
+        tell_of_replies(target.name, attempts, self._tell)
+        if attempts.response is None:
+            raise attempts.error or ProviderError("the provider gave no response")
+        return attempts.response
 
 
-async def _ask(
-    target: Target, provider: Adapter, questions: EqualQuestions, asked: ProxiedQuestion
-) -> ProviderResponse:
-    """Call a target once, without retries, because the script has the time limit of one call.
-
-    Raises `ProviderError` if there is no reply. An error may hold the metrics of the call.
-    """
+async def _ask(target: Target, provider: Adapter, questions: EqualQuestions, asked: ProxiedQuestion) -> Attempts:
+    """Call a target once, without retries, because the script has the time limit of one call."""
     system_prompt, question = asked.system_prompt, asked.question
     if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
         system_prompt, question = None, f"{system_prompt}\n\n{question}"
@@ -68,7 +85,4 @@ async def _ask(
         timeout_seconds=asked.timeout_seconds,
     )
     request = questions.next(provider, request, asked.twin)
-    attempts = await invoke_with_retries(provider, request, 0, f"target {target.name}")
-    if attempts.response is None:
-        raise attempts.error or ProviderError("the provider gave no response")
-    return attempts.response
+    return await invoke_with_retries(provider, request, 0, f"target {target.name}")

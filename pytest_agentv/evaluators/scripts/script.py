@@ -25,6 +25,15 @@ SCRIPT_LIMIT: Final = 200
 SDK_FAILURE: Final = "Evaluation failed: "
 """The beginning of the reasoning that the SDK prints before it exits with 1."""
 
+
+class ScriptFailedError(EvaluatorError):
+    """A script ran, and exited with another code than 0."""
+
+    def __init__(self, message: str, exit_code: int, output: str | None) -> None:
+        super().__init__(message, "process", output)
+        self.exit_code = exit_code
+
+
 _NOTHING_TO_MASK: Final = Masker()
 
 
@@ -75,6 +84,8 @@ async def run_judge_script(
         return stdout
     message = f"Code evaluator {fault} (script: {show_script(script)}): {_reason(stdout, stderr)}"
     kept = cut(stdout) if stdout.strip() else None
+    if result.exit_code > 0 and not (result.timed_out or result.overflowed):
+        raise ScriptFailedError(message, result.exit_code, kept)
     raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
 
 

@@ -13,6 +13,7 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.batches import BatchError
 from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
 from pytest_agentv.providers.cli.texts import javascript_string
 from pytest_agentv.providers.wire import WireError, answer_message, parse_response
@@ -52,15 +53,24 @@ def parse_output(content: str) -> ProviderResponse:
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
     """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
 
-    A missing id gives a response with an `error`. Raises `ProviderError` for an unusable line.
+    A missing id gives a response with an `error`. Raises `BatchError` for an unusable line, with what the others cost.
     """
     answers: dict[str, ProviderResponse] = {}
+    paid: list[tuple[str, ProviderResponse]] = []
+    fault: ProviderError | None = None
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
-            eval_id, response = _parse_record(line, number)
+            try:
+                eval_id, response = _parse_record(line, number)
+            except ProviderError as error:
+                fault = fault or error
+                continue
             if eval_id in answers:
-                raise _batch_error(number, f"the id {eval_id!r} was there before")
+                fault = fault or _batch_error(number, f"the id {eval_id!r} was there before")
             answers[eval_id] = response
+            paid.append((eval_id, response))
+    if fault is not None:
+        raise BatchError(str(fault), fault.kind, paid)
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
 
 

@@ -11,6 +11,7 @@ from pytest_agentv.providers.python.answers import read_value
 from pytest_agentv.providers.python.calling import call_user
 from pytest_agentv.providers.python.frameworks.table import runner_of
 from pytest_agentv.providers.python.function import FunctionProvider
+from pytest_agentv.providers.python.streams import Chunks
 
 
 class ForeignAdapter:
@@ -46,7 +47,12 @@ class ForeignAdapter:
             await self._call("close", limit=self._timeout_seconds)
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        values: Any = await self._call("invoke_batch", requests, limit=total_seconds(requests))
+        """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
+        values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
+        if not isinstance(values, list | tuple):  # the keys of a mapping, or the letters of a text, are no answers
+            found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
+            error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
+            return [ProviderResponse(error=error) for _ in requests]
         return [await self._read_one(value) for value in values]
 
     async def _read_one(self, value: object) -> ProviderResponse:

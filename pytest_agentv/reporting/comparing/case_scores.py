@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -83,30 +84,35 @@ def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     The eval file is part of the keys if both files hold it. Target and node id are part of the keys only if a file
     has several of them for one case, so that a run of one target can be compared with a run of another.
     """
-    names = shared_names((first.by_key, second.by_key), _DISTINGUISHING)
-    return _shorten(first, names), _shorten(second, names)
+    shorten = shortening((first.by_key, second.by_key), _DISTINGUISHING)
+    return _shorten(first, shorten), _shorten(second, shorten)
 
 
-def matching_key(
-    first: Sequence[EvalResult], second: Sequence[EvalResult]
-) -> Callable[[EvalResult], tuple[str | None, ...]]:
+def matching_key(first: Sequence[EvalResult], second: Sequence[EvalResult]) -> Callable[[EvalResult], CaseKey]:
     """Return the key by which the results of two runs match, in the same way as the scores of two files."""
-    names = shared_names((list(map(_key_of_result, first)), list(map(_key_of_result, second))), _DISTINGUISHING)
-    return lambda result: tuple(getattr(result, name) for name in names)
+    shorten = shortening((list(map(_key_of_result, first)), list(map(_key_of_result, second))), _DISTINGUISHING)
+    return lambda result: shorten(_key_of_result(result))
 
 
-def shared_names(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> list[str]:
-    """Return the names that distinguish the cases of each run and are known in all runs.
+def shortening(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> Callable[[CaseKey], CaseKey]:
+    """Return a function that leaves out the names that do not distinguish cases, or are not known in all runs.
+
+    If a run names no eval files, cases match by id. But cases of several files that share an id keep their files: which
+    of them that run means is unknown, so they match none of its cases.
 
     `distinguishing` are names that are used only if a run needs them.
     """
     runs = list(runs)
     by_file = all(any(key.eval_file is not None for key in keys) for keys in runs)
     names = ["eval_id", *(["eval_file"] if by_file else [])]
+    ambiguous = frozenset[str]() if by_file else frozenset(chain.from_iterable(map(_ids_of_several_files, runs)))
+
+    def shorten(key: CaseKey) -> CaseKey:
+        return key.only((*names, "eval_file") if key.eval_id in ambiguous else names)
+
     for name in distinguishing:
-        if any(_tells_apart(keys, names, name) for keys in runs):
-            names.append(name)
-    return names
+        names += [name] if any(_tells_apart(keys, shorten, name) for keys in runs) else []
+    return shorten
 
 
 def key_of(value: JsonObject) -> CaseKey:
@@ -124,22 +130,26 @@ def is_error(value: JsonObject) -> bool:
     return is_error_of(value) or value.get("dry_run") is True
 
 
-def _tells_apart(keys: Iterable[CaseKey], names: Sequence[str], name: str) -> bool:
-    """Whether two keys are equal in `names` but differ in `name`."""
-    found: dict[tuple[str | None, ...], str | None] = {}
+def _ids_of_several_files(keys: Iterable[CaseKey]) -> Iterator[str]:
+    """Yield the ids that cases of several eval files share."""
+    files: dict[str, str | None] = {}
     for key in keys:
-        known = tuple(getattr(key, each) for each in names)
-        if found.setdefault(known, getattr(key, name)) != getattr(key, name):
-            return True
-    return False
+        if files.setdefault(key.eval_id, key.eval_file) != key.eval_file:
+            yield key.eval_id
 
 
-def _shorten(scores: Scores, names: Sequence[str]) -> Scores:
-    """Return scores under keys that hold only `names`. The last result of a case counts."""
+def _tells_apart(keys: Iterable[CaseKey], shorten: Callable[[CaseKey], CaseKey], name: str) -> bool:
+    """Whether two keys are equal when they are short, but differ in `name`."""
+    found: dict[CaseKey, str | None] = {}
+    return any(found.setdefault(shorten(key), getattr(key, name)) != getattr(key, name) for key in keys)
+
+
+def _shorten(scores: Scores, shorten: Callable[[CaseKey], CaseKey]) -> Scores:
+    """Return scores under short keys. The last result of a case counts."""
     by_key: dict[CaseKey, float | None] = {}
     counts: Counter[CaseKey] = Counter()
     for key, score in scores.by_key.items():
-        short = key.only(names)
+        short = shorten(key)
         by_key[short] = score
         counts[short] += scores.counts[key]
     return Scores(by_key, counts, scores.problems)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject, Record, is_amount, is_measure, text_or_none
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shared_names
+from pytest_agentv.reporting.comparing.case_scores import CaseKey, Scores, is_error, iter_scored, key_of, shortening
 from pytest_agentv.reporting.comparing.runs_table import CaseOutcome, Runs, without_combination
 from pytest_agentv.reporting.verdicts.case_reading import is_part
 
@@ -61,10 +61,8 @@ def align_runs(files: Sequence[RunsFile]) -> AlignedRuns:
     A run has the name of its file, and of its target if the file has several.
     """
     groups = {_run_name(file, target, files): outcomes for file in files for target, outcomes in file.by_target.items()}
-    names = shared_names(groups.values(), ("node_id",))
-    runs = {
-        run: {key.only(names).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()
-    }
+    shorten = shortening(groups.values(), ("node_id",))
+    runs = {run: {shorten(key).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()}
     cases = dict.fromkeys(case for outcomes in runs.values() for case in outcomes)
     missing = {case: tuple(run for run, found in runs.items() if case not in found) for case in cases}
     return AlignedRuns(

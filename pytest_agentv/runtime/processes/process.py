@@ -9,8 +9,8 @@ from typing import Final
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.runtime.processes.child import Child, OutputListener, ProcessStartError, start_child
-from pytest_agentv.runtime.processes.process_tree import ProcessTree
-from pytest_agentv.runtime.processes.reaper import start_watcher, watched_group
+from pytest_agentv.runtime.processes.process_tree import ProcessTree, kill_marked
+from pytest_agentv.runtime.processes.reaper import program_mark, start_watcher, watched_group, watched_mark
 
 __all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_child", "run_process", "timed_out_at_start"]
 
@@ -53,21 +53,34 @@ async def run_process(
     """Run a program in its own session.
 
     After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
-    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. When the program ends,
-    children that are left in its group are killed. Without `stdin` the program reads from /dev/null. A listener gets
-    all output without a limit, and the result then holds none.
+    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. Descendants that left
+    the group and lost their parent, which only their environment tells, are killed then too. When the program ends by
+    itself, children that are left in its group are killed. Without `stdin` the program reads from /dev/null. A listener
+    gets all output without a limit, and the result then holds none.
 
     Raises `ProcessStartError`.
     """
     start_watcher()
+    name, value = program_mark()
     child = start_child(
-        argv, cwd=cwd, env=env, has_stdin=stdin is not None, output_limit=output_limit, listener=listener
+        argv,
+        cwd=cwd,
+        env={**env, name: value},
+        has_stdin=stdin is not None,
+        output_limit=output_limit,
+        listener=listener,
     )
-    return await run_child(child, stdin, timeout_seconds)
+    with watched_mark(mark := f"{name}={value}"):
+        return await run_child(child, stdin, timeout_seconds, mark)
 
 
-async def run_child(child: Child, stdin: bytes | None, timeout_seconds: float | None) -> ProcessResult:
-    """Give a started program its input and wait for its end, as `run_process` says."""
+async def run_child(
+    child: Child, stdin: bytes | None, timeout_seconds: float | None, mark: str | None = None
+) -> ProcessResult:
+    """Give a started program its input and wait for its end, as `run_process` says.
+
+    `mark` is the variable that all its descendants inherit; None: there is none.
+    """
     started = time.perf_counter()
     with watched_group(child.pid):
         try:
@@ -75,9 +88,9 @@ async def run_child(child: Child, stdin: bytes | None, timeout_seconds: float | 
             await asyncio.wait([child.settled], timeout=timeout_seconds)
             timed_out = not child.settled.done()
             if not child.exited.done():
-                await _stop(child, 0 if child.overflowed else _TERM_SECONDS)
+                await _stop(child, 0 if child.overflowed else _TERM_SECONDS, mark)
         except asyncio.CancelledError:
-            await _stop(child, _CANCEL_SECONDS)
+            await _stop(child, _CANCEL_SECONDS, mark)
             raise
         finally:
             await child.close()
@@ -96,7 +109,7 @@ def timed_out_at_start(seconds: float) -> ProcessResult:
     return ProcessResult(-signal.SIGKILL, "", "", timed_out=True, overflowed=False, duration_ms=seconds * 1000)
 
 
-async def _stop(child: Child, grace_seconds: float) -> None:
+async def _stop(child: Child, grace_seconds: float, mark: str | None) -> None:
     """End the program and its descendants. If this is cancelled, kill them at once."""
     tree = ProcessTree(child.pid)
     try:
@@ -104,6 +117,8 @@ async def _stop(child: Child, grace_seconds: float) -> None:
         await _wait_for_end(tree, grace_seconds)
     finally:
         tree.send(signal.SIGKILL)
+        if mark is not None:
+            kill_marked(mark)
     await _wait_for_end(tree, _KILL_SECONDS)
     await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
 

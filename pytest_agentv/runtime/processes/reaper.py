@@ -26,6 +26,7 @@ _GRACE_SECONDS: Final = 2.0
 """Nobody waits for the watcher, but a new run may need the port or lock of the old processes."""
 
 _MARK: Final = "AGENTV_CALL_ID"
+_PROGRAM_MARK: Final = "AGENTV_PROGRAM_ID"
 
 _PACKAGE_ROOT: Final = Path(__file__).parents[3]
 _PROGRAM: Final = (
@@ -92,12 +93,25 @@ def watched_group(group: int) -> Iterator[None]:
 def marked_processes() -> Iterator[dict[str, str]]:
     """Yield a variable for the environment of a program. At the end, kill all processes that inherited it."""
     value = uuid.uuid4().hex
-    mark = f"{_MARK}={value}"
+    with watched_mark(mark := f"{_MARK}={value}"):
+        try:
+            yield {_MARK: value}
+        finally:
+            kill_marked(mark)
+
+
+def program_mark() -> tuple[str, str]:
+    """Return the name and the value of a variable that distinguishes a program and what it starts from all others."""
+    return _PROGRAM_MARK, uuid.uuid4().hex
+
+
+@contextmanager
+def watched_mark(mark: str) -> Iterator[None]:
+    """Within the block, have the watcher kill the processes with a variable `NAME=value` if this process dies."""
     _WATCHER.tell(f"+MARK {mark}")
     try:
-        yield {_MARK: value}
+        yield
     finally:
-        kill_marked(mark)
         _WATCHER.tell(f"-MARK {mark}")
 
 
