@@ -55,7 +55,7 @@ def test_a_cancelled_case_does_not_cancel_the_probe_that_others_wait_for() -> No
     async def scenario() -> int:
         provider: Any = SlowProvider()
         checks = HealthChecks(None, Path())
-        target = Target("default", "cli", Mock())
+        target = Target("default", "cli", Mock(), path="/evals/targets.yaml")
         first, second = (asyncio.create_task(checks.check(target, provider)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
