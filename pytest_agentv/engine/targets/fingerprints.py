@@ -95,7 +95,8 @@ class Fingerprints:
 
         None: the programs that ran since the moment are those that were hashed.
         """
-        return next((path for path in self._started_files(made) if self._states.is_changed(path, since)), None)
+        paths = self._made_of.get(made)  # None for most cases
+        return next((path for path in paths if self._states.is_changed(path, since)), None) if paths else None
 
     def _started_files(self, *hashes: str | None) -> Iterator[Path]:
         for each in hashes:
