@@ -402,6 +402,12 @@ def test_a_batch_that_is_no_list_of_answers_is_an_error_of_its_cases(sleepy, pro
     assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
 
 
+def test_a_batch_may_be_any_sequence_of_answers(sleepy):
+    parts = re.sub(r"return \[None if .*", 'return {r.eval_id: "yes" for r in requests}.values()', SLOW_PARTS)
+    run = sleepy("nothing", "provider_batching: true", parts)
+    assert {each["candidate_answer"] for each in run.results} == {"yes"}
+
+
 def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):
     run = sleepy("nothing", "provider_batching: true")
     assert run.statuses == {"a": "pass", "none": "error"}

@@ -1,7 +1,7 @@
 """Turns objects of users into providers: functions, agents, and objects with `invoke`."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Sequence, ValuesView
 from typing import Any
 
 from pytest_agentv.errors import ProviderError
@@ -49,7 +49,8 @@ class ForeignAdapter:
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
         """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
-        if not isinstance(values, list | tuple):  # the keys of a mapping, or the letters of a text, are no answers
+        # The keys of a mapping, the letters of a text and what has no order are no answers.
+        if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
             found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
             error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
             return [ProviderResponse(error=error) for _ in requests]

@@ -200,7 +200,13 @@ def test_the_free_text_of_a_tool_is_not_parsed(read, told, written):
     item = {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": written}
     code = {"type": "code_interpreter_call", "id": "c", "code": written, "outputs": None}
 
-    assert told(read(completion({"role": "assistant", "tool_calls": [custom]})))[0] == [("run", written, ABSENT)]
+    chunk = {"object": "chat.completion.chunk"}
+    begun = {**custom, "index": 0, "custom": {"name": "run", "input": written[:1]}}
+    deltas = [{"tool_calls": [begun]}, {"tool_calls": [{"index": 0, "custom": {"input": written[1:]}}]}]
+    chunks = [{**chunk, "choices": [{"delta": delta, "finish_reason": "tool_calls"}]} for delta in deltas]
+
+    for reply in (completion({"role": "assistant", "tool_calls": [custom]}), Chunks(tuple(chunks))):
+        assert told(read(reply))[0] == [("run", written, ABSENT)]
     assert told(read({**RESPONSE, "output": [item, code]}))[0] == [
         ("run", written, ABSENT),
         ("code_interpreter", written, ABSENT),

@@ -115,9 +115,9 @@ def join(chunks: Sequence[Any]) -> dict[str, Any]:
             refusals += filter(None, [text(get(delta, "refusal"))])
             reason = get(choice, "finish_reason") or reason
             for call in items(get(delta, "tool_calls")):
-                _extend(calls.setdefault(get(call, "index"), {"id": "", "name": "", "arguments": ""}), call)
+                _extend(calls.setdefault(get(call, "index"), {"id": "", "name": ""}), call)
             if function := get(delta, "function_call"):
-                _extend(calls.setdefault(None, {"id": "", "name": "", "arguments": ""}), {"function": function})
+                _extend(calls.setdefault(None, {"id": "", "name": ""}), {"function": function})
     tool_calls = [{"id": call["id"], "function": call} for call in calls.values()]
     message = {"content": "".join(contents) or None, "refusal": "".join(refusals) or None, "tool_calls": tool_calls}
     choices = [{"message": message, "finish_reason": reason}]
@@ -125,7 +125,10 @@ def join(chunks: Sequence[Any]) -> dict[str, Any]:
 
 
 def _extend(call: dict[str, str], delta: object) -> None:
-    function = get(delta, "function")
+    """Add a piece of a call. Only a `custom` tool has the key `input`."""
+    function, custom = get(delta, "function"), get(delta, "custom")
+    called, key = (function, "arguments") if custom is None else (custom, "input")
     call["id"] += text(get(delta, "id")) or ""
-    call["name"] += text(get(function, "name")) or ""
-    call["arguments"] += text(get(function, "arguments")) or ""
+    call["name"] += text(get(called, "name")) or ""
+    if called is not None:
+        call[key] = call.get(key, "") + (text(get(called, key)) or "")
