@@ -88,7 +88,8 @@ def update_baseline(path: Path, name: str, cases: Sequence[JudgedCase], how: str
         is_other = now is not None and (read is None or now.sha256 != read.sha256)
         skipped = whole.skipped(cases)
         refused = refusal_after(cases, whole.part(cases), now, how, name)
-        if refused is None and is_other and how == "add" and (lost := left_out(now, read, cases, skipped)):
+        lost = left_out(now, read, cases, skipped) if now is not None and how == "add" else ()
+        if refused is None and lost:
             what = f"it holds answers of {counted(len(lost), 'case')} that this run did not ask, or asked differently"
             refused = f"{what} (a run with --agentv-resume pays for no answer twice)"
         if refused is not None:
