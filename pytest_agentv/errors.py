@@ -29,6 +29,10 @@ NO_REGULAR_FILE: Final = "expected a regular file, not a folder, a pipe or a dev
 """Why a path cannot be read. To read a pipe would block."""
 
 
+TOO_LARGE: Final = "it is too large for the free memory"
+"""Why a path cannot be read."""
+
+
 class AgentvError(Exception):
     """Base of all errors of pytest-agentv."""
 

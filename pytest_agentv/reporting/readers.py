@@ -4,13 +4,14 @@ import codecs
 import fnmatch
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.errors import FileError, SourceError, locate
+from pytest_agentv.errors import TOO_LARGE, FileError, SourceError, locate
 from pytest_agentv.loading.problems import Hint, Problem
 from pytest_agentv.models.base import Json, JsonObject, Record, is_number
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
@@ -54,15 +55,11 @@ def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None =
 
     `find` knows lines of the run.
     """
-    try:
-        with path.open("rb") as file:
-            _refuse_utf_16(path, file)
-            for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file, find):
-                is_of_run = isinstance(entry, Problem) or entry.known or entry.value.get("run_id") == run_id
-                if run_id is None or is_of_run:
-                    yield entry
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+    with _open(path) as file:
+        for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file, find):
+            is_of_run = isinstance(entry, Problem) or entry.known or entry.value.get("run_id") == run_id
+            if run_id is None or is_of_run:
+                yield entry
 
 
 def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
@@ -105,15 +102,24 @@ def iter_texts(path: Path) -> Iterator[_NumberedText]:
 
     Unreadable pieces are included. Raises like `iter_results`.
     """
+    with _open(path) as file:
+        if _is_yaml(path):
+            yield from ((line, b"---\n" + text) for line, text in _documents(file))
+        else:
+            yield from enumerate(file, start=1)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BufferedReader]:
+    """Open a file whose newlines can be found byte by byte. Turns errors within the block into `FileError`."""
     try:
         with path.open("rb") as file:
             _refuse_utf_16(path, file)
-            if _is_yaml(path):
-                yield from ((line, b"---\n" + text) for line, text in _documents(file))
-            else:
-                yield from enumerate(file, start=1)
+            yield file
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+    except MemoryError:
+        raise FileError(path, f"cannot be read: {TOO_LARGE}") from None
 
 
 def _refuse_utf_16(path: Path, file: BufferedReader) -> None:
@@ -145,8 +151,17 @@ def _read_jsonl(path: Path, lines: Iterable[bytes], find: KnownLine | None) -> I
 def _read_damaged(path: Path, line: int, text: bytes) -> Iterator[Entry | Problem]:
     """Yield the whole results of a line with NUL bytes, which no JSON has."""
     yield Problem(path, line, "", _NULS, level="warning")
-    parts = (_parse_json(path, line, part) for part in text.split(b"\0") if part.strip())
+    parts = (_parse_json(path, line, part) for part in _between_nuls(text) if part.strip())
     yield from (part for part in parts if isinstance(part, Entry))
+
+
+def _between_nuls(text: bytes) -> Iterator[bytes]:
+    """Yield what is between the runs of NUL bytes. To split at each takes eight times the memory of the line."""
+    start = 0
+    for run in re.finditer(rb"\0+", text):
+        yield text[start : run.start()]
+        start = run.end()
+    yield text[start:]
 
 
 def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:

@@ -244,6 +244,65 @@ def test_answers_of_a_resumed_run_are_added_to_a_baseline_once(small):
         assert (small.path / BASELINE).read_text("utf-8") == before
 
 
+PULLING = f"""
+    from pathlib import Path
+
+    def answer(prompt):
+        root = Path(__file__).parent.parent
+        if (root / "pulled").exists():
+            (root / "pulled").replace(root / "{BASELINE}")
+        return "yes"
+"""
+
+
+@pytest.fixture
+def add_meanwhile(small):
+    """Returns a function that runs the three cases with `add`, while a text takes the place of their baseline."""
+    small.write("evals/agent.py", PULLING)
+    small.run("--agentv-update-baseline")
+    path = small.path / BASELINE
+    first = path.read_text("utf-8")
+
+    def add(change):
+        path.write_text(first, "utf-8")
+        small.run("--agentv-update-baseline=add")
+        pulled = change(path.read_text("utf-8"))
+        path.write_text(first, "utf-8")
+        (small.path / "pulled").write_text(pulled, "utf-8")
+        run = small.run("--agentv-update-baseline=add")
+        return pulled, run, path.read_text("utf-8")
+
+    return add
+
+
+def test_answers_are_added_to_those_that_another_run_added_meanwhile(add_meanwhile):
+    pulled, run, text = add_meanwhile(str)
+    assert run.exit_code == 0
+    assert "(3 cases x 3)" in section(run)
+    assert (pulled.count('"scores": [1, 1]'), text.count('"scores": [1, 1, 1]')) == (3, 3)
+    runs = [json.loads(each.partition("\n")[0])["runs"] for each in (pulled, text)]
+    assert runs[1][:2] == runs[0]
+    assert len(set(runs[1])) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("::c1", "::other", "it holds answers of 1 case that this run did not ask, or asked differently"),
+        ('"hash": "', '"hash": "x', "it holds answers of 3 cases that this run did not ask, or asked differently"),
+        ('"target_hash": "', '"target_hash": "x', "the target changed, so its answers cannot be added"),
+        ("evals/a.eval.yaml::c1", "evals/targets.yaml::c1", "2 of 3 cases (no case of evals/targets.yaml was run)"),
+        ('{"agentv_baseline"', "<<<<<<< HEAD\n", f"{BASELINE}:1: holds the marks of a merge conflict: resolve it"),
+    ],
+)
+def test_a_baseline_that_changed_meanwhile_loses_no_answers(add_meanwhile, before, after, reason):
+    pulled, run, text = add_meanwhile(lambda old: old.replace(before, after))
+    assert (run.exit_code, text) == (1, pulled)
+    told = " ".join(section(run).split())
+    assert "the baseline was not updated: " in told
+    assert reason in told
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

@@ -97,6 +97,19 @@ def test_a_python_test_that_hides_an_error_is_not_green_on_a_device(project, mod
     assert read_calls(project.path).started == []
 
 
+def test_results_that_memory_cannot_hold_at_the_end_are_said_to_be_lost(project, monkeypatch):
+    def fill(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("pytest_agentv.reporting.readers._read_jsonl", fill)
+    write_cases(project, numbered(1))
+    run = project.run("--agentv-out=r.jsonl")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert lost(run) == ["Results were lost: 1 case ran, 0 lines in r.jsonl"]
+    assert "r.jsonl: cannot be read: it is too large for the free memory" in run.lines
+    assert run.internals == []
+
+
 def test_a_checkout_that_cannot_be_written_says_how_to_name_another_file(project, pytester):
     write_cases(project, numbered(1))
     project.write(".agentv", "a file where the folder should be")

@@ -513,6 +513,34 @@ def test_a_certificate_of_another_host_is_not_a_matter_of_trust(certificate: Pat
     assert (found.kind, found.is_network) == ("config", False)
 
 
+def test_a_server_that_demands_a_client_certificate_is_told_as_such(certificate: Path) -> None:
+    """In TLS 1.3 the client learns that after its handshake, when it waits for the reply."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while data := connection.recv(10_000):  # until the client closes, so that the alert arrives
+                    incoming.write(data)
+                    with contextlib.suppress(ssl.SSLError):
+                        tls.do_handshake()
+                    connection.sendall(outgoing.read())
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        trusted = {"SSL_CERT_FILE": str(certificate.with_suffix(".crt"))}
+        found = failure(f"https://127.0.0.1:{server.getsockname()[1]}/v1", trusted)
+        thread.join()
+
+    assert found.message.startswith("the server of model 'm' demands a client certificate, which is not supported: ")
+    assert (found.kind, found.is_network) == ("config", False)
+
+
 @pytest.mark.parametrize(
     ("reply_bytes", "kind", "end"),
     [

@@ -1,5 +1,7 @@
 """What a results file gives back, whole or broken."""
 
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.values import OutputFormat
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting import readers
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
 from pytest_agentv.reporting.readers import iter_entries, iter_results, iter_texts
 from pytest_agentv.reporting.writers import ResultSink
@@ -107,6 +110,30 @@ def test_nul_bytes_are_told_and_hide_no_whole_result(tmp_path: Path) -> None:
     )
     path = file_of(tmp_path, b"---\neval_id: a\n---\neval_id: b\n%b\n---\neval_id: c\n" % nuls, "run.yaml")
     assert read(path) == ([{"eval_id": "a"}, {"eval_id": "c"}], [f"run.yaml:5: {told}"])
+
+
+def test_a_long_stretch_of_nul_bytes_takes_little_memory(tmp_path: Path) -> None:
+    """A machine that crashed may have left as many as the file was to have."""
+    count = 4_000_000
+    path = file_of(tmp_path, b'{"eval_id":"a"}\n%b{"eval_id":"b"}\n' % bytes(count))
+    tracemalloc.start()
+    found, _ = read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [{"eval_id": "a"}, {"eval_id": "b"}]
+    assert peak < 4 * count
+
+
+@pytest.mark.parametrize("iterate", [iter_entries, iter_texts])
+def test_a_line_that_memory_cannot_hold_is_told_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, iterate: Callable[[Path], Iterator[object]]
+) -> None:
+    def read(*_: object) -> Iterator[object]:
+        raise MemoryError
+
+    monkeypatch.setattr(readers, "_documents", read)
+    with pytest.raises(FileError, match=r"run\.yaml: cannot be read: it is too large for the free memory$"):
+        list(iterate(file_of(tmp_path, b"---\na: 1\n", "run.yaml")))
 
 
 def test_line_separators_within_texts_do_not_end_a_line(tmp_path: Path) -> None:

@@ -118,6 +118,18 @@ def test_more_of_csv():
     assert read("q.csv", f"a,b\n{long},1\n") == [(2, {"a": long, "b": "1"})]
 
 
+def test_a_cell_of_csv_may_hold_nul_bytes():
+    assert read("q.csv", "a,b\n1,x\0y\n") == [(2, {"a": "1", "b": "x\0y"})]
+
+
+def test_a_table_that_memory_cannot_hold_is_an_error_with_its_path(monkeypatch):
+    def fill(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("pytest_agentv.loading.tables.delimited._records", fill)
+    assert error_of("q.csv", "a\n1\n") == "q.csv: cannot be read: it is too large for the free memory"
+
+
 def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
     assert read("q.csv", 'a,b\n1,2\n1\n1,2,3\n"x"y,2\n3,4\n"never\nclosed,4\n') == [
         (2, {"a": "1", "b": "2"}),
@@ -135,6 +147,8 @@ def test_rows_of_csv_that_do_not_fit_are_faults_of_these_rows():
         ("q.csv", "", "q.csv:1: expected a first line with the names of the columns"),
         ("q.csv", "a,b,a\n1,2,3\n", "q.csv:1: the column 'a' is there twice"),
         ("q.csv", b"a,b\n1,\xe4\n", "q.csv:2: is not UTF-8: byte 0xe4 (save it as CSV UTF-8)"),
+        ("q.csv", bytes(9), "q.csv:1: is no text: its first line holds NUL bytes (save it as CSV UTF-8)"),
+        ("q.tsv", "a\tb\r\n".encode("utf-16-le"), "q.tsv:1: is no text: its first line holds NUL bytes"),
         (
             "q.csv",
             '"a,b\n1,2\n',

@@ -1,5 +1,7 @@
 import contextlib
 import math
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
+from pytest_agentv.loading.files import source
 from pytest_agentv.loading.files.source import read_jsonl, read_yaml
 from pytest_agentv.loading.files.yaml_scalars import plain_value
 from pytest_agentv.loading.files.yaml_values import build_yaml
@@ -157,6 +160,29 @@ def test_a_missing_file_is_an_error_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_yaml(tmp_path / "no.yaml")
     assert str(caught.value) == f"{tmp_path / 'no.yaml'}: cannot be read: No such file or directory"
+
+
+def test_the_line_of_a_forbidden_character_takes_no_copy_of_the_text() -> None:
+    text = "\n\0" + " " * 4_000_000
+    tracemalloc.start()
+    with pytest.raises(SourceError, match=r"x\.yaml:2: invalid YAML: the character U\+0000 is not allowed"):
+        build_yaml(Path("x.yaml"), text, 2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * len(text), "the parser makes the only copy"
+
+
+@pytest.mark.parametrize(("read", "part"), [(read_yaml, "build_yaml"), (read_jsonl, "parse_json_object")])
+def test_a_file_that_memory_cannot_hold_is_an_error_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object], part: str
+) -> None:
+    def fill(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(source, part, fill)
+    (tmp_path / "x").write_text("{}")
+    with pytest.raises(SourceError, match=r"/x: cannot be read: it is too large for the free memory$"):
+        read(tmp_path / "x")
 
 
 def test_jsonl_keeps_physical_lines(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
-from pytest_agentv.errors import NO_REGULAR_FILE, SourceError
+from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
 from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
 from pytest_agentv.models.base import Json, JsonObject
 
@@ -110,22 +110,33 @@ class LayeredSource(Source):
 
 def read_yaml(path: Path) -> Source:
     """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
-    text = _join_surrogates(read_text(path))
-    with _no_garbage_collection():
-        value, lines = build_yaml(path, text, _SHALLOW)
-    return Source(path, value, text, lines)
+    with within_memory(path):
+        text = _join_surrogates(read_text(path))
+        with _no_garbage_collection():
+            value, lines = build_yaml(path, text, _SHALLOW)
+        return Source(path, value, text, lines)
 
 
 def read_jsonl(path: Path) -> JsonlSource:
     """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
-    text = read_text(path)
     values: list[Json] = []
     numbers: list[int] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            numbers.append(number)
-            values.append(parse_json_object(path, line, number))
-    return JsonlSource(path, values, text, numbers)
+    with within_memory(path):
+        text = read_text(path)
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                numbers.append(number)
+                values.append(parse_json_object(path, line, number))
+        return JsonlSource(path, values, text, numbers)
+
+
+@contextmanager
+def within_memory(path: Path) -> Iterator[None]:
+    """Raise `SourceError` if memory does not suffice for a file."""
+    try:
+        yield
+    except MemoryError:
+        raise SourceError(path, f"cannot be read: {TOO_LARGE}") from None
 
 
 def parse_json_object(path: Path, line: str, number: int) -> Json:

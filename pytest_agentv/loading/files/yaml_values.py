@@ -56,8 +56,9 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
         reason = _reason(error, text, first_line)
         raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
     except yaml.reader.ReaderError as error:
-        # libyaml counts bytes, the pure parser counts characters.
-        before = text.encode()[: error.position] if yaml.__with_libyaml__ else text[: error.position].encode()
+        before = text[: error.position].encode()
+        if yaml.__with_libyaml__:  # which counts bytes; the pure parser counts characters
+            before = before[: error.position]
         message = f"invalid YAML: the character U+{error.character:04X} is not allowed"
         raise SourceError(path, message, before.count(b"\n") + first_line) from None
     except yaml.YAMLError as error:

@@ -18,6 +18,7 @@ _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
+_FIRST_LINE: Final = re.compile(rb"[^\r\n]*")
 _LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -121,16 +122,26 @@ def _delimiter(path: Path, lines: list[str]) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            encoding = _encoding(path, file.peek(1))
+            data = file.read()
     except OSError as error:
         raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         fault = f"is not UTF-8: byte 0x{data[error.start]:02x} (save it as CSV UTF-8)"
         raise SourceError(path, fault, line) from None
+
+
+def _encoding(path: Path, beginning: bytes) -> str:
+    """Return the encoding of a file. Raises `SourceError` for NUL bytes in the first line, which no text has there."""
+    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in _FIRST_LINE.match(beginning)[0]:  # type: ignore[index]
+        raise SourceError(path, "is no text: its first line holds NUL bytes (save it as CSV UTF-8)", 1)
+    return "utf-8-sig"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Final
 
 from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.loading.file_words import alone
+from pytest_agentv.loading.files.source import within_memory
 from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.problems import near_file
@@ -39,7 +40,8 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
             rows += _call(name, place, eval_file.parent, call)
         else:
             for path in _find(name, place, eval_file):
-                found = _READERS[path.suffix.lower()](path)
+                with within_memory(path):
+                    found = _READERS[path.suffix.lower()](path)
                 place.problems.extend(found[0].table.problems if found else ())
                 rows += found
     return rows

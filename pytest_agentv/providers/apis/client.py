@@ -18,7 +18,7 @@ import aiohttp
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest, is_success
-from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
+from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind, without_reply
 from pytest_agentv.providers.apis.proxies import CERTIFICATE_VARIABLES, certificate_variable, find_proxy, shown_url
 from pytest_agentv.runtime.decoding import ACCEPTED, Decoder
 from pytest_agentv.runtime.reading import READ_LIMIT
@@ -202,7 +202,7 @@ class HttpClient:
             return self._misconfigured(text, f"{culprit} of {self._target}").failure
         if isinstance(error, TimeoutError):
             return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
-        return RequestFailure(f"no whole reply from {self._model}: {text}", "network", is_network=True)
+        return without_reply(self._model, text)
 
     def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
         """Describe why TLS failed. Advises to trust another issuer only if the certificate itself is valid."""

@@ -37,6 +37,9 @@ _STATUSES: Final[dict[str, int]] = {
 """The statuses of errors that are told in a word."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
+_NO_CERTIFICATE: Final = re.compile("_ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE)")
+"""In OpenSSL's words for what a server of TLS 1.3 says after the handshake if it wants a certificate of the client."""
+
 _HINTS: Final = {
     401: "check the api_key of",
     403: "check what the api_key may use, and the model, of",
@@ -66,6 +69,15 @@ def refused(
         retry_after_ms=_retry_after(headers, body),
         should_retry=_should_retry(headers, body),
     )
+
+
+def without_reply(model: str, said: str) -> RequestFailure:
+    """Return the error of a connection that broke before the reply was whole. `said` is the system's reason."""
+    if _NO_CERTIFICATE.search(said):
+        return RequestFailure(
+            f"the server of {model} demands a client certificate, which is not supported: {said}", "config"
+        )
+    return RequestFailure(f"no whole reply from {model}: {said}", "network", is_network=True)
 
 
 def without_choice(reply: JsonObject, model: str) -> RequestFailure:

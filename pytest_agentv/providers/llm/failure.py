@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind
+from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind, without_reply
 from pytest_agentv.providers.llm.limit import ReplyTooLargeError
 from pytest_agentv.runtime.retry import RequestFailure
 
@@ -34,7 +34,7 @@ def read_failure(error: BaseException, model: str, target: str) -> RequestFailur
         if isinstance(cause, httpx.TimeoutException):
             return RequestFailure(f"{model} did not reply in time: {_text(cause)}", "timeout", is_network=True)
         if isinstance(cause, httpx.TransportError | ConnectionError | socket.gaierror):
-            return RequestFailure(f"no whole reply from {model}: {_text(cause)}", "network", is_network=True)
+            return without_reply(model, _text(cause))
         if isinstance(cause, json.JSONDecodeError):
             return RequestFailure(f"{model} replied with {describe_no_json(cause)}", "crash")
     return _unexplained(error, model)

@@ -88,6 +88,16 @@ def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[Judge
     return [case for case, added in both if added.judged > case.judged]
 
 
+def left_out(
+    now: Baseline, read: Baseline | None, cases: Sequence[JudgedCase], skipped: Sequence[JudgedCase] = ()
+) -> list[JudgedCase]:
+    """Return what came into a baseline after a run had read it, and would be lost if the run's cases were added."""
+    before = {case.key: case for case in read.cases} if read is not None else {}
+    stay = {case.key: case for case in (*cases, *skipped)}
+    fresh = (case for case in now.cases if case != before.get(case.key))
+    return [case for case in fresh if case.key not in stay or not _is_same_answerer(case, stay[case.key])]
+
+
 def _is_same_system(old: Baseline, run: Baseline) -> bool:
     """Whether target and cases are the same, as far as both baselines name them."""
     known = {case.key: case for case in old.cases}

@@ -2,20 +2,28 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from pytest_agentv.errors import FileError, locate
+from pytest_agentv.errors import AgentvError, FileError, locate
 from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.baselines.writing import baseline_text
-from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, held_by, pooled, updated
+from pytest_agentv.reporting.verdicts.baseline import Baseline, baseline_of, held_by, left_out, pooled, updated
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.runtime.locks import FolderLock
+from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.selection import narrowing_option
 
 FLAG = "--agentv-update-baseline"
+_LOCK_SECONDS: Final = 30.0
+"""Writing takes milliseconds. A process that holds the lock for longer hangs."""
 
 
 def refuse_before(config: pytest.Config, options: RunOptions) -> None:
@@ -67,6 +75,42 @@ def refusal_after(
             f"add new ones"
         )
     return None
+
+
+def update_baseline(path: Path, name: str, cases: Sequence[JudgedCase], how: str, whole: Completeness) -> str:
+    """Write the baseline of this name, and return a line about it. Raises `AgentvError` with the reason if it may not.
+
+    Others may have written the file since the run read it. So it is locked, read again and checked again.
+    """
+    read = whole.baseline
+    with _writing(path):
+        now = whole.baseline = read_baseline(path) if path.exists() else None
+        is_other = now is not None and (read is None or now.sha256 != read.sha256)
+        skipped = whole.skipped(cases)
+        refused = refusal_after(cases, whole.part(cases), now, how, name)
+        lost = left_out(now, read, cases, skipped) if now is not None and how == "add" else ()
+        if refused is None and lost:
+            what = f"it holds answers of {counted(len(lost), 'case')} that this run did not ask, or asked differently"
+            refused = f"{what} (a run with --agentv-resume pays for no answer twice)"
+        if refused is not None:
+            raise AgentvError(f"{name} was changed during the run: {refused}" if is_other else refused)
+        return write_baseline(path, cases, now, how, skipped)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Shut out other runs that write the baseline. Raises `FileError` if one of them does not end."""
+    folder = Path(os.path.realpath(path)).parent
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FolderLock(folder).hold(_LOCK_SECONDS))
+        except TimeoutError:
+            text = f"the baseline cannot be written: another process has locked its folder for {_LOCK_SECONDS:g} s"
+            raise FileError(path, text) from None
+        except OSError:
+            pass  # a file system without locks; what else is wrong with the folder, writing tells
+        yield
 
 
 def write_baseline(

@@ -26,7 +26,7 @@ from pytest_agentv.reporting.verdicts.gates import (
 from pytest_agentv.reporting.verdicts.lines import statistics_lines
 from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.session.gating.baseline_update import FLAG, refusal_after, refuse_before, write_baseline
+from pytest_agentv.session.gating.baseline_update import FLAG, refuse_before, update_baseline
 from pytest_agentv.session.gating.completeness import Completeness
 from pytest_agentv.session.gating.gate_reports import report_gate
 from pytest_agentv.session.gating.marked_items import MarkedItems
@@ -230,15 +230,13 @@ class RunGate:
 
     def _update(self, cases: Sequence[JudgedCase]) -> GateOutcome:
         """Write the baseline, or say why not, and report that like a gate."""
-        how = str(self._options.update_baseline)
         name = f"{self._name}::update"
-        refused = refusal_after(cases, self._no_verdict, self._baseline, how, self._name)
-        if refused is None:
-            try:
-                text = write_baseline(self._path, cases, self._baseline, how, self._all.skipped(cases))
-            except AgentvError as error:
-                refused = str(error)
-            else:
-                self._added = cases
-                return GateOutcome(name, is_red=False, reason=text, is_plain=True)
-        return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {refused}")
+        try:
+            if self._no_verdict is not None:
+                raise AgentvError(self._no_verdict)
+            how = str(self._options.update_baseline)
+            text = update_baseline(self._path, self._name, cases, how, self._all)
+        except AgentvError as error:
+            return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {error}")
+        self._added = cases
+        return GateOutcome(name, is_red=False, reason=text, is_plain=True)

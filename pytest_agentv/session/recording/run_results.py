@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_agentv.errors import AgentvError
+from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
@@ -179,4 +179,5 @@ def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator
         try:
             yield from iter_recorded(identity.results_path, identity.run_id, known.find if known else None)
         except AgentvError as error:
-            yield Problem(identity.results_path, None, "", str(error))
+            reason = str(error).removeprefix(f"{locate(identity.results_path, None)}: ")
+            yield Problem(identity.results_path, None, "", reason)
