@@ -197,6 +197,53 @@ def test_tokens_written_to_the_cache_are_input_and_those_read_from_it_are_told_a
     assert read(SUCCESS).token_usage is None
 
 
+def spent(tokens: int, out: int, cost: float = 0.0) -> dict[str, Any]:
+    """Return what two models used, in the words of `modelUsage`."""
+    small = {"inputTokens": 1, "cacheCreationInputTokens": 2, "cacheReadInputTokens": 4, "outputTokens": 1}
+    return {"small": small, "large": {"inputTokens": tokens - 3, "outputTokens": out - 1, "costUSD": cost}}
+
+
+def turn(tokens: int, out: int, ms: int, cost: float = 0.0, **fields: Any) -> dict[str, Any]:
+    usage = {"input_tokens": tokens, "output_tokens": out}
+    return SUCCESS | {"usage": usage, "duration_ms": ms, "total_cost_usd": cost, **fields}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "usage"),
+    [
+        ({}, {}, TokenUsage(90, 15)),
+        ({"modelUsage": spent(70, 12)}, {"modelUsage": spent(120, 20)}, TokenUsage(120, 20, 4)),
+        (
+            {"model_usage_since_last_result": spent(70, 12, 0.5), "modelUsage": spent(870, 112)},
+            {"model_usage_since_last_result": spent(50, 8, 0.25), "modelUsage": spent(920, 120)},
+            TokenUsage(120, 20, 8),
+        ),
+    ],
+    ids=["old", "by-model", "by-turn"],
+)
+def test_the_turns_that_background_tasks_start_are_added_up(
+    first: dict[str, Any], second: dict[str, Any], usage: TokenUsage
+) -> None:
+    answer = read(turn(60, 10, 2429, 0.5, **first), said(text("4")), turn(30, 5, 191, 0.75, **second))
+    assert (answer.token_usage, answer.cost_usd) == (usage, 0.75)
+    assert answer.duration_ms is None, "the time between the turns is in none of them"
+
+
+@pytest.mark.parametrize("key", ["modelUsage", "model_usage_since_last_result"])
+def test_tokens_of_agents_within_the_agent_and_of_a_run_that_was_cut_count(key: str) -> None:
+    assert read(turn(60, 10, 1, **{key: spent(90, 15)})).token_usage == TokenUsage(90, 15, 4)
+    cut = {"subtype": "error_max_budget_usd", "is_error": True}
+    assert read(turn(0, 0, 1, **{key: spent(30, 5)}) | cut).token_usage == TokenUsage(30, 5, 4)
+
+
+def test_earlier_runs_of_a_conversation_are_no_cost_of_this_one() -> None:
+    total = {"total_cost_usd": 0.75, "modelUsage": spent(90, 15, 0.75)}
+    answer = read(turn(30, 5, 900) | total | {"model_usage_since_last_result": spent(30, 5, 0.25)})
+    assert (answer.token_usage, answer.cost_usd, answer.duration_ms) == (TokenUsage(30, 5, 4), 0.25, 900)
+    answer = read(turn(0, 0, 900) | total | {"model_usage_since_last_result": {}})
+    assert (answer.token_usage, answer.cost_usd) == (TokenUsage(0, 0), None)
+
+
 @pytest.mark.parametrize(
     ("result", "failure"),
     [
@@ -216,6 +263,12 @@ def test_a_result_that_is_no_success_says_why(result: dict[str, Any], failure: s
 def test_the_status_of_the_api_tells_the_kind_of_failure(status: int, kind: str) -> None:
     assert read(SUCCESS | {"is_error": True, "api_error_status": status}).failure_kind == kind
     assert read(SUCCESS | {"is_error": True, "api_error_status": None}).failure_kind is None
+
+
+@pytest.mark.parametrize(("subtype", "limit"), [("max_turns", "turns (500)"), ("max_budget_usd", "budget ($503)")])
+def test_a_limit_is_no_status_of_the_api(subtype: str, limit: str) -> None:
+    result = {"type": "result", "subtype": f"error_{subtype}", "errors": [f"Reached maximum number of {limit}"]}
+    assert read(result).failure_kind == "process"
 
 
 @pytest.mark.scenario("Claude Code stream logging")

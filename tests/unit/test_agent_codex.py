@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.models.answers import candidate_answer
+from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import Prompt
@@ -94,6 +95,14 @@ def test_the_last_message_is_the_answer_and_cached_tokens_are_no_input_twice() -
     answer = read(item("agent_message", "a", text="I will."), item("agent_message", "b", text="4"), DONE)
     assert candidate_answer(answer.messages) == "4"
     assert answer.token_usage == TokenUsage(6, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "args", [("resume", "--last"), ("--sandbox", "read-only", Secret("resume"), "0199"), ("fork", "0199")]
+)
+def test_the_tokens_of_a_conversation_that_goes_on_are_unknown(args: tuple[str | Secret, ...]) -> None:
+    answer = Codex(args=args).read([item("agent_message", text="4"), DONE])
+    assert (candidate_answer(answer.messages), answer.token_usage) == ("4", None)
 
 
 def test_an_item_that_is_told_again_keeps_its_place() -> None:

@@ -17,6 +17,8 @@ _SERVER: Final = Path(__file__).with_name("server.py")
 _CHECKOUT: Final = Path(__file__).parents[2]
 _ROOM: Final = " " * 8_000
 """An argument and a variable of this size leave room for those of forked processes, which `/proc` shows."""
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""For numpy, which Dask brings along. A fork would wait forever for threads that it does not have."""
 _SET_CHILD_SUBREAPER: Final = 36
 _ENVIRONMENT: Final = dict(os.environ)
 """Before any test changed it: the server serves all of them."""
@@ -39,7 +41,7 @@ class Server:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, str(_SERVER), str(theirs.fileno()), _ROOM],
-                env={**_ENVIRONMENT, "WARM_ROOM": _ROOM},
+                env={**_ENVIRONMENT, **_ONE_THREAD, "WARM_ROOM": _ROOM},
                 pass_fds=[theirs.fileno()],
                 cwd=_CHECKOUT,  # a test may be elsewhere by now
                 stdin=subprocess.DEVNULL,

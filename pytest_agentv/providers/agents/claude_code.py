@@ -3,11 +3,13 @@
 Source: evaluation-2026-01, "Claude Code CLI provider"; decisions 28.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.messages import Message, ToolCall
@@ -33,6 +35,10 @@ _DEFAULTS: Final = {
 }
 _NESTING_MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 """Variables that tell the program that it runs inside another Claude Code."""
+_OF_ONE_TURN: Final = "model_usage_since_last_result"
+"""The key of what a turn spent, by model, in newer releases."""
+_LIMIT: Final = "error_max_"
+"""How subtypes of results begin that tell of a limit of the user's, such as `error_max_turns`."""
 
 
 class ClaudeCode(CodingAgent):
@@ -63,7 +69,7 @@ class ClaudeCode(CodingAgent):
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         transcript = _Transcript()
-        result: JsonObject = {}
+        results: list[JsonObject] = []
         for event in events:
             match event.get("type"):
                 case "assistant":
@@ -71,8 +77,8 @@ class ClaudeCode(CodingAgent):
                 case "user":
                     transcript.add_results(mapping(event.get("message")))
                 case "result":
-                    result = event
-        return _read_result(result, transcript)
+                    results.append(event)
+        return _read_results(results, transcript)
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = event.get("type")
@@ -132,21 +138,24 @@ def _origin(event: JsonObject) -> JsonObject | None:
     return None if parent is None else {"parent_tool_use_id": parent}
 
 
-def _read_result(result: JsonObject, transcript: _Transcript) -> AgentAnswer:
+def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> AgentAnswer:
+    """Read the results, one for each turn: a task that ends in the background starts another turn."""
     messages = with_outputs(transcript.messages, transcript.outputs)
-    if not result:
+    if not results:
         return AgentAnswer(messages)
+    result = results[-1]
+    # Each result has the time of its own turn, without the wait between turns: then our own clock counts.
+    duration_ms = as_number(result.get("duration_ms")) if len(results) == 1 else 0
     answer = AgentAnswer(
         messages,
-        token_usage=_usage(mapping(result.get("usage"))),
-        cost_usd=as_number(result.get("total_cost_usd")) or None,
-        duration_ms=as_number(result.get("duration_ms")) or None,
+        token_usage=_usage(results),
+        cost_usd=_cost_usd(results) or None,
+        duration_ms=duration_ms or None,
         is_complete=True,
     )
     text = text_or_none(result.get("result"))
     if result.get("is_error") or result.get("subtype") != "success":
-        kind = status_kind(as_number(result.get("api_error_status")))
-        return answer.replace(failure=text or _reason(result), failure_kind=kind)
+        return answer.replace(failure=text or _reason(result), failure_kind=_failure_kind(result))
     if text is not None and (not messages or messages[-1].content != text):
         return answer.replace(messages=(*messages, Message("assistant", text)))
     return answer
@@ -158,11 +167,52 @@ def _reason(result: JsonObject) -> str:
     return ": ".join(filter(None, (text_or_none(result.get("subtype")), *errors))) or "it said that it failed"
 
 
-def _usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens of all requests. Tokens written to a cache count as new input."""
-    total_in = as_number(usage.get("input_tokens")) + as_number(usage.get("cache_creation_input_tokens"))
-    cached = as_number(usage.get("cache_read_input_tokens"))
-    return TokenUsage(total_in, as_number(usage.get("output_tokens")), cached or None) if usage else None
+def _failure_kind(result: JsonObject) -> ErrorKind | None:
+    """Return the kind of a failure; None: only its words tell. The words of a limit hold a number like a status."""
+    kind = status_kind(as_number(result.get("api_error_status")))
+    is_limit = (text_or_none(result.get("subtype")) or "").startswith(_LIMIT)
+    return "process" if kind is None and is_limit else kind
+
+
+def _usage(results: Sequence[JsonObject]) -> TokenUsage | None:
+    """Return the tokens of all requests, those of sub-agents included. Tokens written to a cache count as new input.
+
+    `usage` is that of one turn, without sub-agents. `modelUsage` is that of the whole run.
+    """
+    by_model = _spent(results)
+    if by_model is None:
+        by_model = _models(results[-1], "modelUsage")
+    if by_model:
+        return _tokens(by_model, "inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
+    turns = [usage for result in results if (usage := mapping(result.get("usage")))]
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return _tokens(turns, *names) if turns else None
+
+
+def _tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
+    new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
+    return TokenUsage(new + written, out, read or None)
+
+
+def _cost_usd(results: Sequence[JsonObject]) -> float:
+    by_model = _spent(results)
+    if by_model is None:
+        return as_number(results[-1].get("total_cost_usd"))
+    return math.fsum(as_number(usage.get("costUSD")) for usage in by_model)
+
+
+def _spent(results: Sequence[JsonObject]) -> list[JsonObject] | None:
+    """Return what each turn spent, by model; None: an older release, whose totals are those of the run.
+
+    The totals of newer releases include earlier runs, if the conversation of these goes on.
+    """
+    if not all(isinstance(result.get(_OF_ONE_TURN), dict) for result in results):
+        return None
+    return [usage for result in results for usage in _models(result, _OF_ONE_TURN)]
+
+
+def _models(result: JsonObject, key: str) -> list[JsonObject]:
+    return [usage for value in mapping(result.get(key)).values() if (usage := mapping(value))]
 
 
 def _summarize_result(result: JsonObject) -> str:

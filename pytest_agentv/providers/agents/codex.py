@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from pytest_agentv.loading.targets.free_data import reveal
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.traces import TokenUsage
@@ -20,6 +21,8 @@ _TEXTS: Final = frozenset({"agent_message", "reasoning", "error"})
 """Items that are not tool calls. One of type `error` is a warning: the turn goes on."""
 _CALL_KEYS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit_code", "result", "error"})
 """Keys of an item that are not the input of its tool."""
+_CONTINUED: Final = frozenset({"resume", "fork"})
+"""Commands of `codex exec` that go on with an earlier conversation."""
 
 
 class Codex(CodingAgent):
@@ -41,10 +44,15 @@ class Codex(CodingAgent):
             turn.take(event)
         return AgentAnswer(
             tuple(turn.messages.values()),
-            token_usage=_usage(turn.usage),
+            token_usage=None if self._is_continued else _usage(turn.usage),
             is_complete=turn.is_complete,
             failure=turn.failure,
         )
+
+    @property
+    def _is_continued(self) -> bool:
+        """Whether the tokens that codex reports include those of earlier calls. It does not tell them apart."""
+        return not _CONTINUED.isdisjoint(map(reveal, self.args))
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = str(event.get("type"))

@@ -15,8 +15,13 @@ _STATUS: Final = re.compile(r"\b(401|403|429|50[0234]|529)\b")
 _WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
     "rate_limit": ("rate limit",),
     "auth": ("api key", "log in", "logged in", "login", "authenticat", "missing environment variable"),
-    "network": ("connect", "network", "high demand", "overloaded", "timed out"),
+    "network": (
+        *("connect", "network", "high demand", "overloaded", "timed out"),
+        *("econnre", "other side closed", "socket hang up", "und_err_"),  # in the words of Node.js
+    ),
 }
+_NO_ANSWER: Final = ("content_filter", "incomplete response")
+"""Words of a reply that the API itself cut. The text around them may be that of a connection that ended."""
 _LONGEST_SUMMARY: Final = 50
 """Characters of a text in the summary log."""
 _LARGEST_NUMBER: Final = 2**53
@@ -71,6 +76,8 @@ def status_kind(status: float) -> ErrorKind | None:
 def guess_kind(text: str) -> ErrorKind:
     """Return the kind of failure that a program's text describes."""
     lowered = text.lower()
+    if any(word in lowered for word in _NO_ANSWER):
+        return "no_answer"
     status = _STATUS.search(lowered)
     known = status_kind(int(status[1])) if status else None
     if known is not None:
