@@ -5,24 +5,28 @@ import traceback
 from typing import Final
 
 from pytest_agentv.errors import KindError
-from pytest_agentv.evaluators.scripts.script import ScriptFailedError
+from pytest_agentv.evaluators.scripts.script import SDK_FAILURE, ScriptFailedError
 from pytest_agentv.runtime.user_errors import is_ours, leaves
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)
 """Errors that code raises whatever the answer is."""
-_NOT_STARTED: Final = (126, 127)
-"""The shell's exit codes for a program that is missing or cannot be started."""
-_SAID: Final = re.compile(
-    r"\b(?:Name|UnboundLocal|Reference|Syntax|Indentation|Tab|Import|ModuleNotFound|FileNotFound)Error\b"
-    r"|can't open file|Cannot find module|No such file"
+_RAISED: Final = re.compile(
+    rf"^{SDK_FAILURE}|^Traceback \(most recent call last\)|^ +File \".+\", line \d|^ +at ", re.MULTILINE
 )
-"""What scripts say of such errors."""
+"""What Python, JavaScript and the SDKs write of an exception. A script that fails otherwise may be unable to start."""
+_SAID: Final = re.compile(
+    r"\b(?:Name|UnboundLocal|Reference|Indentation|Tab|Import|ModuleNotFound|FileNotFound)Error\b"
+    r"|\bSyntaxError\b(?!: .*(?:valid JSON|JSON input|in JSON|JSON Parse))"  # JavaScript says so of an answer
+    r"|can't open file|cannot import name|Cannot find (?:module|package)|No module named|No such file|\bENOENT\b"
+    r"|\bis not defined\b|command not found"
+)
+"""What scripts say of errors that do not depend on the answer."""
 
 
 def is_of_mock(error: BaseException) -> bool:
     """Whether a check that works may fail with this error on the answer of a mock: it ran, and raised on the answer."""
     if isinstance(error, ScriptFailedError):
-        return error.exit_code not in _NOT_STARTED and not _SAID.search(str(error))
+        return bool(_RAISED.search(error.said)) and not _SAID.search(error.said)
     if isinstance(error, KindError):
         if error.kind != "crash":
             return False

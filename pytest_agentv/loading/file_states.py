@@ -1,4 +1,4 @@
-"""Hashes files, and tells which of them somebody has written since."""
+"""Hashes files, and tells which of them have had another content since."""
 
 import hashlib
 import itertools
@@ -17,8 +17,10 @@ class FileStates:
     def __init__(self) -> None:
         self._hashes: dict[Path, str] = {}
         self._stamps: dict[Path, _Stamp] = {}
+        self._seen: dict[Path, str] = {}
+        """The hash of the content at the last look, of files that were once found to be changed."""
         self._changed: dict[Path, int] = {}
-        """The moment at which a file was last found to be written."""
+        """The moment at which a file was last found to have another content than at the look before."""
         self._moments = itertools.count(1)
 
     def hash(self, path: Path) -> str:
@@ -30,19 +32,27 @@ class FileStates:
 
     def moment(self) -> int:
         """Return the present moment, for `is_changed`."""
+        for path in self._changed:  # one that was put back before now is unchanged from now on
+            self._look(path)
         return next(self._moments)
 
     def is_changed(self, path: Path, since: int) -> bool:
-        """Whether a hashed file has another content than when it was first read, or was written since a moment.
+        """Whether a hashed file has another content than when it was first read, or had one when it was seen since.
 
-        A file that was written and put back since may have had any content in between.
+        A file that was put back since the moment counts too. One that was written with the content that it had does
+        not: many programs are made anew before each case, or by each case, and are the same all the time.
         """
         stamp = _stamp(path)
-        if stamp != self._stamps[path]:
+        if stamp != self._stamps[path] or path in self._changed:
             self._stamps[path] = stamp
-            self._changed[path] = self.moment()
-        changed = self._changed.get(path)
-        return changed is not None and (changed > since or _hash(path) != self._hashes[path])
+            self._look(path)
+        return self._changed.get(path, since) > since or self._seen.get(path, self._hashes[path]) != self._hashes[path]
+
+    def _look(self, path: Path) -> None:
+        found = _hash(path)
+        if found != self._seen.get(path, self._hashes[path]):
+            self._seen[path] = found
+            self._changed[path] = next(self._moments)
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -234,6 +234,10 @@ evalcases:
   - {id: script name, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, name.py]}]}
   - {id: script file, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, gone.py]}]}
   - {id: shell, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: no-such-program --x}]}
+  - {id: package, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, -m, no_such]}]}
+  - {id: words, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: "sh -c 'if then'"}]}
+  - {id: hidden, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: no-such; exit 1}]}
+  - {id: flag, expected_outcome: o, input: q, assert: [{name: j, type: code_judge, script: [python, flag.py, --x]}]}
 """
 
 READING_KINDS = """
@@ -270,6 +274,7 @@ def test_a_check_that_only_cannot_read_the_answer_of_the_mock_is_no_error(projec
     project.write("broken.py", "import no_such_module\ndef check(): return True")
     project.write("judge.py", "import json, sys; print(json.loads(json.load(sys.stdin)['candidate_answer'])['price'])")
     project.write("name.py", "print(scoer)")
+    project.write("flag.py", "import argparse; argparse.ArgumentParser().parse_args()")
     run = project.run("--agentv-dry-run")
     passed = {"expression", "function", "own kind", "own error", "script", "member"}
     assert {eval_id for eval_id, status in run.statuses.items() if status == "pass"} == passed

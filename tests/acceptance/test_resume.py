@@ -873,6 +873,9 @@ def test_results_of_a_program_that_was_changed_meanwhile_and_changed_back_are_no
     assert "pass" in first.statuses.values()
     assert {line[key].partition("-")[0] for line in first.results} == {"changed"}
     assert first.text.count(f"evals/{name}: changed while the run was going on") == 1
+    assert ("comparisons leave them out" in first.text) == (key == "grading_hash"), (
+        "they compare targets of any version"
+    )
     (project.path / "evals/swap" / name).unlink()
     (project.path / "evals/swap").rmdir()
     project.write(f"evals/{name}", SWAPPED[name])
@@ -880,6 +883,42 @@ def test_results_of_a_program_that_was_changed_meanwhile_and_changed_back_are_no
     resumed = project.run(*flags, "--agentv-resume=out-1.jsonl")
     assert resumed.statuses == {"one": "fail", "two": "fail"}
     assert (project.path / "evals/asked").read_text() == "x\n" * 2 * int(repeat)
+
+
+WRITES_ITS_FILES = """
+import pytest
+from pathlib import Path
+
+@pytest.fixture
+def workspace():
+    for path in (Path("evals/agent.sh"), Path("evals/judge.sh")):
+        text = path.read_text()
+        path.unlink()
+        path.write_text(text)
+"""
+WRITES_ITS_CONFIG = "chmod +x judge.sh && echo 1 > config.txt && sh agent.sh config.txt"
+
+
+@pytest.mark.parametrize(
+    ("fixture", "command"), [("workspace", "sh agent.sh {PROMPT}"), ("", WRITES_ITS_CONFIG)], ids=["fixture", "command"]
+)
+def test_results_of_programs_that_are_written_with_the_same_content_are_kept(project, fixture, command):
+    """All cases after the first were paid for again, and comparisons left them out."""
+    target = f"{{name: default, provider: cli, command_template: '{command}', workers: 1}}"
+    project.write("evals/targets.yaml", f"targets: [{target}]\n")
+    project.write("evals/conftest.py", WRITES_ITS_FILES)
+    project.write("evals/a.eval.yaml", f"fixtures: [{fixture}]\n{ASKING_BOTH}")
+    project.write("evals/config.txt", "1\n")
+    project.write("evals/agent.sh", "echo x >> asked\necho good\n")
+    project.write("evals/judge.sh", SWAPPED["judge.sh"])
+    flags = ("evals/a.eval.yaml", "-W", "error::pytest_agentv.AgentvWarning")
+    first = project.run(*flags)
+    assert first.outcomes == {"passed": 2}
+    assert "changed" not in {
+        str(line[key]).partition("-")[0] for line in first.results for key in line if "hash" in key
+    }
+    assert project.run(*flags, "--agentv-resume=out-1.jsonl").outcomes == {"passed": 2}
+    assert (project.path / "evals/asked").read_text() == "x\n" * 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Services
+from pytest_agentv.evaluators.dry_runs import is_of_mock
 from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
 from pytest_agentv.evaluators.run import build_result
 from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.payload import build_payload, snake_case_keys
-from pytest_agentv.evaluators.scripts.script import cut, show_script
+from pytest_agentv.evaluators.scripts.script import ScriptFailedError, cut, show_script
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score
@@ -354,3 +355,30 @@ def test_a_score_that_is_rounded_needs_no_warning(printed):
     result = build_result(CodeJudge(script="x"), parse_judgement(f'{{"score": {printed}}}'))
     assert result.warnings is None
     assert 0 <= result.score <= 1
+
+
+FRAME = '  File "/p/judge.py", line 3, in <module>'
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (f"Traceback (most recent call last):\n{FRAME}\nKeyError: 'price'", True),
+        (f"[standard error, the last 2000 of 3000 characters]\n{FRAME}\nKeyError: 'price'", True),
+        ("Evaluation failed: no price", True),
+        ("TypeError: x is undefined\n    at file:///p/judge.mjs:1:1", True),
+        ("SyntaxError: Unexpected token 'h', \"hello\" is not valid JSON\n    at JSON.parse (<anonymous>)", True),
+        (f"{FRAME}\nSyntaxError: invalid syntax", False),
+        (f"Traceback (most recent call last):\n{FRAME}\nModuleNotFoundError: No module named 'x'", False),
+        ("Evaluation failed: scoer is not defined", False),
+        ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'\n    at packageResolve (node:internal)", False),
+        ("Error: ENOENT: no such file or directory, open 'x'\n    at Object.openSync (node:fs:573:18)", False),
+        ("/usr/bin/python: No module named no_such", False),
+        ("bash: -c: line 1: syntax error near unexpected token `then'", False),
+        ("usage: judge.py [-h]\njudge.py: error: unrecognized arguments: --x", False),
+        ("node: bad option: --x", False),
+        ("it wrote nothing on standard error", False),
+    ],
+)
+def test_what_a_script_wrote_tells_in_a_dry_run_whether_it_only_cannot_read_the_answer(said: str, expected: bool):
+    assert is_of_mock(ScriptFailedError(f"Code evaluator exited with code 1: {said}", said, None)) is expected

@@ -1,5 +1,7 @@
 """Which files of a project a program is made of."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -164,3 +166,38 @@ def test_a_file_is_changed_that_has_another_content_or_was_written_meanwhile(tmp
     assert states.is_changed(path, begun), "it may have been another one while the case ran"
     assert not states.is_changed(path, states.moment()), "it is the one that was hashed again"
     assert states.hash(path) == first
+
+
+def test_a_file_that_was_put_back_before_a_moment_is_not_changed(tmp_path: Path) -> None:
+    path, states = tmp_path / "judge.py", FileStates()
+    path.write_text("strict")
+    states.hash(path)
+    path.write_text("lax")
+    earlier = states.moment()
+    assert states.is_changed(path, earlier)
+    path.write_text("strict")
+    begun = states.moment()
+    assert not states.is_changed(path, begun)
+    assert states.is_changed(path, earlier)
+
+
+def write_anew(path: Path) -> None:
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("touch", [write_anew, lambda path: path.chmod(0o755), lambda path: os.utime(path, (1, 1))])
+def test_a_file_that_is_written_with_the_same_content_is_not_changed(
+    tmp_path: Path, touch: Callable[[Path], None]
+) -> None:
+    """A resumed run paid again for the cases of a program that each case made anew."""
+    path, states = tmp_path / "judge.py", FileStates()
+    path.write_text("strict")
+    states.hash(path)
+    begun = states.moment()
+    for _ in range(2):
+        touch(path)
+        assert not states.is_changed(path, begun)
+    path.write_text("lax")
+    assert states.is_changed(path, begun)

@@ -29,9 +29,10 @@ SDK_FAILURE: Final = "Evaluation failed: "
 class ScriptFailedError(EvaluatorError):
     """A script ran, and exited with another code than 0."""
 
-    def __init__(self, message: str, exit_code: int, output: str | None) -> None:
+    def __init__(self, message: str, said: str, output: str | None) -> None:
+        """`said` is the part of the message that the script wrote."""
         super().__init__(message, "process", output)
-        self.exit_code = exit_code
+        self.said = said
 
 
 _NOTHING_TO_MASK: Final = Masker()
@@ -82,10 +83,11 @@ async def run_judge_script(
     fault = _fault(result, timeout_seconds)
     if fault is None:
         return stdout
-    message = f"Code evaluator {fault} (script: {show_script(script)}): {_reason(stdout, stderr)}"
+    said = _reason(stdout, stderr)
+    message = f"Code evaluator {fault} (script: {show_script(script)}): {said}"
     kept = cut(stdout) if stdout.strip() else None
     if result.exit_code > 0 and not (result.timed_out or result.overflowed):
-        raise ScriptFailedError(message, result.exit_code, kept)
+        raise ScriptFailedError(message, said, kept)
     raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
 
 

@@ -18,8 +18,10 @@ from pytest_agentv.session.running.preparing import PreparedCase
 _HASH_DIGITS: Final = 8
 _CHANGED: Final = (
     "changed while the run was going on: cases that ended since then may have run either version, so a resumed run "
-    "runs them again, and comparisons leave them out"
+    "runs them again"
 )
+_LEFT_OUT: Final = {"grading_hash": ", and comparisons leave them out", "target_hash": ""}
+"""What else follows for a hash. Comparisons are of cases that were judged the same way, by targets of any version."""
 
 
 class CaseSigner:
@@ -62,16 +64,17 @@ class CaseSigner:
 
         Otherwise later runs would take it for a result of the programs that were hashed.
         """
-        for name in ("target_hash", "grading_hash"):
+        for name in _LEFT_OUT:
             path = self._fingerprints.changed_file(getattr(result, name), since)
             if path is not None:
-                self._warn_of_change(path)
+                self._warn_of_change(path, name)
                 result = result.replace(**{name: self._no_hash})
         return result
 
-    def _warn_of_change(self, path: Path) -> None:
-        name = hashlib.sha256(str(path).encode("utf-8", "replace")).hexdigest()[:16]
-        self._warn_once(Problem(path, None, "", _CHANGED, level="warning"), f"changed-{name}")
+    def _warn_of_change(self, path: Path, name: str) -> None:
+        file = hashlib.sha256(str(path).encode("utf-8", "replace")).hexdigest()[:16]
+        problem = Problem(path, None, "", f"{_CHANGED}{_LEFT_OUT[name]}", level="warning")
+        self._warn_once(problem, f"changed-{name}-{file}")
 
     def _with_embeddings(self, judge: str | None, folder: Path, names: Sequence[str]) -> str | None:
         """Add the hashes of the targets whose embeddings are compared; None where one cannot be resolved."""
