@@ -4,6 +4,7 @@ import ast
 import re
 import textwrap
 import warnings
+from itertools import pairwise
 from typing import Final
 
 from pytest_agentv.loading.foreign_kinds import plain_spellings
@@ -21,10 +22,32 @@ _HUMP: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}")
 _NUMBER: Final = re.compile(r"[<>=\s]*[\d.,]+\s*%?\s*")
 
 FUNCTION: Final = re.compile(r"\S+\.py:[A-Za-z_]\w*")
-_CODE_MARK: Final = re.compile(r"=>|[=!<>]=|[{};]|\w\.\w+\(|\breturn\b.*[(.=<>]", re.DOTALL)
+_OPERATOR: Final = re.compile(r"=>|[=!<>]=")
+_STATEMENT: Final = re.compile(r"[{};]|\w\.\w+\(|\breturn\b.*[(.=<>]", re.DOTALL)
+_KEYWORDS: Final = frozenset(
+    {
+        *("async", "await", "const", "def", "delete", "else", "false", "function", "if", "instanceof", "let", "new"),
+        *("nil", "null", "puts", "return", "then", "throw", "true", "typeof", "unless", "var", "void"),
+    }
+)
+"""Words that stand beside another word in code."""
 _QUOTED: Final = re.compile(r'"[^"]*"|(?<!\w)\'[^\']*\'(?!\w)|`[^`]*`')
-_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_DATA: Final = ("{", "[", "- ")
+_LETTER: Final = r"(?:[A-Za-z]|[^\x00-\x7f\d])"
+"""By exclusion, because vowel signs and other marks of many scripts are no letters for Python."""
+_WORD: Final = re.compile(rf"(?=.*[^\W\d_]){_LETTER}+(?:['-]{_LETTER}+)*")
+_FIGURE: Final = re.compile(r"(?=.*\d)[<>=]*(?:[^\W_]|[$%+,./:~-]|[^\x00-\x7f])+")
+"""A number with more to it: a range, a currency, a unit: `2-3`, `$20`, `≤100`, `5km`."""
+_CURRENCY: Final = re.compile("[$\u00a2-\u00a5\u20a0-\u20cf]")
+_UNSPACED: Final = re.compile(
+    "[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]{1,2}"
+    "|[\u0e00-\u109f\u1780-\u17ff]{1,8}"
+)
+"""What may be a word in scripts without blanks between words: Chinese and Japanese; Thai, Lao, Burmese, Khmer."""
+_DATA: Final = re.compile(r"\{.*|\[.*\]", re.DOTALL)
+_ITEM: Final = "- "
+_ITEMS: Final = re.compile(rf"^[ \t]*{_ITEM}", re.MULTILINE)
+_COMMAS: Final = (",", "\u060c", "\u3001", "\uff0c")
+"""Those of Arabic, Japanese and Chinese as well."""
 _FEWEST: Final = 2
 """Words that are prose."""
 _VALUES: Final = frozenset({"answer", "data", "case", "vars", "tool_calls", "metrics", "output", "context"})
@@ -81,21 +104,51 @@ def is_number_text(text: str) -> bool:
 
 
 def is_prose(text: str, *, with_numbers: bool = False) -> bool:
-    """Whether a text has several words, besides what it quotes, and is no list of values.
+    """Whether a text has several words, besides what it quotes, and is no list of values. A list of phrases is prose.
 
-    With numbers, `30 days` are two words.
+    With numbers, `30 days` are two words. `2-3 days` always are.
     """
-    written = _QUOTED.sub("", text).split()
+    if text.startswith(_ITEM):
+        return any(_has_words(item, with_numbers=with_numbers) for item in _ITEMS.split(text))
+    return _DATA.fullmatch(text) is None and _has_words(text, with_numbers=with_numbers)
+
+
+def has_phrases(text: str) -> bool:
+    """Whether a text is a list, with hyphens before its items, of which one is prose."""
+    return text.startswith(_ITEM) and is_prose(text)
+
+
+def _has_words(text: str, *, with_numbers: bool) -> bool:
+    written = _UNSPACED.sub(r" \g<0> ", _QUOTED.sub("", text)).split()
     tokens = [token.strip(".,;:!?()*") for token in written]
-    words = sum(_WORD.fullmatch(token) is not None for token in tokens)
-    numbers = sum(is_number_text(token) for token in tokens) if with_numbers else 0
-    is_list = all(token.endswith(",") for token in written[:-1])
-    return words > 0 and words + numbers >= _FEWEST and not is_list and not text.startswith(_DATA)
+    words = sum(bool(_WORD.fullmatch(token) or _CURRENCY.fullmatch(token)) for token in tokens)
+    plain = [token for token in tokens if is_number_text(token)]
+    figures = sum(_FIGURE.fullmatch(token) is not None for token in tokens if token not in plain)
+    numbers = len(plain) if with_numbers else 0
+    is_list = all(token.endswith(_COMMAS) for token in written[:-1])
+    return words > 0 and words + figures + numbers >= _FEWEST and not is_list
 
 
-def has_code_mark(text: str) -> bool:
-    """Whether a text has signs of code in any language, such as `=>`."""
-    return _CODE_MARK.search(_QUOTED.sub("", text)) is not None
+def is_code(text: str, *, is_likely: bool) -> bool:
+    """Whether a text has signs of code in any language, and is no sentence about them: `uses === instead of ==`.
+
+    If code is likely, whatever looks like a statement is code.
+    """
+    written = _QUOTED.sub("", text)
+    is_statement = _STATEMENT.search(written) is not None
+    if is_likely and is_statement:
+        return True
+    return (is_statement or _OPERATOR.search(written) is not None) and not any(map(_has_pair, written.splitlines()))
+
+
+def _has_pair(line: str) -> bool:
+    """Whether two words stand side by side. In code, an operator or a keyword is between them."""
+    pairs = pairwise(_UNSPACED.sub(r" \g<0> ", line).split())
+    return any(_is_plain(first.lstrip("(*")) and _is_plain(second.rstrip(".,;:!?)*")) for first, second in pairs)
+
+
+def _is_plain(token: str) -> bool:
+    return _WORD.fullmatch(token) is not None and token not in _KEYWORDS
 
 
 def is_python(text: str) -> bool:
@@ -112,9 +165,11 @@ def is_python(text: str) -> bool:
 
 
 def _judges(node: ast.AST) -> bool:
-    """Whether code calls or compares. `snippets in fences` does by the letter, and is prose."""
+    """Whether code calls or compares. `snippets in fences` and `version is 3.12` do by the letter, and are prose."""
     if not isinstance(node, ast.Compare):
         return isinstance(node, ast.Call)
-    names = [each.id for each in (node.left, *node.comparators) if isinstance(each, ast.Name)]
+    operands = (node.left, *node.comparators)
+    names = [each.id for each in operands if isinstance(each, ast.Name)]
+    numbers = sum(isinstance(each, ast.Constant) and type(each.value) in (int, float) for each in operands)
     is_wordy = all(isinstance(each, ast.In | ast.NotIn | ast.Is | ast.IsNot) for each in node.ops)
-    return not is_wordy or len(names) <= len(node.comparators) or _VALUES.issuperset(names)
+    return not is_wordy or len(names) + numbers <= len(node.comparators) or _VALUES.issuperset(names)

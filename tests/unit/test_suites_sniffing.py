@@ -230,7 +230,6 @@ def test_a_file_that_hints_at_cases_says_why_it_cannot_be_read(
         ('name: x\n"eval_cases" : [\n', 3),
         ('{"evalcases": [', 2),
         ("{% if x %}\nevalcases:\n  - id: a\n{% endif %}\n", 1),
-        ("case: {id: [\n", 2),
     ],
 )
 def test_a_yaml_file_with_a_key_of_ours_says_why_it_cannot_be_read(text: str, line: int) -> None:
@@ -247,6 +246,9 @@ def test_a_yaml_file_with_a_key_of_ours_says_why_it_cannot_be_read(text: str, li
         ("qa.yaml", b""),
         ("qa.yaml", b"broken: [\n"),
         ("qa.yaml", b"evalcases: none\n"),
+        ("qa.yaml", b"case: one\n---\ncase: two\n"),
+        ("qa.yaml", b"case: {{ .name }}: [\n"),
+        ("qa.yaml", "case: café\n".encode("latin-1")),
         ("qa.yaml", b"{{- if .Values.x }}\ntests:\n  - {{ x }}: [\n  evalcases: [\n"),
         ("qa.yaml", b"evalcases: [\n" + b"# x\n" * 20_000),
         ("qa.yaml", b"\0\1evalcases: [\n"),

@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_agentv.loading.file_words import note_statement
-from pytest_agentv.loading.foreign_kinds import INSTEAD, instead_of, near_kind
+from pytest_agentv.loading.foreign_kinds import INSTEAD, instead_of, near_kind, plain_spellings
 from pytest_agentv.loading.labels import (
     FUNCTION,
     NAME,
     Label,
-    has_code_mark,
     has_humps,
+    has_phrases,
+    is_code,
     is_number_text,
     is_prose,
     is_python,
@@ -46,12 +47,19 @@ _CODE: Final = frozenset({"javascript", "ruby", "fn", "eval", "webhook"})
 _ANSWERS: Final = frozenset({"answer", "choice", "exact", "file", "human", "includes", "match", "pattern", "qa"})
 """Names of inspect_ai and others that a number may follow: `Answer: 42`."""
 _NO_WORDS: Final = frozenset({"regex", "regexp", "rouge", "bleu", "levenshtein", "icontains", "similarity"})
-"""Parts of no English word with a hyphen."""
+"""Parts of no English word with a hyphen, unless an ending makes one: `regex-free`."""
+_ENDINGS: Final = frozenset({"based", "free", "friendly", "like", "only", "style"})
+_HUMPED: Final = frozenset(
+    {"check", "contains", "equals", "evaluator", "has", "is", "matches", "metric", "not", "score"}
+)
+"""Parts of names such as `IsPolite`. Names of products, such as `OpenAI`, have none."""
 
 _SHORT: Final = 5
 """Names of kinds with fewer letters are near to many English words."""
 _NEAR_WORD: Final = 0.85
 _NEAR_NAME: Final = 0.8
+_NEAR_PART: Final = 0.5
+"""Parts of a misspelt name are less near: `al` and `all`. `user` and `is` are two words."""
 
 _NO_SENTENCE: Final = "no sentence that a model could check"
 _SENTENCE: Final = "a sentence has several words: `- Is polite`"
@@ -86,9 +94,15 @@ def _is_name(text: str, kinds: tuple[str, ...]) -> bool:
     name = text.removeprefix("!").lstrip()
     if not _NAME.fullmatch(name):
         return False
-    if name != text or "_" in name or ("-" not in name and has_humps(name)):
+    if name != text or "_" in name:
         return True
-    return not _NO_WORDS.isdisjoint(name.lower().split("-")) or _is_near(name.lower(), kinds)
+    is_humped = "-" not in name and has_humps(name)
+    spellings = plain_spellings(name) if is_humped else (name.lower(),)
+    parts = spellings[0].split("-")
+    if is_humped and not _HUMPED.isdisjoint(parts):
+        return True
+    is_part = not _NO_WORDS.isdisjoint(parts) and parts[-1] not in _ENDINGS
+    return is_part or any(_is_near(each, kinds) for each in spellings)
 
 
 def _note_label(label: Label, place: Place, table: KindTable) -> bool:
@@ -108,7 +122,7 @@ def _note_label(label: Label, place: Place, table: KindTable) -> bool:
 
 def _is_check(label: Label, kinds: tuple[str, ...], *, is_known: bool) -> bool:
     if label.name.lower() in _CODE:
-        return has_code_mark(label.rest) or not is_prose(label.rest)
+        return not is_prose(label.rest) or is_code(label.rest, is_likely=label.name.islower())
     if is_known or (" " not in label.name and not INSTEAD.keys().isdisjoint(label.words)):
         return _is_named_check(label, is_known=is_known)
     if label.no.startswith("!"):
@@ -126,7 +140,8 @@ def _is_named_check(label: Label, *, is_known: bool) -> bool:
     if _LABELS.isdisjoint(label.words):
         is_lower = name == name.lower()
         is_joined = ("-" in name or ":" in name) and (is_known or is_lower)
-        if label.has_mark or is_joined or (is_lower and not _NO_LABELS.isdisjoint(label.words)):
+        is_value = is_lower and not _NO_LABELS.isdisjoint(label.words) and not has_phrases(rest)
+        if label.has_mark or is_joined or is_value:
             return True
         if not is_known and "-" not in name:
             return is_number_text(rest) and _ANSWERS.isdisjoint(label.words)
@@ -139,6 +154,14 @@ def _is_near(name: str, kinds: tuple[str, ...]) -> bool:
     said = name.removeprefix(NEGATION)
     plain = [each.replace("_", "-") for each in kinds]
     if "-" in said:
-        return bool(difflib.get_close_matches(said, plain, n=1, cutoff=_NEAR_NAME))
+        return any(_is_misspelt(said, each) for each in difflib.get_close_matches(said, plain, cutoff=_NEAR_NAME))
     words = [each for each in plain if len(each) >= _SHORT and not said.startswith(each)]
     return bool(difflib.get_close_matches(said, words, n=1, cutoff=_NEAR_WORD))
+
+
+def _is_misspelt(name: str, kind: str) -> bool:
+    """Whether each part of a near name is near. `user-friendly` is a word, if `is-friendly` is a kind or not."""
+    parts, own = name.split("-"), kind.split("-")
+    if len(parts) != len(own):
+        return difflib.SequenceMatcher(None, name, kind).ratio() >= _NEAR_WORD
+    return all(difflib.SequenceMatcher(None, *pair).ratio() >= _NEAR_PART for pair in zip(parts, own, strict=True))

@@ -76,6 +76,17 @@ CHECKS = (
     "contians: xyz",
     "starts-wth: xyz",
     "string_similarity: abc",
+    "Length: 50-100",
+    "Cost: $20",
+    "Contains: 退款",
+    "contains: 退款政策说明",
+    "contains-any:\n- the price in EUR",
+    "Contains:\n- a\n- b",
+    "Words: خيمة، عمود",
+    "javascript: // the whole text\noutput.includes(name)",
+    "javascript: for (const x of words) { if (x) return true }",
+    "JavaScript: const x = output.trim(); return x === 'a b';",
+    "Python: answer is 'the tent'",
 )
 
 SENTENCES = (
@@ -128,6 +139,28 @@ SENTENCES = (
     "Lists the items: tent, pole, bag",
     "Content: correct",
     "price_named: the answer has the price",
+    "Length: 2-3 sentences",
+    "length: 2-3 sentences",
+    "Length: 50–100 words",
+    "Length: ≤100 words",
+    "Length: ~100 words",
+    "Cost: under $20",
+    "cost: under $20",
+    "Cost: 20 €",
+    "Contains:\n- the price in EUR\n- the delivery date",
+    "contains:\n- the price in EUR\n- the delivery date",
+    "Contains: [name] greets the customer",
+    "JavaScript: uses === instead of ==",
+    "javascript: uses === instead of ==",
+    "JavaScript: uses console.log() for output",
+    "Ruby: uses => for hashes",
+    "Python: version is 3.12",
+    "Cost: 用欧元表示。",
+    "Length: 100文字以内であること",
+    "Cost: ระบุราคาเป็นเงินยูโร",
+    "Length: 100 शब्दों से कम",
+    "Cost: السعر باليورو",
+    "Cost: 유로로 표시",
 )
 
 NAMES = (
@@ -148,6 +181,8 @@ NAMES = (
     "not_contains",
     "!contains",
     "!anything",
+    "IsPolite",
+    "ContainsAl",
     "contians",
     "icontain",
     "start-with",
@@ -165,6 +200,7 @@ WORDS = (
     *("Non-committal", "Well-structured", "Self-contained", "JSON-only", "Error-free", "cost-effective"),
     *("low-latency", "low-cost", "end-to-end", "word-for-word", "Multi-step", "JavaScript-free", "e-mail"),
     *("up-to-date", "Polite.", "«Höflich»", "礼貌", "Höflichkeit", "non-trivial", "Context-aware", "state-of-the-art"),
+    *("OpenAI", "GitHub", "iPhone", "NoSQL", "regex-free"),
     *("Yes/No", "contains no insult", "Is polite", "Is not similar to the question"),
 )
 
@@ -220,13 +256,16 @@ def test_the_error_for_a_check_in_a_text_says_what_to_write(bench, text, hint):
         ("brevity: high", False),
         ("brevity", False),
         ("Brevity: it gets to the point", True),
+        ("is-frendly", False),
+        ("User-friendly", True),
+        ("User-friendly: yes", True),
     ],
 )
 def test_the_kinds_of_a_project_are_kinds(tmp_path, text, is_sentence):
     path = tmp_path / "qa.yaml"
     path.write_text(f"evaluators: ['{text}']\n", "utf-8")
     place = Place(read_yaml(path), ("evaluators",), [])
-    table = EVALUATORS.with_own({"no-emoji": _Own, "brevity": _Own})
+    table = EVALUATORS.with_own({"no-emoji": _Own, "brevity": _Own, "is_friendly": _Own})
     load_evaluators(Scope([text], place, References(tmp_path, tmp_path, tmp_path), table))
     assert [problem.level for problem in place.problems] == ([] if is_sentence else ["error"])
 

@@ -14,8 +14,10 @@ from pytest_agentv.models.scores import Score
 
 LETTERS: Final = "aimsx"
 _FLAGS: Final = {"type": "string", "pattern": f"^[{LETTERS}]+$"}
-_LITERAL: Final = re.compile(r"/((?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+)/([dgimsuvy]*)", re.DOTALL)
-"""A pattern as JavaScript writes it: `/yes|no/i`."""
+_LITERAL: Final = re.compile(r"/((?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+)/((?:([dgimsuvy])(?!.*\3))*)", re.DOTALL)
+"""A pattern as JavaScript writes it: `/yes|no/i`. No flag is there twice: `/dev/sdd` is a path."""
+_SURE_FLAGS: Final = re.compile("[gim]+")
+"""Flags that few paths end with, unlike `/dev/sd`, `/api/v`, `/usr/my`."""
 
 
 def _letters(value: str) -> str:
@@ -33,8 +35,8 @@ def _pattern(value: str, info: ValidationInfo) -> str:
     if scope is not None and literal is not None:
         flags = "".join(letter for letter in literal[2] if letter in LETTERS)
         place = scope.place.at("value")
-        # Without flags it may be a path, for which a strict run must not fail.
-        note = place.warn if literal[2] else place.suggest
+        # It may be a path, for which a strict run must not fail.
+        note = place.warn if _SURE_FLAGS.fullmatch(literal[2]) else place.suggest
         note(
             f"{value!r} looks for the slashes too",
             f"write the pattern without them: {literal[1]}" + (f", and flags: {flags}" if flags else ""),
