@@ -42,13 +42,15 @@ class FileStates:
         A file that was put back since the moment counts too. One that was written with the content that it had does
         not: many programs are made anew before each case, or by each case, and are the same all the time.
         """
-        stamp = _stamp(path)
-        if stamp != self._stamps[path] or path in self._changed:
-            self._stamps[path] = stamp
-            self._look(path)
+        self._look(path)
         return self._changed.get(path, since) > since or self._seen.get(path, self._hashes[path]) != self._hashes[path]
 
     def _look(self, path: Path) -> None:
+        """Hash a file again if it was written: it may be a model of gigabytes."""
+        stamp = _stamp(path)
+        if stamp == self._stamps[path]:
+            return
+        self._stamps[path] = stamp
         found = _hash(path)
         if found != self._seen.get(path, self._hashes[path]):
             self._seen[path] = found
