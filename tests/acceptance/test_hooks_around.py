@@ -267,3 +267,24 @@ def test_no_case_runs_while_another_item_has_patched_its_target(project, name, t
     project.write("c.eval.yaml", OWN)
     project.write(name, text)
     assert project.run("--agentv-workers=2", *flags).outcomes == {"passed": 7}
+
+
+def test_one_call_answers_the_cases_before_and_behind_a_test_that_patches(project):
+    """They are judged before the test starts."""
+    project.write("conftest.py", PATCH)
+    project.write(
+        "app.py", APP + "\ndef judge(answer):\n    time.sleep(0.06 * (answer != 'a'))\n    return WORD == 'own'\n"
+    )
+    project.write("answers.jsonl", "".join(f'{{"id": "{name}", "text": "{name}"}}\n' for name in "abc"))
+    command = "echo call >> calls; cat answers.jsonl"
+    project.write(
+        "targets.yaml",
+        f'targets: [{{name: default, provider: cli, provider_batching: true, command_template: "{command}"}}]\n',
+    )
+    project.write("pytest.ini", "[pytest]\npython_files = *_test.py\n")
+    case = "  - {{id: {}, input: q, assert: [python: 'app.py:judge']}}\n"
+    project.write("a.eval.yaml", f"evalcases:\n{case.format('a')}")
+    project.write("b_test.py", TEST)
+    project.write("c.eval.yaml", f"evalcases:\n{case.format('b')}{case.format('c')}")
+    assert project.run().outcomes == {"passed": 4}
+    assert (project.path / "calls").read_text().split() == ["call"]

@@ -64,7 +64,7 @@ class Batches:
         """Return the other cases of an item's batch: those in its folder with the same target."""
         assert not isinstance(prepared.job, EvalResult)
         identity, folder = prepared.job.identity, item.path.parent
-        candidates = [each for each in self._lookahead.after(item, self._cases) if each.path.parent == folder]
+        candidates = [each for each in self._lookahead.of_batch(item, self._cases) if each.path.parent == folder]
         ids = {identity.eval_id}
         found: dict[EvalItem, PreparedCase] = {}
         for following in candidates:

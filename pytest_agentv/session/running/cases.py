@@ -62,8 +62,8 @@ class Cases:
         self._open_repeats = open_repeats
         self._scheduler: Scheduler[EvalResult] = Scheduler(loop, may_start=lambda: stopping.runs_on)
         self._beginning = threading.Lock()  # one test may begin cases in several threads
-        self._open: dict[Hashable, Begun] = {}
-        """Cases that were begun and not awaited yet."""
+        self.ahead: dict[Hashable, Begun] = {}
+        """Cases that were begun and not awaited yet. Others only look."""
         self._known: Counter[Hashable] = Counter()
 
     def __contains__(self, key: object) -> bool:
@@ -81,7 +81,7 @@ class Cases:
         `members` are its places in batches, one for each answer.
         """
         with self._beginning:
-            begun = self._open[key] = self._submit(prepared, members, reruns=self._known[key])
+            begun = self.ahead[key] = self._submit(prepared, members, reruns=self._known[key])
             self._known[key] += 1  # only now: a time-out may end `_submit`, and the case has not begun then
         if members:
             self._start_now(begun)  # the other cases of its batch wait for each member
@@ -120,7 +120,7 @@ class Cases:
 
     def take(self, key: Hashable) -> Begun | None:
         """Return a case that was begun and not yet taken."""
-        return self._open.pop(key, None)
+        return self.ahead.pop(key, None)
 
     def wait(self, begun: Begun, while_waiting: Callable[[], None] = lambda: None) -> EvalResult:
         """Start a case now, ignoring the limit, because its turn has come. Wait for its result."""

@@ -122,6 +122,7 @@ class SessionHooks:
         __tracebackhide__ = True
         self._lookahead.begin(nextitem)
         self._session.failures.begin(item)
+        self._turns.let_others_end(item)
         try:
             return (yield)
         finally:

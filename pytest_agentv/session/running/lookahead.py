@@ -68,9 +68,20 @@ class Lookahead:
             if (hook := hook_around(each)) is not None:
                 self.held[hook] = None
                 return
-            if not is_free_to_run_ahead(each) or (number == 0 and not _leaves_others_alone(item)):
+            if not is_free_to_run_ahead(each) or (number == 0 and not leaves_others_alone(item)):
                 return
             if _may_run_ahead(each, item):
+                yield each
+
+    def of_batch(self, item: pytest.Item, known: Container[object]) -> Iterator[EvalItem]:
+        """Yield all following eval items that may run ahead, also behind tests in Python: one call answers all."""
+        if self._is_off:
+            return
+        following = self._queue(None) if self._is_worker else self._behind(item, known, None)
+        for each in following:
+            if not isinstance(each, EvalItem) or each in known:
+                continue
+            if leaves_others_alone(each) and _may_run_ahead(each, item):
                 yield each
 
     def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
@@ -110,9 +121,9 @@ def _cases_until_a_test(items: Iterable[pytest.Item]) -> Iterator[EvalItem]:
         yield item
 
 
-def _leaves_others_alone(current: pytest.Item) -> bool:
-    """Whether no hook and no fixture around the current item can change what other cases see."""
-    return isinstance(current, EvalItem) and hook_around(current) is None and is_free_to_run_ahead(current)
+def leaves_others_alone(item: pytest.Item) -> bool:
+    """Whether an item is a case, and no hook and no fixture around it can change what other cases see."""
+    return isinstance(item, EvalItem) and hook_around(item) is None and is_free_to_run_ahead(item)
 
 
 def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:

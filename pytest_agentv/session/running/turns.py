@@ -1,6 +1,7 @@
 """Gives each item its result when its turn comes, and begins the cases of the following items ahead."""
 
 import unittest
+from concurrent.futures import wait
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -14,7 +15,7 @@ from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, 
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead
+from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 from pytest_agentv.session.workers.shares import AHEAD
@@ -26,6 +27,8 @@ LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
 _REACH = 1000
 """How many items after the current one may be begun. So a slow case blocks only one place, and memory is limited."""
+_LOOK_SECONDS: Final = 0.1
+"""How often a wait looks whether the run stops."""
 _Target: TypeAlias = tuple[Path, str]
 """The folder of eval files, and the name of a target there."""
 
@@ -49,6 +52,16 @@ class Turns:
         """The limits of the targets in matrices."""
         self._matrices: dict[Path, frozenset[_Target]] = {}
         """The targets of eval files with a matrix."""
+
+    def let_others_end(self, item: pytest.Item) -> None:
+        """Wait for the cases in flight before an item that may patch what they use: those of a batch are behind it."""
+        ahead = tuple(self._cases.ahead.values())
+        if not ahead or item in self._cases or leaves_others_alone(item):
+            return
+        for begun in ahead:
+            while self._session.stopping.runs_on and not begun.future.done():
+                self._session.stopping.end_without_parent()
+                wait((begun.future,), timeout=_LOOK_SECONDS)
 
     def take(self, item: EvalItem) -> EvalResult:
         """Return the result of an item's case. A rerun of the item runs its case again."""
