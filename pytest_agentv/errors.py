@@ -6,6 +6,7 @@
     │   └── TargetsError     the targets file is missing or wrong
     ├── CaseError            one eval case cannot be loaded; others of its file can
     ├── TargetError          a target cannot be used: unknown name, unset variables, bad field
+    ├── LoopStartError       no case can run, for want of an event loop
     └── KindError            a failure recorded with a kind (timeout, auth, process, …)
         ├── ProviderError    a call to a target failed
         ├── EvaluatorError   an evaluator could not judge (unlike a low score)
@@ -63,6 +64,10 @@ class CaseError(AgentvError):
 
 class TargetError(AgentvError):
     """A target cannot be used: its name is unknown, a variable is unset, a field is wrong."""
+
+
+class LoopStartError(AgentvError):
+    """No case can run: the system, or a plugin such as pytest-socket, denies what the event loop needs."""
 
 
 class KindError(AgentvError):

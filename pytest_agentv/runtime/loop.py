@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import os
+import socket
 import sys
 import threading
 from collections import deque
@@ -12,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
+from pytest_agentv.errors import LoopStartError
 from pytest_agentv.runtime.user_loop import run_until_stopped
 
 T = TypeVar("T")
@@ -71,7 +73,7 @@ class LoopThread:
             future: concurrent.futures.Future[T] = concurrent.futures.Future()
             self._start_here(coroutine, lambda done: hand_on(done, future))
             return future
-        return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
 
     def start(self, coroutine: Coroutine[Any, Any, T], on_done: "Callable[[AnyFuture[T]], None]") -> None:
         """Start a coroutine on the loop from any thread, and call `on_done` there when it has ended.
@@ -84,7 +86,7 @@ class LoopThread:
         elif self.is_current:
             self._start_here(coroutine, on_done)
         else:
-            loop = self._running_loop()
+            loop = self._loop_for(coroutine)
             self._starting.append((coroutine, on_done, contextvars.copy_context()))
             if not self._is_woken:
                 self._is_woken = True
@@ -153,6 +155,14 @@ class LoopThread:
     def _is_elsewhere(self) -> bool:
         return self._loop is not None and self._process != os.getpid()
 
+    def _loop_for(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.AbstractEventLoop:
+        """Return the running loop. If it cannot be started, close the coroutine and raise `LoopStartError`."""
+        try:
+            return self._running_loop()
+        except LoopStartError:
+            coroutine.close()
+            raise
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._is_elsewhere:
             raise RuntimeError(
@@ -162,9 +172,7 @@ class LoopThread:
         with self._lock:  # one test may run cases in several threads
             if self._loop is None:
                 self._process = os.getpid()
-                self._loop = asyncio.SelectorEventLoop()
-                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="agentv", daemon=True)
-                self._thread.start()
+                self._loop, self._thread = _start_loop()
                 self._switch_seconds = sys.getswitchinterval()
                 sys.setswitchinterval(min(self._switch_seconds, _SWITCH_SECONDS))
             return self._loop
@@ -197,6 +205,25 @@ def _cancelled_future() -> "concurrent.futures.Future[T]":
     cancelled.cancel()
     cancelled.set_running_or_notify_cancel()
     return cancelled
+
+
+def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """Create a loop and run it in a thread. Raises `LoopStartError`."""
+    try:
+        for each in socket.socketpair():  # a loop that fails half-built warns in its `__del__`
+            each.close()
+        loop = asyncio.SelectorEventLoop()
+    except Exception as error:
+        hint = "; add --allow-unix-socket" if type(error).__name__ == "SocketBlockedError" else ""
+        why = f"its event loop needs a socket pair: {type(error).__name__}: {error}"
+        raise LoopStartError(f"no case can run, because {why}{hint}") from error
+    thread = threading.Thread(target=_run_loop, args=(loop,), name="agentv", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        loop.close()
+        raise LoopStartError(f"no case can run, because its event loop needs a thread: {error}") from error
+    return loop, thread
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -42,7 +42,10 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
             loop.call_soon_threadsafe(_deliver, ended, outcome)
 
     thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system gives no more threads
+        return Outcome(error=error)
     try:
         return await ended
     except asyncio.CancelledError:

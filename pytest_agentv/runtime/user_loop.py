@@ -83,9 +83,14 @@ class UserLoop:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_run, args=(self._loop,), name="agentv-async", daemon=True)
-                self._thread.start()
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_run, args=(loop,), name="agentv-async", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system gives no more threads
+                    loop.close()
+                    raise
+                self._loop, self._thread = loop, thread
             return self._loop
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -95,8 +95,11 @@ class AgentvWarning(UserWarning):
     """A likely mistake in an eval, targets or config file."""
 
 
-class UnusableFixture(AgentvError):
-    """A case requests a fixture that does not exist or has `params`. pytest's own message would show our functions."""
+class CannotRun(AgentvError):
+    """A case cannot run: a fixture that it requests is unusable, or there is no event loop.
+
+    The traceback that pytest would show is one of our functions.
+    """
 
     @property
     def headline(self) -> str:

@@ -56,6 +56,16 @@ def test_the_cases_behind_one_are_seen_in_order_as_far_as_a_test_in_python(items
     assert names(ahead.after(items[-1], set())) == []
 
 
+def test_nothing_runs_ahead_in_a_process_that_was_forked_for_one_item(
+    items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pytest-forked does: what was begun there would end with it, and be paid for again at its own turn."""
+    ahead = lookahead(items)
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    assert names(ahead.after(items[0], set())) == []
+    assert names(ahead.of_batch(items[0], set())) == []
+
+
 def test_an_item_is_found_wherever_it_stands(items: list[pytest.Item]) -> None:
     ahead = lookahead(items)
     assert names(ahead.after(items[4], set())) == ["e", "f"]

@@ -24,7 +24,7 @@ from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.runtime.closing import close_all
 from pytest_agentv.runtime.outcomes import attempt_async
-from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.threads import attempt_in_thread
 from pytest_agentv.runtime.user_loop import USER_LOOP
 
 
@@ -175,7 +175,7 @@ class FolderTargets:
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
         await close_all()
         self._process.close()
-        await run_in_thread(USER_LOOP.close, "agentv-close")
+        await attempt_in_thread(USER_LOOP.close, "agentv-close")
 
     def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
         """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""

@@ -18,6 +18,8 @@ from pytest_agentv.runtime.processes.process_tree import send_group
 _DRAIN_SECONDS: Final = 0.2
 """Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
 
+_THREAD_LIMIT: Final = "a limit of processes and threads, such as `ulimit -u`"
+
 
 class ProcessStartError(AgentvError):
     """A program cannot be started."""
@@ -92,7 +94,16 @@ class Child:
         self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
         self._readers: dict[Output, asyncio.ReadTransport] = {}
         self._writer: asyncio.WriteTransport | None = None
-        threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
+
+    def watch(self, called: str) -> None:
+        """Start waiting for the exit in a thread. Otherwise kill the program `called` and raise `ProcessStartError`."""
+        try:
+            threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
+        except RuntimeError as error:  # the system gives no more threads
+            send_group(self.pid, signal.SIGKILL)
+            self._program.wait()
+            self._close_pipes()
+            raise ProcessStartError(f"cannot run {called!r}: {error} to wait for it ({_THREAD_LIMIT})") from error
 
     @property
     def exit_code(self) -> int:
@@ -168,7 +179,9 @@ def start_child(
         )
     except (OSError, ValueError) as error:
         raise ProcessStartError(explain_start_error(error, argv, cwd)) from error
-    return Child(popen, output_limit, listener)
+    child = Child(popen, output_limit, listener)
+    child.watch(argv[0])
+    return child
 
 
 def _settle(future: "Future[None]") -> None:

@@ -220,7 +220,9 @@ async def run_forked(
             await server.close()
         return timed_out_at_start(timeout_seconds or 0)
     left = None if deadline is None else max(0.0, deadline - loop.time())
-    return await run_child(Child(process, OUTPUT_LIMIT), stdin, left)
+    child = Child(process, OUTPUT_LIMIT)
+    child.watch(program.interpreter)
+    return await run_child(child, stdin, left)
 
 
 def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":

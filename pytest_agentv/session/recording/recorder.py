@@ -64,11 +64,11 @@ class Recorder:
 
         A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
         """
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
-            self._thread.start()
         written = _Written()
-        self._queue.put((result, written))
+        if self._has_thread():
+            self._queue.put((result, written))
+        else:
+            self._write([(result, written)])
         return written
 
     def close(self) -> None:
@@ -78,6 +78,17 @@ class Recorder:
             self._thread.join()
             self._thread = None
         self._sink.close()
+
+    def _has_thread(self) -> bool:
+        """Start the thread unless it runs. False: the system gives no more threads, as at a limit of processes."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        return True
 
     def _write_all(self) -> None:
         is_open = True

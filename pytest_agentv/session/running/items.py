@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_PROVIDER, Overrides
+from pytest_agentv.errors import LoopStartError
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
@@ -17,9 +18,9 @@ from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.session.compat import allow_to_pass, missing_fixture_text
 from pytest_agentv.session.outcomes import (
     AgentvWarning,
+    CannotRun,
     EvalErrored,
     EvalFailed,
-    UnusableFixture,
     as_text,
     parameter_fault,
 )
@@ -163,16 +164,18 @@ class EvalItem(pytest.Function):
         """Whether an error is shown as our own text, without a traceback."""
         return self._account_of(error) is not None
 
-    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | UnusableFixture | None:
+    def _account_of(self, error: BaseException) -> EvalFailed | EvalErrored | AgentvWarning | CannotRun | None:
         if isinstance(error, EvalFailed | EvalErrored | AgentvWarning):
             return error
         if isinstance(error, pytest.FixtureLookupError):
             fault: str | None = visible(missing_fixture_text(error))
+        elif isinstance(error, LoopStartError):
+            fault = str(error)
         else:
             fault = parameter_fault(error)
         if fault is not None:
             path, line = self._place()
-            return UnusableFixture(f"{fault}\n\nCase:   {path}:{line}")
+            return CannotRun(f"{fault}\n\nCase:   {path}:{line}")
         if self.was_ended and self.result is not None:
             return self._errored(self.result)
         return None

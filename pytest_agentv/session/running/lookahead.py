@@ -1,5 +1,6 @@
 """Decides which items may begin before their turn."""
 
+import os
 from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -36,7 +37,13 @@ class Lookahead:
         self._is_worker = bool(worker)
         # `worksteal` takes back items that are begun already. Only the next item is certain.
         self._only_next = self._is_worker and worker.get("agentv_dist") == "worksteal"
-        self._is_off = bool(config.getoption("usepdb", default=False))
+        self._has_debugger = bool(config.getoption("usepdb", default=False))
+        self._process = os.getpid()
+
+    @property
+    def _is_off(self) -> bool:
+        """Whether no case may begin before its turn: nor may it in a process that ends with the current item."""
+        return self._has_debugger or os.getpid() != self._process
 
     def remember(self, items: list[pytest.Item]) -> None:
         """Learn the items of the run, in their final order."""
