@@ -2,16 +2,20 @@
 
 from typing import Any, Final
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 
 DEEPEST: Final = 100
-"""Levels of nesting that are read."""
+"""Levels of nesting that are read. The time for more grows with their square."""
 
 
 class IsYaml(Evaluator):
-    """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused."""
+    """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused.
+
+    More than 100 levels of nesting are an error: nobody judges the answer.
+    """
 
     kind = "is-yaml"
     short_key = None
@@ -37,14 +41,19 @@ def _score(text: str) -> Score:
 
 
 def _fault(yaml: Any, text: str) -> str | None:
-    """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
+    """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias.
+
+    Raises `EvaluatorError` if it is nested too deeply.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth, anchors, has_data = 0, set(), False
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth, has_data = depth + 1, True
             if depth > DEEPEST:
-                return f"it is nested more than {DEEPEST} levels deep"
+                raise EvaluatorError(
+                    f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config"
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if isinstance(event, yaml.AliasEvent):
