@@ -637,6 +637,10 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
             {"rouge": "猫が好き"},
             ".rouge: rouge counts words of the letters a to z and of digits only, and the text has",
         ),
+        (
+            {"not-rouge": "Yes!", "variant": "rouge2", "threshold": 0.5},
+            "rouge2 counts pairs of words, and 'Yes!' has one word (write variant: rouge1)",
+        ),
         ({"type": "contains", "value": None}, ".value: expected a value, got null"),
         ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
         ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
