@@ -378,10 +378,20 @@ def test_expected_parts_without_json_are_an_error(content):
         ("a.b.x", ABSENT),
         ("n.x", ABSENT),
         ("a.b[-1]", ABSENT),
+        ("a.b.length", 2),
+        ("a.length", ABSENT),
+        ("k.length", "long"),
+        ("k.0.length", ABSENT),
     ],
 )
 def test_paths_lead_through_mappings_and_lists(path, value):
-    assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero"}}, path) == value
+    assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero", "length": "long"}}, path) == value
+
+
+@pytest.mark.parametrize("check", [exact("items.length"), number("items.length")])
+def test_the_number_of_entries_can_be_compared(check):
+    assert score_of([check], {"items": [3, 4]}, {"items": [1, 2]}).value == 1
+    assert score_of([check], {"items": [1]}, {"items": [1, 2]}).value == 0
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"contains": "x", "path": "a.b"}, "text", ("a.b is missing: the answer holds no JSON",)),
         ({"contains": "x", "path": "a.b"}, '{"a": "text"}', ("a.b is missing: a is no mapping and no list",)),
         ({"contains": "x", "path": "a[3]"}, '{"a": [1]}', ("a[3] is missing: a has 1 entry",)),
+        ({"equals": 2, "path": "a.length"}, '{"a": [1, 1]}', ()),
         ({"contains": '"y":1', "path": "a"}, '{"a": {"y": 1}}', ()),
         ({"field": {"path": "a", "check": {"equals": 1}}}, '{"a": 1}', ()),
         ({"field": {"path": "a", "starts-with": "```python"}}, '{"a": "```python\\nx\\n```"}', ()),
