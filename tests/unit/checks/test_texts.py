@@ -237,6 +237,32 @@ def test_a_word_is_found_in_itself(text):
     assert has_word(text, f"({text})".casefold())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a **-30** b", "a `-30` b", 'a "-30" b', "a “-30” b", "a\n**-30**", "x = `-30`", "-30", "a \u201130"),
+        *("a -$30 b", "a $-30 b", "a -€30 b", "a **-$30** b"),
+        *('{"a":-30}', "[1,-30]", "|-30|", "<b>-30</b>"),
+        *("30.000,00 Euro", "30.000.000", "1.030.000,5", "$.30", "a .30 b", "30 000 euros", "1 030 000", "30 050,5"),
+    ],
+)
+def test_a_word_is_not_found_in_another_number(text):
+    assert not has_word("30", text)
+    assert not has_word("$30", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("**20**-**30**", "20 €-30 €", "$20-$30", "20%-30%", "`20`-30", "a +/-30", "A-30", "(a)-30", "30-000"),
+        *("a\n-30", "a **-30%**", "5.11.30", "1.2.30", "...30", "p.30", "2..30", "30.", "30,50", "30,000,0", "12:30"),
+        *("30 500", "30, 000", "of 30 0", "30 days", "10 20 30"),
+    ],
+)
+def test_a_word_is_found_beside_marks_that_belong_to_no_number(text):
+    assert has_word("30", text)
+
+
 def test_names_are_derived_and_unique_and_cut(bench):
     found, _ = bench.load(
         {"contains": "30 days"},
