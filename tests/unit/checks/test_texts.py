@@ -232,6 +232,18 @@ def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
         assert search_now(pattern, text) is (re.search(pattern, text) is not None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "flags", "is_found"),
+    [
+        *((r"^\w$", "\u0301", "", True), (r"\w", "²½", "", False), (r"\s", "\x1c\x1d\x1e\x1f", "", False)),
+        *((r"\B", "", "", True), ("I", "İ", "i", False), ("i", "ı", "i", False)),
+    ],
+)
+def test_a_pattern_finds_something_else_than_re_where_the_docs_say_so(pattern, text, flags, is_found):
+    found = asyncio.run(search(pattern, flags, text, None))
+    assert (found is not None) is is_found
+
+
 @given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
 def test_a_word_is_found_in_itself(text):
     assert has_word(text, f"({text})".casefold())
