@@ -90,6 +90,8 @@ from pytest_agentv.models.masking.secrets import Masker, masking
         ({"length": {"min_chars": 3, "max_chars": 4}}, " abc ", 1, ("has 3 characters (at least 3)",), ()),
         ({"length": {"min_words": 2}}, "a", 0, (), ("has 1 word (at least 2)",)),
         ({"length": {"max_chars": 1}}, "a", 1, ("has 1 character (at most 1)",), ()),
+        ({"length": {"max_lines": 1, "max_chars": 1}}, "\n a \n\n", 1, ("has 1 character (at most 1)",), ()),
+        ({"length": {"max_lines": 1}}, "a\fb\u2028c", 0, (), ("has 3 lines (at most 1)",)),
         ({"length": {"max_lines": 1}}, "a b", 1, ("has 1 line (at most 1)",), ()),
         ({"regex": "^b", "flags": "im"}, "a\nB", 1, ('matches /^b/im: "B"',), ()),
         ({"regex": "^ b", "flags": "aimsx"}, "a\nB", 1, ('matches /^ b/aimsx: "B"',), ()),
