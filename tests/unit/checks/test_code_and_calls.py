@@ -770,6 +770,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
 
 
+@pytest.mark.parametrize("kind", ["similar", "not-similar"])
+def test_an_empty_answer_is_compared_with_nothing(bench, kind):
+    result = bench.judged({kind: "x"}, " \n", services=Services(embedders={"embeddings": object()}))
+    assert (result.score, result.misses, result.error) == (0.0, ("the answer is empty",), None)
+
+
 def test_bleu_ignores_a_byte_order_mark(bench):
     pytest.importorskip("sacrebleu")
     assert bench.judged({"bleu": "The tent costs 120 euros."}, "\ufeffThe tent costs 120 euros.\n").score == 1.0
