@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from datetime import date
 
 import pytest
@@ -186,6 +187,13 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
 )
 def test_words_for_large_numbers_count_and_units_do_not(given, expected):
     assert parse_number(given) == parse_number(expected)
+
+
+@pytest.mark.parametrize("end", [",5", "\xbd", "e5,5", " to 3", ".5,5"])
+def test_many_digits_take_time_by_their_number(end):
+    started = time.process_time()
+    assert parse_number("1" * 12_000 + end) is None
+    assert time.process_time() - started < 2
 
 
 @given(

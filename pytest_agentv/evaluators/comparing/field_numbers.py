@@ -15,7 +15,7 @@ _RAISED: Final = r"[\xb2\xb3\xb9\u2074-\u2079\u207b]"
 _POWER: Final = rf"(?:{_BLANK}*[*x\xb7\xd7\u22c5]{_BLANK}*10)?{_BLANK}*(?:{_RAISED}|(?:\^|\*\*)[({{]?[-+\u2212]?\d)"
 """The rest of "1.2 × 10^6", and of 10²."""
 _NUMBER: Final = re.compile(
-    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
     rf"(?![.,:'\u2019-]?\d|[eE][+-]?\d|{_BLANK}\d{{3}}(?!\d)|{_FRACTION}|{_POWER})",
     re.ASCII,
 )
