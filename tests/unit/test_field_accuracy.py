@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from datetime import date
 
 import pytest
@@ -130,6 +131,25 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("2 to about 3 million", 2, "non-numeric value"),
         ("2 up to 3", 2, "non-numeric value"),
         ("1e3 million", 1000, "non-numeric value"),
+        ("10\u2009000 EUR", 10, "non-numeric value"),
+        ("1\xbd", 1, "non-numeric value"),
+        ("1 \xbd million", 1, "non-numeric value"),
+        ("1 1/2 cups", 1, "non-numeric value"),
+        ("12 11/12", 12, "non-numeric value"),
+        ("3 / 4", 3, "non-numeric value"),
+        ("3\u20444", 3, "non-numeric value"),
+        ("1.2 \xd7 10^6", 1.2, "non-numeric value"),
+        ("1.2x10\u2076", 1.2, "non-numeric value"),
+        ("1.2 \xb7 10^{-6} m", 1.2, "non-numeric value"),
+        ("1.2*10**6", 1.2, "non-numeric value"),
+        ("10^6", 10, "non-numeric value"),
+        ("10\xb2", 10, "non-numeric value"),
+        ("2\u20263", 2, "non-numeric value"),
+        ("2..3", 2, "non-numeric value"),
+        ("2 ... 3", 2, "non-numeric value"),
+        ("2\u22123", 2, "non-numeric value"),
+        ("2\u20113 days", 2, "non-numeric value"),
+        ("2 EUR -> 3 EUR", 2, "non-numeric value"),
     ],
 )
 def test_numbers_that_only_begin_alike_differ(given, expected, miss):
@@ -152,11 +172,28 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
         *(("2 to go", 2), ("5-year plan", 5), ("3 - all told", 3), ("2 tons", 2), ("4 orders", 4), ("2, 3", 2)),
         *(("5 km in 20 minutes", 5), ("5 minutes to 12", 5), ("5 km to exit 7", 5), ("3 days and 4 hours", 3)),
         *(("10 of 20", 10), ("2 out of 3", 2), ("5 apples and 3 pears", 5), ("9 am - 5 pm", 9), ("2 m to 3 mm", 2)),
+        *(
+            ("5... or so", 5),
+            ("5 x 10 cm", 5),
+            ("5 * 10", 5),
+            ("5 x 100 m", 5),
+            ("5 m\xb2", 5),
+            ("5/month", 5),
+            ("5 22 33", 5),
+        ),
+        *(("20\u2070C", 20), ("5 \u2026", 5), ("5 -> ok", 5), ("5**", 5), ("5 1 / x", 5)),
         *(("5 km, 5 km", 5), ("10 auto 20 au", 10), ("10 m x 20 m to 30 m", 10), ("2 cm to 3 (cm)", 2)),
     ],
 )
 def test_words_for_large_numbers_count_and_units_do_not(given, expected):
     assert parse_number(given) == parse_number(expected)
+
+
+@pytest.mark.parametrize("end", [",5", "\xbd", "e5,5", " to 3", ".5,5"])
+def test_many_digits_take_time_by_their_number(end):
+    started = time.process_time()
+    assert parse_number("1" * 12_000 + end) is None
+    assert time.process_time() - started < 2
 
 
 @given(
@@ -378,10 +415,20 @@ def test_expected_parts_without_json_are_an_error(content):
         ("a.b.x", ABSENT),
         ("n.x", ABSENT),
         ("a.b[-1]", ABSENT),
+        ("a.b.length", 2),
+        ("a.length", ABSENT),
+        ("k.length", "long"),
+        ("k.0.length", ABSENT),
     ],
 )
 def test_paths_lead_through_mappings_and_lists(path, value):
-    assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero"}}, path) == value
+    assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero", "length": "long"}}, path) == value
+
+
+@pytest.mark.parametrize("check", [exact("items.length"), number("items.length")])
+def test_the_number_of_entries_can_be_compared(check):
+    assert score_of([check], {"items": [3, 4]}, {"items": [1, 2]}).value == 1
+    assert score_of([check], {"items": [1]}, {"items": [1, 2]}).value == 0
 
 
 @pytest.mark.parametrize(
@@ -546,8 +593,16 @@ def test_other_texts_are_no_dates(text):
         ("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 1, 2)),
         ("01/02/2025", ("YYYY-MM-DD",), date(2025, 1, 2)),
         ("01-02-2025", ("YYYY-MM-DD", "dd-mm-yyyy"), date(2025, 2, 1)),
-        ("15/02/2025", ("MM/DD/YYYY",), date(2025, 2, 15)),
-        ("02/15/2025", ("DD/MM/YYYY",), date(2025, 2, 15)),
+        ("15/02/2025", ("MM/DD/YYYY",), None),
+        ("15/02/2025", ("MM/DD/YY", "MM/DD/YYYY"), None),
+        ("15/02/2025", ("%m/%d/%Y",), None),
+        ("15-02-2025", ("MM/DD/YYYY", "YYYY-MM-DD"), None),
+        ("15.02.2025", ("MM.DD.YYYY",), None),
+        ("02/15/2025", ("DD/MM/YYYY",), None),
+        ("15/02/2025", ("DD-MM-YYYY", "MM/DD/YYYY"), None),
+        ("15/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 2, 15)),
+        ("15.02.2025", ("DD-MM-YYYY", "MM/DD/YYYY"), date(2025, 2, 15)),
+        ("15/02/2025", ("YYYY-MM-DD", "MMMM D, YYYY"), date(2025, 2, 15)),
         ("01/02/2025", ("DD/MM/YY",), date(2025, 2, 1)),
         ("1/2/25", ("d/m/yy",), date(2025, 2, 1)),
         ("01/02/2025", ("%d/%m/%Y",), date(2025, 2, 1)),

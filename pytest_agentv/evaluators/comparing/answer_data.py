@@ -72,7 +72,10 @@ def parse_json(text: str) -> Json | Absent:
 
 
 def read_path(data: Json, path: str) -> Json | Absent:
-    """Return the value at a path such as `items[0].price`; `ABSENT` if there is none. null is a value."""
+    """Return the value at a path such as `items[0].price`; `ABSENT` if there is none. null is a value.
+
+    The `length` of a list is how many entries it has, as in AgentV, where paths lead through objects of JavaScript.
+    """
     value = data
     for part in filter(None, re.split(r"[.\[\]]", path)):
         value = _step(value, part)
@@ -137,7 +140,7 @@ def _step(value: Json, part: str) -> Json | Absent:
         return value[part]
     if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
         return value[int(part)]
-    return ABSENT
+    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
 
 
 def _contents(value: Json) -> str:

@@ -2,8 +2,8 @@
 
 Reads ISO dates and times, `2025/01/15`, `Jan 15th, 2025`, `15 January 2025`, `15-JAN-2025`, dates of mails, and
 `01/15/2025`, `15-01-2025`, `15.01.2025` or `1/15/25`. For the last four, the listed formats decide which number is the
-day, or else the numbers themselves; between dots the day is first. A weekday before a date is ignored. A month alone
-(`2025-01`, `January 2025`) is its first day. A date in a listed format is read as the format says.
+day. If they do not, the numbers themselves do; between dots the day is first. A weekday before a date is ignored. A
+month alone (`2025-01`, `January 2025`) is its first day. A date in a listed format is read as the format says.
 """
 
 import re
@@ -102,14 +102,20 @@ def _parse_numeric(text: str, formats: Sequence[str]) -> date | None:
         return None
     first, mark, second, year = found.groups()
     american, european = date_of(year, first, second), date_of(year, second, first)
-    return european or american if _is_day_first(mark, formats) else american or european
+    is_european, is_american = _orders(mark, formats)
+    if is_european != is_american:
+        return european if is_european else american
+    return european or american if mark == "." and not is_american else american or european
 
 
-def _is_day_first(mark: str, formats: Sequence[str]) -> bool:
-    """Whether the day is before the month. Formats with the same mark count first, and the others without them."""
+def _orders(mark: str, formats: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether the day is first in a format, and whether the month is.
+
+    Formats with the same mark count, or else the others.
+    """
     names = [name.strip() for name in formats]
     european = {found[1] for name in names if (found := _EUROPEAN.fullmatch(name))}
     american = {found[1] for name in names if (found := _AMERICAN.fullmatch(name))}
     if mark in european | american:
-        return mark not in american
-    return (mark == "." or bool(european)) and not american
+        return mark in european, mark in american
+    return bool(european), bool(american)

@@ -6,12 +6,20 @@ from typing import Final
 
 from pytest_agentv.models.base import Json, is_number
 
+_BLANK: Final = r"[\s\xa0\u2000-\u200a\u202f]"
+_FRACTION: Final = (
+    rf"{_BLANK}*(?:[\xbc-\xbe\u2150-\u215f\u2189]|[/\u2044]{_BLANK}*\d|(?<!\d)\d+{_BLANK}*[/\u2044]{_BLANK}*\d)"
+)
+"""The rest of a fraction: of "3/4", "1 1/2" and "1½"."""
+_RAISED: Final = r"[\xb2\xb3\xb9\u2074-\u2079\u207b]"
+_POWER: Final = rf"(?:{_BLANK}*[*x\xb7\xd7\u22c5]{_BLANK}*10)?{_BLANK}*(?:{_RAISED}|(?:\^|\*\*)[({{]?[-+\u2212]?\d)"
+"""The rest of "1.2 × 10^6", and of 10²."""
 _NUMBER: Final = re.compile(
-    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"(?![.,:/'\u2019-]?\d|[eE][+-]?\d|[ \xa0\u202f]\d{3}(?!\d))",
+    r"[+-]?(?:Infinity|(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
+    rf"(?![.,:'\u2019-]?\d|[eE][+-]?\d|{_BLANK}\d{{3}}(?!\d)|{_FRACTION}|{_POWER})",
     re.ASCII,
 )
-"""A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999" and dates are none."""
+"""A number with a decimal point, and perhaps commas between thousands. "1,5", "1 999", dates and powers are none."""
 _LARGEST: Final = 1e300
 """Beyond it, the difference of two whole numbers may be none that a float can hold."""
 _MOST_DIGITS: Final = 300
@@ -35,7 +43,7 @@ _SCALE: Final = re.compile(
 )
 """A word such as "million". A letter is one only beside the digits: "300 K" are kelvins, and "5m" are metres."""
 _MORE: Final = re.compile(r"\s*\d")
-_TO: Final = r"(?:[-\u2013\u2014~\uff5e\u301c\u81f3\u5230]|(?i:(?:up\s+)?to|or|and)\b)"
+_TO: Final = r"(?:[-\u2010-\u2015\u2212]>?|[~\uff5e\u301c\u81f3\u5230\u2026\u2192]|\.{2,}|(?i:(?:up\s+)?to|or|and)\b)"
 _ABOUT: Final = r"(?:(?i:about|almost|approximately|around|at\s+most|even|maybe|nearly|perhaps|roughly|up\s+to)\s+)?"
 _OTHER_END: Final = re.compile(rf"\s*{_TO}\s*{_ABOUT}[^\w\s]?\d")
 """The rest of "2 to 3 million", where the scale counts for both ends, of "5k-10k", and of "3 and 1/2"."""

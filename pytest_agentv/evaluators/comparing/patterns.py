@@ -1,7 +1,7 @@
 """Searches texts for the patterns of authors, with a time limit, so that a bad pattern cannot stop the run.
 
 Patterns are in the language of Python's `re`, which checks them. The package `regex` searches, because it can be
-stopped.
+stopped. The docs of the check `regex` say where its matches differ from those of `re`.
 """
 
 import asyncio

@@ -637,6 +637,10 @@ def test_a_composite_of_weight_0_asks_nothing_that_no_author_asked_for(bench):
             {"rouge": "猫が好き"},
             ".rouge: rouge counts words of the letters a to z and of digits only, and the text has",
         ),
+        (
+            {"not-rouge": "Yes!", "variant": "rouge2", "threshold": 0.5},
+            "rouge2 counts pairs of words, and 'Yes!' has one word (write variant: rouge1)",
+        ),
         ({"type": "contains", "value": None}, ".value: expected a value, got null"),
         ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
         ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
@@ -764,6 +768,12 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
     monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+
+
+@pytest.mark.parametrize("kind", ["similar", "not-similar"])
+def test_an_empty_answer_is_compared_with_nothing(bench, kind):
+    result = bench.judged({kind: "x"}, " \n", services=Services(embedders={"embeddings": object()}))
+    assert (result.score, result.misses, result.error) == (0.0, ("the answer is empty",), None)
 
 
 def test_bleu_ignores_a_byte_order_mark(bench):

@@ -20,6 +20,10 @@ from pytest_agentv.prompts.prompt import Prompt
 from .conftest import CASE
 
 DEEP = "[" * 50_000
+SVG = (
+    '<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">'
+    '<svg xmlns="http://www.w3.org/2000/svg"/>'
+)
 TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
 
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
@@ -35,16 +39,19 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"is-json": True}, f'{{"a": [{"7" * 5001}]}}', ()),
         ({"is-json": True}, "7" * 5_000_000, ()),
         ({"not-is-json": True}, "7" * 5001, ("is JSON",)),
-        ({"is-json": True}, DEEP, ("is no JSON: it is nested too deeply",)),
         ({"is-json": True}, "5", ()),
         ({"is-json": {"items": {"format": "email"}}}, '[5, "a@b.org", "a"]', ("[2]: 'a' is not a 'email'",)),
         ({"equals": 5}, "5 or [5]", ("holds no JSON, and so is not 5",)),
         ({"is-yaml": True}, "- []\n" * 200, ()),
-        ({"is-yaml": True}, "[" * 100 + "]" * 100, ()),
-        ({"is-yaml": True}, "[" * 101 + "]" * 101, ("is no YAML: it is nested more than 100 levels deep",)),
+        ({"is-yaml": True}, "a: " + "[" * 99 + "]" * 99, ()),
         ({"is-xml": True}, f"<a>{'<b/>' * 2000}</a>", ()),
-        ({"is-xml": True}, "<a>" * 1000 + "</a>" * 1000, ()),
-        ({"is-xml": True}, "<a>" * 1001 + "</a>" * 1001, ("is no XML: it is nested more than 1000 levels deep",)),
+        ({"is-xml": True}, "<a>" * 30_000 + "</a>" * 30_000, ()),
+        ({"not-is-xml": True}, "<a>" * 30_000 + "</a>" * 30_000, ("is XML",)),
+        ({"not-is-xml": True}, "<a>" * 30_000, ()),
+        ({"is-xml": True}, SVG, ()),
+        ({"not-is-xml": True}, SVG, ("is XML",)),
+        ({"is-xml": True}, '<!DOCTYPE a SYSTEM "a.dtd"><a>&b;</a>', ()),
+        ({"is-xml": True}, "<!DOCTYPE a><a>&b;</a>", ("is no XML: undefined entity: line 1, column 15",)),
         (
             {"is-json": {"properties": {k: {"type": "number"} for k in "abcd"}}},
             '{"a": "x", "b": "x", "c": "x", "d": "x"}',
@@ -101,22 +108,21 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"is-json": {"format": "date-time"}}, '"2024-02-28"', ("'2024-02-28' is not a 'date-time'",)),
         ({"is-json": {"format": "int32"}}, "5", ()),
         ({"is-xml": True}, "<a><b></a>", ("is no XML: mismatched tag: line 1, column 8",)),
-        (
-            {"is-xml": True},
-            '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>',
-            ("is no XML: it has a DOCTYPE, which is not read",),
-        ),
-        ({"is-xml": True}, "<a>" * 2000, ("is no XML: it is nested more than 1000 levels deep",)),
         ({"is-xml": True}, "", ("is no XML: no element found: line 1, column 0",)),
         ({"is-yaml": True}, "Sorry, I cannot.", ("is no YAML: it is a text, and no mapping or list",)),
         ({"is-yaml": True}, "a: \ud800", ("is no YAML: it has half a character, which YAML cannot have",)),
         ({"is-yaml": True}, "a: *b", ("is no YAML: the alias *b has no anchor",)),
         ({"is-yaml": True}, "a: &b [1]\nc: *b", ()),
-        ({"is-yaml": True}, "[" * 200, ("is no YAML: it is nested more than 100 levels deep",)),
+        ({"is-yaml": True}, '{"url": "\\ud83d\\ude00"}', ()),
+        ({"not-is-yaml": True}, json.dumps([{"k" * 2000: "\x7f"}], indent="\t"), ("is YAML",)),
+        ({"is-yaml": True}, '{"a":' * 150 + "1" + "}" * 150, ()),
+        ({"is-yaml": True}, '"\\ud83d\\ude00"', ("is no YAML: found invalid Unicode character escape code at line 1",)),
+        ({"is-yaml": True}, "a: 1\na: 2", ()),
         ({"is-yaml": True}, "a: !!python/object:os.system {}", ()),
         ({"contains": "x", "path": "a.b"}, "text", ("a.b is missing: the answer holds no JSON",)),
         ({"contains": "x", "path": "a.b"}, '{"a": "text"}', ("a.b is missing: a is no mapping and no list",)),
         ({"contains": "x", "path": "a[3]"}, '{"a": [1]}', ("a[3] is missing: a has 1 entry",)),
+        ({"equals": 2, "path": "a.length"}, '{"a": [1, 1]}', ()),
         ({"contains": '"y":1', "path": "a"}, '{"a": {"y": 1}}', ()),
         ({"field": {"path": "a", "check": {"equals": 1}}}, '{"a": 1}', ()),
         ({"field": {"path": "a", "starts-with": "```python"}}, '{"a": "```python\\nx\\n```"}', ()),
@@ -172,6 +178,23 @@ def test_what_a_check_finds(bench, check, answer, misses):
     result = bench.judged(check, answer)
     assert (result.misses, result.error) == (misses, None)
     assert result.score == (0.0 if misses else 1.0)
+
+
+@pytest.mark.parametrize("prefix", ["", "not-"])
+@pytest.mark.parametrize(
+    ("check", "answer", "error"),
+    [
+        ("is-json", "[" * 200_000 + "]" * 200_000, "the answer is nested too deeply to be read as JSON"),
+        ("is-yaml", "a: " + "[" * 100 + "]" * 100, "the answer is nested more than 100 levels deep, which is not read"),
+        (
+            "is-xml",
+            '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>',
+            "the answer has a DOCTYPE with declarations, which are not read",
+        ),
+    ],
+)
+def test_an_answer_that_is_not_read_to_its_end_is_not_judged(bench, prefix, check, answer, error):
+    assert bench.judged({f"{prefix}{check}": True}, answer).error == error
 
 
 @pytest.mark.parametrize("check", ["is-json", "not-is-json"])

@@ -19,6 +19,12 @@ def test_the_score_is_that_of_the_package(reference: str, answer: str, variant: 
     assert rouge._f1(variant, reference, answer) == expected
 
 
+@pytest.mark.parametrize("variant", ["rouge1", "rouge2", "rougeL"])
+@pytest.mark.parametrize("text", ["a b", "a-b", "Größe"])
+def test_an_equal_answer_scores_1(variant: str, text: str) -> None:
+    assert rouge._f1(variant, rouge.Rouge(value=text, variant=variant).value, text) == 1
+
+
 def test_a_long_answer_takes_memory_by_its_length() -> None:
     rouge._f1("rougeL", "a", "a")  # imports
     tracemalloc.start()

@@ -90,6 +90,8 @@ from pytest_agentv.models.masking.secrets import Masker, masking
         ({"length": {"min_chars": 3, "max_chars": 4}}, " abc ", 1, ("has 3 characters (at least 3)",), ()),
         ({"length": {"min_words": 2}}, "a", 0, (), ("has 1 word (at least 2)",)),
         ({"length": {"max_chars": 1}}, "a", 1, ("has 1 character (at most 1)",), ()),
+        ({"length": {"max_lines": 1, "max_chars": 1}}, "\n a \n\n", 1, ("has 1 character (at most 1)",), ()),
+        ({"length": {"max_lines": 1}}, "a\fb\u2028c", 0, (), ("has 3 lines (at most 1)",)),
         ({"length": {"max_lines": 1}}, "a b", 1, ("has 1 line (at most 1)",), ()),
         ({"regex": "^b", "flags": "im"}, "a\nB", 1, ('matches /^b/im: "B"',), ()),
         ({"regex": "^ b", "flags": "aimsx"}, "a\nB", 1, ('matches /^ b/aimsx: "B"',), ()),
@@ -232,9 +234,47 @@ def test_a_pattern_that_re_takes_finds_what_re_finds(pattern, text):
         assert search_now(pattern, text) is (re.search(pattern, text) is not None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "flags", "is_found"),
+    [
+        *((r"^\w$", "\u0301", "", True), (r"\w", "²½", "", False), (r"\s", "\x1c\x1d\x1e\x1f", "", False)),
+        *((r"\B", "", "", True), ("I", "İ", "i", False), ("i", "ı", "i", False)),
+    ],
+)
+def test_a_pattern_finds_something_else_than_re_where_the_docs_say_so(pattern, text, flags, is_found):
+    found = asyncio.run(search(pattern, flags, text, None))
+    assert (found is not None) is is_found
+
+
 @given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
 def test_a_word_is_found_in_itself(text):
     assert has_word(text, f"({text})".casefold())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a **-30** b", "a `-30` b", 'a "-30" b', "a “-30” b", "a\n**-30**", "x = `-30`", "-30", "a \u201130"),
+        *("a -$30 b", "a $-30 b", "a -€30 b", "a **-$30** b"),
+        *('{"a":-30}', "[1,-30]", "|-30|", "<b>-30</b>"),
+        *("30.000,00 Euro", "30.000.000", "1.030.000,5", "$.30", "a .30 b", "30 000 euros", "1 030 000", "30 050,5"),
+    ],
+)
+def test_a_word_is_not_found_in_another_number(text):
+    assert not has_word("30", text)
+    assert not has_word("$30", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("**20**-**30**", "20 €-30 €", "$20-$30", "20%-30%", "`20`-30", "a +/-30", "A-30", "(a)-30", "30-000"),
+        *("a\n-30", "a **-30%**", "5.11.30", "1.2.30", "...30", "p.30", "2..30", "30.", "30,50", "30,000,0", "12:30"),
+        *("30 500", "30, 000", "of 30 0", "30 days", "10 20 30"),
+    ],
+)
+def test_a_word_is_found_beside_marks_that_belong_to_no_number(text):
+    assert has_word("30", text)
 
 
 def test_names_are_derived_and_unique_and_cut(bench):

@@ -14,6 +14,7 @@ class IsJson(JsonCheck):
     Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
     Its patterns are in the language of JavaScript: `$` is the end of the text, and `\d` and `\w` are ASCII. One with a
     group that only Python has, such as `(?i)` or `(?P<name>…)`, is in Python's. One that cannot be judged is an error.
+    So is an answer that Python cannot read, because it is nested too deeply: Python 3.11 reads about 1,000 levels.
     """
 
     kind = "is-json"
@@ -28,9 +29,10 @@ class IsJson(JsonCheck):
     def check(self, context: Context) -> Score:
         try:
             data = self._parse(context.candidate_answer) if context.part is ABSENT else context.part
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-            return Score(0.0, misses=(f"is no JSON: {reason}",))
+        except ValueError as error:
+            return Score(0.0, misses=(f"is no JSON: {error}",))
+        except RecursionError:
+            raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         faults = self.faults(data)
         if faults:
             return Score(0.0, misses=tuple(faults))

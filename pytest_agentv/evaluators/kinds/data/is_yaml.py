@@ -2,16 +2,22 @@
 
 from typing import Any, Final
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.comparing.answer_data import parse_json
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 
 DEEPEST: Final = 100
-"""Levels of nesting that are read."""
+"""Levels of nesting that are read. The time for more grows with their square."""
 
 
 class IsYaml(Evaluator):
-    """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused."""
+    """The whole answer is YAML with a mapping or a list. A sentence alone would be YAML too, and is refused.
+
+    All JSON is YAML, and so is a mapping with a key twice. YAML of more than 100 levels of nesting is an error: nobody
+    judges the answer.
+    """
 
     kind = "is-yaml"
     short_key = None
@@ -23,20 +29,38 @@ class IsYaml(Evaluator):
 
 
 def _score(text: str) -> Score:
-    import yaml  # noqa: PLC0415 - only for this check
-
     try:
-        fault = _fault(yaml, text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        fault = f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+        fault = _fault(text)
     except UnicodeEncodeError:
         fault = "it has half a character, which YAML cannot have"
     return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(f"is no YAML: {fault}",))
 
 
-def _fault(yaml: Any, text: str) -> str | None:
+def _fault(text: str) -> str | None:
+    """Return why a text is not YAML. Raises `EvaluatorError` if it is nested too deeply.
+
+    All JSON is YAML 1.2. The package reads YAML 1.1, and refuses an emoji that is escaped as two halves, for example.
+    """
+    import yaml  # noqa: PLC0415 - only for this check
+
+    try:
+        return _fault_of_syntax(yaml, text)
+    except EvaluatorError:
+        if not _is_json(text):
+            raise
+    except yaml.YAMLError as error:
+        if not _is_json(text):
+            mark = getattr(error, "problem_mark", None)
+            where = f" at line {mark.line + 1}" if mark is not None else ""
+            return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    return isinstance(parse_json(text), dict | list)
+
+
+def _fault_of_syntax(yaml: Any, text: str) -> str | None:
     """Return why a text is not YAML. Reads only its syntax: creates no object, and follows no alias."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth, anchors, has_data = 0, set(), False
@@ -44,7 +68,9 @@ def _fault(yaml: Any, text: str) -> str | None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth, has_data = depth + 1, True
             if depth > DEEPEST:
-                return f"it is nested more than {DEEPEST} levels deep"
+                raise EvaluatorError(
+                    f"the answer is nested more than {DEEPEST} levels deep, which is not read", "config"
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if isinstance(event, yaml.AliasEvent):

@@ -1,9 +1,9 @@
 """`rouge`: how many words, pairs or sequences of words the answer shares with a text."""
 
 import re
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
@@ -39,6 +39,13 @@ class Rouge(Likeness):
             message = "rouge counts words of the letters a to z and of digits only, and the text has none"
             raise ValueError(f"{message} (write bleu, levenshtein or similar)")
         return value
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        """Refuse a text without a pair of words for the same reason."""
+        if self.variant == "rouge2" and len(re.findall("[a-z0-9]+", self.value.lower())) == 1:
+            raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
+        return self
 
     def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
         require_package(self.kind, "rouge_score", "rouge-score")

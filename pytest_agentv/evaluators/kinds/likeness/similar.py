@@ -15,13 +15,15 @@ from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
 
 DEFAULT_TARGET: Final = "embeddings"
+_EMPTY: Final = "the answer is empty"
 
 
 class Similar(Likeness):
     """The answer means nearly the same as a text: the cosine of their embeddings, which a model gives.
 
     The target is of the kind `openai`, `azure` or `gemini`, with a model for embeddings. One request fetches the
-    embeddings of several cases in flight, each text once. With `--agentv-cache` they are kept for later runs.
+    embeddings of several cases in flight, each text once. With `--agentv-cache` they are kept for later runs. An empty
+    answer has no embedding: it misses, also with `not-`.
     """
 
     kind = "similar"
@@ -50,7 +52,7 @@ class Similar(Likeness):
             raise EvaluatorError(f"there is no target {self.target!r} that could give embeddings", "config")
         answer = trim(context.candidate_answer)
         if not answer:  # APIs refuse an empty text
-            return Score(0.0, misses=("the answer is empty",), details={"similarity": 0.0})
+            return Score(0.0, misses=(_EMPTY,), details={"similarity": 0.0}, unchecked=_EMPTY)
         found = await embedder.embed([answer, trim(self.value)])
         # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
         return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))

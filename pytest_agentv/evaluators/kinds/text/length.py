@@ -13,7 +13,11 @@ Number: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 class Length(TextCheck):
-    """The answer is neither too long nor too short; at least one limit is set."""
+    r"""The answer is neither too long nor too short; at least one limit is set.
+
+    Whitespace around the answer does not count. Lines end as for `str.splitlines` of Python: with `\n`, `\r`, a form
+    feed or U+2028, for example.
+    """
 
     kind = "length"
     short_key = None
@@ -32,7 +36,11 @@ class Length(TextCheck):
         "max_chars", "maxChars", default=None, description="the most characters", examples=[1000]
     )
     max_lines: Number | None = spelled(
-        "max_lines", "maxLines", default=None, description="the most lines, empty ones too", examples=[10]
+        "max_lines",
+        "maxLines",
+        default=None,
+        description="the most lines, with the empty ones between them",
+        examples=[10],
     )
 
     @model_validator(mode="after")

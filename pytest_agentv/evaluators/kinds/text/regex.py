@@ -45,7 +45,12 @@ def _pattern(value: str, info: ValidationInfo) -> str:
 
 
 class Regex(Evaluator):
-    """The answer matches a pattern of Python's `re`, anywhere."""
+    r"""The answer matches a pattern of Python's `re`, anywhere.
+
+    The package `regex` searches, because it can be stopped. It differs from `re` in details: `\w` matches combining
+    marks, and does not match `²` or `½`; `\s` does not match the control characters 1C to 1F; `\B` matches an empty
+    answer; with `flags: i`, `I` does not match `İ`, and `i` does not match the dotless i.
+    """
 
     kind = "regex"
     is_graded = False

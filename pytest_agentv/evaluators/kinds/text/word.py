@@ -13,8 +13,15 @@ from pytest_agentv.models.scores import Score
 
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Variation selectors, which choose how a character is drawn."""
-_MINUS: Final = re.compile(r"(?:^|(?<=[(\[=:\s]))(?<![0-9]\s)(?<!\n)[-\u2212](?=[0-9])(?!.[0-9.,]*\s?%)")
-"""The sign of a negative number. It is none in a range, at the beginning of a line, where lists are, or in -30 %."""
+_CURRENCY: Final = r"$\xa2-\xa5\u20a0-\u20cf"
+_MINUS: Final = re.compile(
+    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'])|[(\[{{=:|,;<>])[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
+    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)[{_CURRENCY}]?(?=[0-9])"
+)
+"""The sign of a negative number, which may be marked, as in **-30**, or quoted.
+
+It is none in a range, at the beginning of a line, where lists are, or in -30 %.
+"""
 _UNSPACED: Final = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -22,12 +29,13 @@ _UNSPACED: Final = (
 """Letters that stand beside other words without a space: of Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 _NUMBER: Final = re.compile(
     rf"(?<![^\W{_UNSPACED}])(?<![0-9][.,])"
-    r"(?:[0-9]+\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?"
-    r"|[0-9]{1,3}(?:['\u2019\xa0\u2009\u202f][0-9]{3})+(?:[.,][0-9]+)?)(?![0-9]|[.,][0-9])"
+    r"(?:[0-9]+\.[0-9]+|(?<![\w.,:/])\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?"
+    r"|[0-9]{1,3}(?:['\u2019\xa0\u2009\u202f][0-9]{3})+(?:[.,][0-9]+)?"
+    r"|[0-9]{1,3}(?:\ [0-9]{3}){0,3}\ 0[0-9]{2}(?:\ [0-9]{3}){0,3}(?:[.,][0-9]+)?)(?![0-9]|[.,][0-9])"
 )
-"""A number with a decimal point, or with commas, apostrophes or narrow blanks between thousands.
+"""A number with a decimal point, or with commas, points, apostrophes or narrow blanks between thousands.
 
-Dates and versions have more points. "1,5" may be two numbers.
+Dates and versions have more points. "1,5" may be two numbers, and so may "30 500". 000 is no number by itself.
 """
 _BEGIN: Final = rf"(?:(?<![^\W{_UNSPACED}])|(?<=(?<!\w)_)|(?<=(?<!\w)__))"
 _END: Final = rf"(?:(?![^\W{_UNSPACED}])|(?=__?(?!\w)))"
@@ -39,7 +47,8 @@ _NO_CENTS: Final = re.compile(r"\.00?$")
 class Word(TextCheck):
     """A word is in the answer, and not only a part of a word or number: `30` is not in "130", "30.5 euros" or "-30".
 
-    A comma between two numbers may separate them, so that `30` is in "30,50". Use `regex` for decimal commas.
+    A comma or a blank between two numbers may separate them, so that `30` is in "30,50" and "30 500", but not in
+    "30.000,00" or "30 000". Use `regex` for decimal commas.
 
     Chinese, Japanese, Korean and Thai letters need no space beside a word: `120` is in "120元".
     """
@@ -67,7 +76,8 @@ def _places_within_numbers(text: str) -> frozenset[int]:
         cents = _NO_CENTS.search(found[0])
         whole = {found.start() + cents.start()} if cents else set()
         places |= set(range(found.start() + 1, found.end())) - whole
-    places |= {found.end() for found in _MINUS.finditer(text)}
+    for found in _MINUS.finditer(text):
+        places |= set(range(found.end("sign"), found.end() + 1))
     return frozenset(places)
 
 
