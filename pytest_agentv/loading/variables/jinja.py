@@ -42,10 +42,11 @@ class _Unknown(StrictUndefined):
 def _plain(value: Any) -> Json:
     """Return a value in a type of files.
 
+    An `if` without `else` that does not hold is an empty text, as in Jinja2.
     Raises `TypeError` for a function, and `UndefinedError` for a missing value.
     """
     if isinstance(value, Undefined):
-        str(value)  # raises
+        return str(value)  # raises, unless it is that of an `if`
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
