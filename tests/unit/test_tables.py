@@ -341,6 +341,13 @@ def test_members_of_enumerations_are_their_values_and_a_row_that_holds_itself_is
     assert type(rows[0].values["id"]) is str
 
 
+def test_a_number_with_more_digits_than_can_be_read_is_a_fault_of_its_row():
+    made = [{"v": 10**6000}, {"v": [{"a": -(10**6000)}]}, {10**6000: 1}, {"v": 10**4000}]
+    rows, _ = rows_of("cases.py:make", call=lambda *_: made)
+    fault = "holds a number with more digits than can be read"
+    assert [row.fault or row.values for row in rows] == [fault, fault, fault, {"v": 10**4000}]
+
+
 def test_a_generator_may_use_one_mapping_for_all_rows(folder):
     write("cases.py", "def make():\n    row = {}\n    for row['id'] in ('a', 'b'):\n        yield row\n")
     assert [row["id"] for row in call_row_maker("cases.py:make", folder)] == ["a", "b"]
