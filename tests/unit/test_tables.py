@@ -103,6 +103,34 @@ def test_cells_below_a_column_without_a_name_are_no_silent_loss(text, told):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('a\tb\n1\t"x\n2\ty\n3\tz"\n', "q.tsv:2: 2 to 4"),
+        ('\ufeffa\tb\r\n0\tx\r\n"1"\t"x\r\n2\ty"\r\n', "q.tsv:3: 3 to 4"),
+        ('a\tb\n"x\t1\ny"\t2\n', "q.tsv:2: 2 to 3"),
+        ('a\tb\n1\t"x\n2\ty"\n3\t"x\n4\ty"\n', "q.tsv:2: 2 to 3"),  # once for a table
+        ('a\tb\tc\n1\t"x\t\n2\ty"\tz\n', "q.tsv:2: 2 to 3"),
+        ('a\tb\n1\t"x\ny"\n', None),
+        ('a\tb\n"x\ny"\t1\n', None),
+        ('a\tb\n1\t"Dear Ada,\n\n\tyours"\n', None),
+        ('a\tb\n1\t"def f():\n\treturn 1"\n', None),
+        ('a\tb\tc\n1\t2\t"x\ty\nz"\n', None),
+        ('a\tb\n1\t"say ""x"""\n2\ty\n', None),
+        ('a\n"x\ny"\n', None),
+    ],
+)
+def test_a_quote_that_joins_what_look_like_rows_is_no_silent_loss(text, lines):
+    where, _, span = (lines or "").rpartition(": ")
+    write("q.tsv", text)
+    assert rows_of("q.tsv")[1] == [
+        f'{where}: a quote (") makes the lines {span} one row, though each is like a row of its own '
+        '(the text "a is written as """a")'
+    ] * (lines is not None)
+    write("q.csv", text.replace("\t", ","))
+    assert rows_of("q.csv")[1] == []  # an honest letter has a comma in each line
+
+
 def test_a_folder_that_cannot_be_listed_is_no_reason_to_fail(monkeypatch):
     def refuse(self):
         raise PermissionError(13, "Permission denied")
