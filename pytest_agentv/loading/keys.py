@@ -21,8 +21,17 @@ LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
 MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
 """The keys for pytest."""
 
-_NO_REASONS: Final = frozenset({"no", "n", "off", "false", "0"})
-"""Words for false in other YAML readers, and in cells of CSV."""
+NO_REASONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("no", "n", "off", "false", "0"), "write {}: false"),
+    **dict.fromkeys(
+        ("null", "none", "nil", "nan", "nat", "na", "<na>", "n/a", "#n/a", "-"), "leave it empty if there is none"
+    ),
+}
+"""What is no reason to skip a case or to expect its failure, in small letters, with what to write instead.
+
+These are words for false in other YAML readers and in cells of CSV, and what Python, pandas, SQL and spreadsheets write
+into a cell without a value. Such a column would skip all rows.
+"""
 
 _MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
     "timeout": "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
@@ -100,7 +109,9 @@ def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
 
 def is_reason(value: Json) -> bool:
     """Whether the value of `skip` or `xfail` is a reason or true."""
-    return value is True or (isinstance(value, str) and bool(value.strip()) and not _denies(value))
+    if isinstance(value, str):
+        return (word := value.strip().lower()) != "" and word not in NO_REASONS
+    return value is True
 
 
 def is_mark(name: str) -> bool:
@@ -127,13 +138,10 @@ def _has_pytest_timeout() -> bool:
 def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
     """Note an error for a value of `skip` or `xfail` that is neither a reason nor true or false."""
     value = mapping.get(key)
-    denies = isinstance(value, str) and _denies(value)
-    if denies or not isinstance(value, str | bool | None):
-        place.at(key).expected("a reason (a text), or true", value, f"write {key}: false" if denies else None)
-
-
-def _denies(text: str) -> bool:
-    return text.strip().lower() in _NO_REASONS
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in NO_REASONS or not isinstance(value, str | bool | None):
+        hint = NO_REASONS.get(word)
+        place.at(key).expected("a reason (a text), or true", value, hint and hint.format(key))
 
 
 def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:

@@ -18,6 +18,10 @@ JsonObject: TypeAlias = Mapping[str, Any]
 """A mapping from str to plain JSON values."""
 
 
+class Data(dict[str, Json]):
+    """A mapping that a variable holds. It is the value of a check: none of its keys is one of the check."""
+
+
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
 

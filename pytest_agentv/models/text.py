@@ -38,6 +38,8 @@ def compact_json(value: Json) -> str:
 
 MOST_DIGITS: Final = 4300
 """Of whole numbers that Python converts: the time for that grows with their square."""
+_MOST_BITS: Final = int(MOST_DIGITS * math.log2(10))
+"""Of whole numbers that surely have no more than `MOST_DIGITS`."""
 
 
 class NoJsonConstantError(ValueError):
@@ -84,6 +86,12 @@ def _javascript_numbers(value: Json) -> Json:
             return None
         return int(value) if value.is_integer() and abs(value) < 1e21 else value
     return _javascript_numbers(dict(value)) if isinstance(value, Mapping) else value
+
+
+def require_readable(number: int) -> None:
+    """Raise `ValueError` for a whole number that has more than `MOST_DIGITS`, and so is no text."""
+    if number.bit_length() > _MOST_BITS:
+        raise ValueError("a number has more digits than can be read")
 
 
 def format_number(value: float) -> str:

@@ -145,6 +145,21 @@ def test_a_case_whose_reason_to_skip_cannot_be_read_is_an_error_and_not_skipped(
         assert run.by_id[f"a{number}"]["error"] == f"evals/a.yaml:{number + 2}: evalcases[{number}].{fault}"
 
 
+def test_a_cell_without_a_value_is_no_reason_however_the_program_that_wrote_it_says_so(project: Any) -> None:
+    nothing = ["None", "nan", "NULL", " N/A ", "<NA>", "-", "FALSE"]
+    table = "".join(f"{number},{word}\n" for number, word in enumerate(nothing))
+    project.write("evals/targets.yaml", MOCK_TARGETS)
+    project.write("evals/a.csv", f"id,wip\n{table}empty,\nwritten,no longer\n")
+    for key, ends in (("skip", "skipped"), ("xfail", "xfailed")):
+        case = f'{{id: "{{{{ id }}}}", {key}: "{{{{ wip }}}}", {FAILS}}}'
+        project.write("evals/a.yaml", f"evalcases: {{from: a.csv}}\ncase: {case}\n")
+        run = project.run("evals")
+        assert run.outcomes == {"errors": len(nothing), "failed": 1, ends: 1}
+        expected = "expected a reason (a text), or true, got the text"
+        assert f"{key}: {expected} 'nan' (leave it empty if there is none) [evals/a.csv:3]" in run.text
+        assert f"{key}: {expected} 'FALSE' (write {key}: false) [evals/a.csv:8]" in run.text
+
+
 def test_a_file_whose_reason_to_skip_needs_variables_does_not_skip_cases_that_cannot_be_read(project: Any) -> None:
     write(
         project,

@@ -45,3 +45,42 @@ def test_a_template_sees_the_fields_that_a_row_of_parquet_lacks_as_null(project)
     project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
     assert project.run().statuses == {"a": "pass", "b": "pass"}
     assert calls(project) == ["-3", "Ada-"]
+
+
+def test_bytes_that_are_no_text_are_an_error_of_the_rows_that_use_them(project):
+    fill(project)
+    rows = [{"id": "a", "raw": b"\xff\xd8"}, {"id": "b", "raw": b"\xfe\xd8"}, {"id": "c", "raw": b"text"}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), project.path / "evals/data/q.parquet")
+    project.write("evals/own.md", "{{ raw }}")
+    fault = "the column 'raw' holds bytes that are no text (UTF-8)"
+    for asked, told in {
+        "'{{ raw }}'": fault,
+        "'{{ vars | tojson }}'": fault,
+        "'{% for each in [raw] %}{{ each }}{% endfor %}'": fault,
+        "{file: own.md}": "unknown variable 'raw'",
+    }.items():
+        template = f"{{id: '{{{{ id }}}}', input: {asked}, evaluators: [contains: text]}}"
+        project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
+        run = project.run()
+        assert run.statuses == {"a": "error", "b": "error", "c": "pass"}
+        assert told in run.by_id["a"]["error"]
+        assert run.by_id["b"]["error"].endswith("[evals/data/q.parquet, row 2]")
+    template = "{id: '{{ id }}', input: 'raw vars {{ vars.id }}', evaluators: [contains: '{{ id }}']}"
+    project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
+    assert project.run().statuses == {"a": "pass", "b": "pass", "c": "pass"}
+
+
+def test_bytes_that_are_no_text_are_an_error_of_a_row_that_is_a_case(project):
+    fill(project)
+    rows = [
+        {"id": name, "input": "hi", "expected_output": raw, "evaluators": [{"contains": "hi"}]}
+        for name, raw in {"a": b"\xff", "b": b"hi"}.items()
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), project.path / "evals/data/cases.parquet")
+    project.write("evals/q.eval.yaml", "evalcases: data/cases.parquet\n")
+    run = project.run()
+    assert run.statuses == {"a": "error", "b": "pass"}
+    assert run.by_id["a"]["error"] == (
+        "evals/data/cases.parquet: the column 'expected_output' holds bytes that are no text (UTF-8) "
+        "[evals/data/cases.parquet, row 1]"
+    )

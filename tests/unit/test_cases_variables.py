@@ -554,6 +554,41 @@ def test_the_id_of_a_row_uses_no_variable_of_a_matrix():
     assert "unknown variable 'nope'" in cases_of(table % "q-{{ nope }}")[0]
 
 
+FACT = "vars: {fact: {value: 30 days, negate: true}, deep: {fact: {value: 30 days, negate: true}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "fault"),
+    [
+        ("contains: '{{ fact }}'", "contains: expected a non-empty text, got a mapping"),
+        ("not-contains: '{{ vars.fact }}'", "not-contains: expected a non-empty text, got a mapping"),
+        ("contains: '{{ deep.fact }}'", "contains: expected a non-empty text, got a mapping"),
+        ("contains-any: '{{ fact }}'", "contains-any: expected a list, got a mapping"),
+        ("type: contains, value: '{{ fact }}'", "value: expected a non-empty text, got a mapping"),
+        ("contains: {value: '{{ fact }}'}", "contains.value: expected a non-empty text, got a mapping"),
+        ("field: {path: a, check: {contains: '{{ fact }}'}}",
+         "field.check.contains: expected a non-empty text, got a mapping"),
+    ],
+)  # fmt: skip
+def test_a_mapping_in_a_variable_is_the_value_of_a_check_and_not_its_keys(check, fault):
+    asked = f"evalcases: [{{id: a, input: hi, assert: [{{{check}}}]}}]\n"
+    assert cases_of(FACT + asked) == [f"q.eval.yaml:2: evalcases[0].assert[0].{fault}"]
+    of_file = f"assert: [{{{check}}}]\nevalcases: [{{id: a, input: hi}}]\n"
+    assert cases_of(FACT + of_file) == [f"q.eval.yaml:2: assert[0].{fault}"]
+    write("q.jsonl", '{"fact": {"value": "30 days", "negate": true}, "deep": {"fact": {"negate": true}}}\n')
+    row = f"evalcases: {{from: q.jsonl}}\ncase: {{id: a, input: hi, assert: [{{{check}}}]}}\n"
+    assert cases_of(row) == [f"q.eval.yaml:2: case.assert[0].{fault} [q.jsonl:1]"]
+
+
+def test_a_mapping_in_a_variable_is_data_or_the_keys_of_a_check_that_has_nothing_else():
+    case = case_of(
+        "vars: {schema: {type: object}, limits: {max_words: 5}, whole: {contains: hi}}\nevalcases:\n"
+        "  - {id: a, input: hi, assert: [is-json: '{{ schema }}', length: '{{ limits }}', '{{ whole }}']}\n"
+    )
+    assert [each.to_plain().get("value") for each in case.evaluators] == [{"type": "object"}, None, "hi"]
+    assert case.evaluators[1].max_words == 5
+
+
 def test_the_variables_of_a_case_are_not_those_of_another():
     cases = cases_of(f"vars: {{words: [a]}}\nevalcases:\n  - id: x\n    {CASE}  - id: y\n    {CASE}")
     cases[0].vars["words"].append("b")  # as code of the project may do

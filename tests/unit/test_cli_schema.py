@@ -243,6 +243,7 @@ def test_a_targets_file_that_loads_without_a_complaint_is_valid(file, where, new
         (("fixtures",), True),
         (("skip",), 1),
         (("evalcases", 0, "xfail"), " No "),
+        (("evalcases", 0, "skip"), " N/a "),
         (("input_files",), " "),
         (("include",), ""),
         (("threshold",), "{{ least }}"),

@@ -52,6 +52,23 @@ def test_a_template_is_filled_and_a_whole_one_keeps_the_type(template, filled):
     assert render(template, VARIABLES) == filled
 
 
+@pytest.mark.parametrize(
+    ("template", "filled"),
+    [
+        ("Write a letter{{ ' in a formal tone' if n > 9 }}.", "Write a letter."),
+        ("{{ 'not yet' if n > 9 }}", ""),
+        ("{{ ['a', 'b' if n > 9] }}", ["a", ""]),
+        ("{{ {'a': 'b' if n > 9} }}", {"a": ""}),
+        ("{{ ('a' if n > 9) ~ 'b' }} {{ ('a' if n > 9) | upper }}", "b "),
+        ("{% set tone = 'formal' if n > 9 %}<{{ tone }}>", "<>"),
+        ("{{ question if n > 9 else missing | default('') }}", ""),
+        ("{{ 'a' if n > 3 }}", "a"),
+    ],
+)
+def test_a_condition_without_else_is_an_empty_text_where_it_does_not_hold(template, filled):
+    assert render(template, VARIABLES) == filled
+
+
 @pytest.mark.parametrize("template", ["{{ braces }}", "{{ braces | trim }}", "see {{ braces }}"])
 def test_what_a_variable_holds_is_never_a_template(template):
     assert render(template, VARIABLES).removeprefix("see ") == "{{ n }}"
@@ -68,6 +85,18 @@ def test_what_a_variable_holds_is_never_a_template(template):
         ("x {{ meta.limt }}", "cannot be filled: there is no 'limt' in it (did you mean 'limit'?)", None, 1),
         ("a\n{% if %}", "is no valid template: Expected an expression, got 'end of statement block'", None, 2),
         ("{{ 1 / 0 }}", "cannot be filled: division by zero", None, 1),
+        (
+            "{{ (10 ** 60) ** 60 * (10 ** 60) ** 60 }}",
+            "cannot be filled: a number has more digits than can be read",
+            None,
+            1,
+        ),
+        (
+            "a\n{{ (10 ** 60) ** 60 * (10 ** 60) ** 60 }}",
+            "cannot be filled: a number has more digits than can be read",
+            None,
+            1,
+        ),
         ("{{ question + n }}", 'cannot be filled: can only concatenate str (not "int") to str', None, 1),
     ],
 )

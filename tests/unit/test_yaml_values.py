@@ -78,7 +78,14 @@ def test_a_number_of_more_digits_than_python_converts_is_a_float() -> None:
             },
         ),
         ("'<<': q", {"<<": "q"}),
-        ("a: !foo bar\nb: !!str 5\nc: ! 5\nd: !!int '3'", {"a": "bar", "b": "5", "c": "5", "d": 3}),
+        (
+            "a: !!timestamp 2025-01-15\nb: !!str 5\nc: ! 5\nd: !!int '3'\ne: !!null\nf: !!float 1\ng: !!bool true",
+            {"a": "2025-01-15", "b": "5", "c": "5", "d": 3, "e": None, "f": 1, "g": True},
+        ),
+        (
+            "!!map\na: !!seq [1]\nb: ! {c: ! [2]}\n!!str d: !<tag:yaml.org,2002:str> 3",
+            {"a": [1], "b": {"c": [2]}, "d": "3"},
+        ),
         ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
         ("a: &x hi\nb: *x", {"a": "hi", "b": "hi"}),
         ("", None),
@@ -105,12 +112,38 @@ def test_documents_become_plain_values(text: str, value: object) -> None:
             "cases.yaml:1: a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)",
         ),
         ("a: !!int x", "cases.yaml:1: 'x' is no !!int"),
+        ("a: !!seq x", "cases.yaml:1: 'x' is no !!seq"),
+        ("a: !!str [x]", "cases.yaml:1: a list is no !!str"),
+        ("a: 1\nb: !!seq\n  c: 2", "cases.yaml:2: a mapping is no !!seq"),
     ],
 )
 def test_faults_are_told_with_their_line(text: str, message: str) -> None:
     with pytest.raises(SourceError) as caught:
         value_of(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [
+        ("a: 1\nb: !include prompt.md", "!include"),
+        ("a: 1\nb: !env [HOME]", "!env"),
+        ("a: 1\nb: !file {path: x}", "!file"),
+        ("a: 1\nb: !important", "!important"),
+        ("a: 1\nb: !!binary aGVsbG8=", "!!binary"),
+        ("a: 1\nb: !!python/object/apply:os.system [echo]", "!!python/object/apply:os.system"),
+        ("a: 1\n!env b: 2", "!env"),
+        ("a: 1\nb: !<int> 3", "int"),
+        ("%TAG !e! tag:example.com:\n---\nb: [!e!foo x]", "tag:example.com:foo"),
+    ],
+)
+def test_an_unknown_tag_is_refused_because_its_value_would_be_another_one(text: str, tag: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        value_of(text)
+    assert str(caught.value) == (
+        f"cases.yaml:{3 if '%TAG' in text else 2}: unknown tag {tag}: expected one of !!str, !!int, !!float, !!bool, "
+        "!!null, !!map, !!seq (a text that begins with ! needs quotes)"
+    )
 
 
 @pytest.mark.parametrize("text", ["a: [1\nb: 2", "\ta: 1", "a: b: c", "- a\nb: 1", "a: \x01"])

@@ -49,7 +49,7 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
     if found is None:
         lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
         place = written.header_place([])
-        filled = written.fill(lists, place)
+        filled = written.fill(lists, place, is_check=True)
         specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
         found = specs or (), tuple(place.problems)
         if filled is lists:  # evaluators with variables differ by case

@@ -15,7 +15,7 @@ from pytest_agentv.loading.cases.references import LoadShared, Scope
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.kind_reader import known_keys, read_part
 from pytest_agentv.loading.places import Place, RenamedPlace, has_text
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import Data, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.kind import Kind, needs_value
 from pytest_agentv.models.kind_table import KindTable
@@ -153,8 +153,10 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
     name, is_negated = scope.evaluators.find(word) or (word, False)
     kind: Any = scope.evaluators[name]
     value = scope.value[word]
+    # Without a short key, a mapping from a variable can only be the keys.
+    is_value = isinstance(value, Data) and not kind.takes_data and kind.short_key is not None
     try:
-        inner = kind.keys_of(value)
+        inner = {kind.short_key: value} if is_value else kind.keys_of(value)
     except PydanticCustomError as error:
         scope.place.at(word).expected((error.context or {})["what"], value)
         return None
@@ -162,7 +164,7 @@ def _read_short(word: str, scope: Scope) -> _Written | None:
         hint = "null in the answer is found by `is-json: {const: null}`" if kind.takes_data else None
         scope.place.at(word).expected("a value", value, hint)
         return None
-    is_mapping = isinstance(value, Mapping) and not kind.takes_data
+    is_mapping = isinstance(value, Mapping) and not kind.takes_data and not is_value
     # A key that the mapping lacks was added by its kind, or is missing.
     homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
     main = kind.short_key

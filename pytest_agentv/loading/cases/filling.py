@@ -5,9 +5,9 @@ from typing import Final
 from pytest_agentv.errors import locate
 from pytest_agentv.loading.cases.references import References
 from pytest_agentv.loading.files.entries import COLLECTED_KEYS
-from pytest_agentv.loading.keys import EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
+from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import Place, first_key
-from pytest_agentv.loading.variables.filling import UNFILLED, fill, has_template, render
+from pytest_agentv.loading.variables.filling import IN_CHECKS, UNFILLED, fill, has_template, render
 from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 
@@ -15,6 +15,7 @@ _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "descript
 """Keys of a case that are filled at collection, or never."""
 _TEXTS: Final = frozenset(("id", "conversation_id", "target", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
 """Keys whose numbers become texts."""
+_CHECKS: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
 _CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
 _FILE: Final = "file"
 
@@ -38,13 +39,13 @@ def fill_case(
     return {**value, key: _prompt(value[key], where, references.at(where), variables)}
 
 
-def fill_value(value: Json, variables: JsonObject, place: Place) -> Json:
+def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
     """Return a value of a case or file with its templates filled in; the same object if it has none."""
-    return fill(value, variables, place, UNFILLED)
+    return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
 
 
 def _filled(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
-    filled = fill_value(template, variables, place)
+    filled = fill_value(template, variables, place, is_check=key in _CHECKS)
     return _texts(filled, template) if key in _TEXTS and filled is not template else filled
 
 

@@ -70,13 +70,13 @@ class WrittenCase:
     share: LoadShared | None = None
     """Finds the evaluators that the case shares with others; None: it shares none."""
 
-    def fill(self, value: Json, place: Place) -> Json:
+    def fill(self, value: Json, place: Place, *, is_check: bool = False) -> Json:
         """Return a value with the case's variables filled in; the same object if it has none."""
         if self.variables is None:
             return value
         from pytest_agentv.loading.cases.filling import fill_value  # noqa: PLC0415 - few cases have variables
 
-        return fill_value(value, self.variables, place)
+        return fill_value(value, self.variables, place, is_check=is_check)
 
     def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
         """Return the text of one of some synonymous keys. A key of `in_place_of` may replace it."""

@@ -12,7 +12,7 @@ from pytest_agentv.loading.tables.reading import read_tables
 from pytest_agentv.loading.tables.rows import Row
 from pytest_agentv.loading.tables.sampling import sample
 from pytest_agentv.loading.variables.filling import has_template, render
-from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
+from pytest_agentv.loading.variables.rendering import ALL_VARIABLES, TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 
 
@@ -44,7 +44,7 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
     for index, row in enumerate(rows):
         known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(value.get("id"), known)
-        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins)
+        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row, value), origins)
 
 
 def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
@@ -69,11 +69,22 @@ def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> Cas
     return CaseEntry(index, None if row.fault else valid_id(value), line, value, row, _row_fault(row), origins)
 
 
-def _row_fault(row: Row) -> Problem | None:
-    if row.fault is None:
+def _row_fault(row: Row, template: Json = None) -> Problem | None:
+    """Return why a row cannot be read. Bytes that are no text are no fault if its template names no such column."""
+    message = row.fault
+    if row.unread:
+        used = (name for name in row.unread if template is None or _names(str(template), name))
+        message = next((f"the column {name!r} holds bytes that are no text (UTF-8)" for name in used), None)
+    if message is None:
         return None
     told = None if row.table.has_lines else row.where
-    return Problem(row.table.path, row.line, "", row.fault, row=told)
+    return Problem(row.table.path, row.line, "", message, row=told)
+
+
+def _names(template: str, column: str) -> bool:
+    """Whether a template names a column, or all of them: `{{ vars | tojson }}`."""
+    named = rf"(?:{re.escape(column)}(?!\w)|{ALL_VARIABLES}\b(?!\s*[\[.]))"
+    return re.search(rf"\{{[{{%][^}}]*?(?<!\w){named}", template) is not None
 
 
 def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:

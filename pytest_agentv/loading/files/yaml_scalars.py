@@ -26,13 +26,19 @@ _STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
 """Characters for private use that no file holds."""
 _HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
 _SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
+_NO_TAG: Final = "!"
+"""What YAML puts before a value that is to be read as if it had quotes."""
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
 _TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
     "int": (int,),
     "float": (int, float),
     "bool": (bool,),
     "null": (type(None),),
+    "map": (dict,),
+    "seq": (list,),
 }
+_TEXT_TAGS: Final = frozenset((f"{_TAG_PREFIX}str", f"{_TAG_PREFIX}timestamp"))
 
 
 def hide_old_breaks(text: str) -> str:
@@ -67,13 +73,20 @@ def _whole_number(digits: str, base: int) -> int | float:
     return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
 
 
-def tagged_value(text: str, tag: str) -> Json:
-    """Return the value of a scalar with a tag. Raises `ValueError` if it is not of the tag's type."""
+def tagged_value(written: Json, tag: str) -> Json:
+    """Return the value of a scalar's text, a list or a mapping with a tag.
+
+    Raises `ValueError` if it is not of the tag's type, and for a tag that we do not read: it means another value.
+    """
+    if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
+        return written
     kind = tag.removeprefix(_TAG_PREFIX)
-    expected = _TAGGED_TYPES.get(kind)
+    expected = _TAGGED_TYPES.get(kind) if kind != tag else None
     if expected is None:
-        return text
-    value = plain_value(text)
+        shown, known = tag if kind == tag else f"!!{kind}", ", ".join(f"!!{each}" for each in _TAGGED_TYPES)
+        raise ValueError(f"unknown tag {shown}: expected one of {known} (a text that begins with ! needs quotes)")
+    value = plain_value(written) if isinstance(written, str) else written
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        raise ValueError(f"{text!r} is no !!{kind}")
+        shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)
+        raise ValueError(f"{shown} is no !!{kind}")
     return value

@@ -152,6 +152,7 @@ class _Builder:
         if where is not None and len(where) >= self._line_depth:
             where = None
         value = self._mapping(where) if type(event) is MappingStartEvent else self._sequence(where)
+        value = value if event.tag is None else self._tagged(event, value)
         if event.anchor:
             self._open_anchors.discard(event.anchor)
             self._anchors[event.anchor] = value
@@ -210,10 +211,13 @@ class _Builder:
 
     def _scalar(self, event: _Event) -> Json:
         text: str = show_old_breaks(event.value) if self._has_hidden else event.value
-        if event.tag is None:
-            return plain_value(text) if event.implicit[0] else text
+        if event.tag is not None:
+            return self._tagged(event, text)
+        return plain_value(text) if event.implicit[0] else text
+
+    def _tagged(self, event: _Event, value: Json) -> Json:
         try:
-            return tagged_value(text, event.tag)
+            return tagged_value(value, event.tag)
         except ValueError as error:
             self._fail(event, str(error))
 

@@ -18,6 +18,7 @@ from pytest_agentv.loading.keys import (
     FILE_EXECUTION_KEYS,
     HEADER_KEYS,
     INPUT_KEYS,
+    NO_REASONS,
     OUTCOME_KEYS,
 )
 from pytest_agentv.loading.schemas.evaluators import evaluator_definitions
@@ -26,7 +27,6 @@ from pytest_agentv.loading.schemas.models import by_kind, model_schema
 from pytest_agentv.loading.schemas.shapes import (
     FILLED_TEXT,
     MAPPING,
-    NO_REASON,
     NULL,
     TEMPLATE,
     TEXT,
@@ -34,6 +34,7 @@ from pytest_agentv.loading.schemas.shapes import (
     closed,
     list_of,
     one_key,
+    one_of_words,
     ref,
 )
 from pytest_agentv.loading.schemas.sharing import shared
@@ -51,7 +52,7 @@ _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 _NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
 _PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
-_REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": NO_REASON}})
+_REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": one_of_words(NO_REASONS)}})
 _RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
 _TOOL_CALL: Final = MAPPING
 """AgentV passes tool calls on as written, in the shape of any model's API."""

@@ -8,11 +8,15 @@ from pytest_agentv.models.base import JsonObject
 TEXT: Final = {"type": "string"}
 FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
 MAPPING: Final = {"type": "object"}
-NO_REASON: Final = r"^\s*([nN][oO]?|[oO][fF][fF]|[fF][aA][lL][sS][eE]|0)\s*$"
-"""What is no reason to skip a case: the words for false in other readers of YAML, and in cells of CSV."""
 NULL: Final = {"type": "null"}
 TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
 """A variable may replace a value of any type."""
+
+
+def one_of_words(words: Iterable[str]) -> str:
+    """Return the pattern of a text that is one of some words in small letters, in any case, with blanks around it."""
+    spelt = ("".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in word) for word in words)
+    return rf"^\s*({'|'.join(spelt)})\s*$"
 
 
 def ref(name: str) -> JsonObject:

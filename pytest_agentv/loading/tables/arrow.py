@@ -6,7 +6,8 @@ pyarrow is optional, and starts threads when it is imported. So only the functio
 import datetime
 import decimal
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from pytest_agentv.loading.tables.rows import plain_number
@@ -18,9 +19,10 @@ _EXACT: Final = 2**24
 """Whole numbers below it are exact in 32 bits, and those of 16 bits are all below it."""
 
 
-def plain_rows(columns: Any) -> list[JsonObject]:
+def plain_rows(columns: Any) -> list[tuple[JsonObject, tuple[str, ...]]]:
     """Return the rows of a table of pyarrow. Times lose the digits below a microsecond.
 
+    With each row come the names of the columns that it lacks, because they hold bytes that are no text.
     Raises `ArrowException`, `ValueError` and `OverflowError` for values that Python cannot hold.
     """
     for index, column in enumerate(columns.columns):
@@ -28,7 +30,18 @@ def plain_rows(columns: Any) -> list[JsonObject]:
         if kind != column.type:
             columns = columns.set_column(index, columns.column_names[index], column.cast(kind, safe=False))
     readers = {field.name: _reader(field.type) for field in columns.schema}
-    return [{name: readers[name](value) for name, value in row.items()} for row in columns.to_pylist()]
+    return [_row(row, readers) for row in columns.to_pylist()]
+
+
+def _row(row: dict[str, Any], readers: Mapping[str, _Read]) -> tuple[JsonObject, tuple[str, ...]]:
+    try:
+        return {name: readers[name](value) for name, value in row.items()}, ()
+    except UnicodeDecodeError:
+        values: dict[str, Json] = {}
+    for name, value in row.items():
+        with suppress(UnicodeDecodeError):
+            values[name] = readers[name](value)
+    return values, tuple(name for name in row if name not in values)
 
 
 def _in_microseconds(kind: Any) -> Any:
@@ -103,6 +116,7 @@ def _as_written(value: Any, code: str, digits: int) -> float | None:
 
 
 def _plain(value: Any) -> Json:
+    """Return a value of files. Raises `UnicodeDecodeError` for bytes that are no text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -112,7 +126,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, float):
         return plain_number(value)
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return value.decode()
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     return value if isinstance(value, str | bool | int | float | None) else str(value)

@@ -19,6 +19,8 @@ _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
 _FIRST_LINE: Final = re.compile(rb"[^\r\n]*")
+_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+_QUOTE_HINT: Final = 'the text "a is written as """a"'
 _LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -38,6 +40,8 @@ def read_delimited(path: Path) -> list[Row]:
             raise SourceError(path, fault or "expected a first line with the names of the columns", number)
         columns = _columns(path, number, header)
         table = Table(path)
+        if delimiter == "\t":
+            records = _noting_joined_rows(records, len(columns), table)
         known = _noting_lost_cells(records, columns, table, number)
         return [
             Row(table, line, index, *_values(columns, cells, fault)) for index, (line, cells, fault) in enumerate(known)
@@ -56,6 +60,25 @@ def _noting_lost_cells(
                 where = locate(table.path, line)
                 what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
                 table.problems.append(Problem(table.path, header, "", what, level="warning"))
+        yield line, cells, fault
+
+
+def _noting_joined_rows(
+    records: Iterator[tuple[int, list[str], str | None]], width: int, table: Table
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records of tabs. Warns once of a quoted cell whose lines are like rows.
+
+    A program that quotes nothing has written it. An honest cell may hold tabs too: code has them at the start of lines.
+    """
+    is_told = width < 2
+    for line, cells, fault in records:
+        if not is_told and any("\n" in cell or "\r" in cell for cell in cells):
+            parts = _LINE_BREAK.split("\t".join(cells))
+            is_told = all(part.count("\t") == width - 1 and part[0] != "\t" for part in parts)
+            if is_told:
+                last = line + len(parts) - 1
+                what = f'a quote (") makes the lines {line} to {last} one row, though each is like a row of its own'
+                table.problems.append(Problem(table.path, line, "", what, _QUOTE_HINT, level="warning"))
         yield line, cells, fault
 
 

@@ -19,4 +19,4 @@ def read_parquet_rows(path: Path) -> list[Row]:
     except (OSError, ArrowException, ValueError, OverflowError) as error:
         raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
     table = Table(path, has_lines=False, fills_structs=True)
-    return [Row(table, index + 1, index, row) for index, row in enumerate(read)]
+    return [Row(table, index + 1, index, row, unread=unread) for index, (row, unread) in enumerate(read)]

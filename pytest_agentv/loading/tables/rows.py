@@ -43,6 +43,8 @@ class Row:
     """Its position among the rows, 0-based."""
     values: JsonObject
     fault: str | None = None
+    unread: tuple[str, ...] = ()
+    """The columns that `values` lacks because they hold bytes that are no text."""
 
     @property
     def case(self) -> JsonObject:

@@ -16,7 +16,7 @@ from pytest_agentv.loading.variables.rendering import (
     as_text,
     unknown_name,
 )
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Data, Json, JsonObject
 
 _NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{[{%#]")
@@ -31,6 +31,8 @@ class Unfilled(NamedTuple):
     """Keys that stay unchanged, at every depth."""
     by_type: tuple[tuple[str, str], ...] = ()
     """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
+    marks_data: bool = False
+    """Whether mappings from variables become `Data`."""
 
 
 NOTHING: Final = Unfilled()
@@ -39,6 +41,7 @@ UNFILLED: Final = Unfilled(
     (("python", "value"), ("not-python", "value"), ("not_python", "value")),
 )
 """Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
+IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
 
 
 def has_template(text: str) -> bool:
@@ -67,7 +70,8 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
     Notes an error at the place of each template that cannot be filled.
     """
     if isinstance(value, str):
-        return _fill_text(value, variables, place) if has_template(value) else value
+        filled = _fill_text(value, variables, place) if has_template(value) else value
+        return Data(filled) if unfilled.marks_data and isinstance(filled, dict) else filled
     if isinstance(value, dict):
         raw = raw_keys(value, unfilled)
         filled = {

@@ -12,6 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.loading.variables.rendering import ALL_VARIABLES, Render, TemplateFault, as_text, unknown_name
 from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.text import require_readable
 
 MAX_LENGTH: Final = 10 * 1024 * 1024
 """The most characters of a filled template, and of any text that an operator makes."""
@@ -42,10 +43,13 @@ class _Unknown(StrictUndefined):
 def _plain(value: Any) -> Json:
     """Return a value in a type of files.
 
-    Raises `TypeError` for a function, and `UndefinedError` for a missing value.
+    An `if` without `else` that does not hold is an empty text, as in Jinja2.
+    Raises `TypeError` for a function, `UndefinedError` for a missing value, and `ValueError` for too long a number.
     """
     if isinstance(value, Undefined):
-        str(value)  # raises
+        return str(value)  # raises, unless it is that of an `if`
+    if isinstance(value, int):
+        require_readable(value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
