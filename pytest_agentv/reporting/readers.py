@@ -208,7 +208,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     if b"\0" in text:  # a cut document may be valid YAML
         return Problem(path, line + text.count(b"\n", 0, text.index(b"\0")), "", _NULS, level="warning")
     try:
-        value, _ = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line)
+        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
     except SourceError as error:
         fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
         return skipped(path, error.line or line, fault)

@@ -70,6 +70,7 @@ def _read_patterns(path: Path, warnings: list[Problem]) -> tuple[str, ...] | Non
         reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
         warnings.append(_passed_over(path, error.line, "", reason))
         return None
+    warnings += source.warnings
     fault = _fault(source)
     if fault:
         warnings.append(fault)

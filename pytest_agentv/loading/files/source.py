@@ -11,6 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
 from pytest_agentv.loading.files.yaml_values import KeyPath, build_yaml
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Json, JsonObject
 
 Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
@@ -28,11 +29,28 @@ class Source:
     row: str | None = None
     """The row of a table from which the values were made: `questions.csv:17`."""
 
-    def __init__(self, path: Path, value: Json, text: str, lines: dict[KeyPath, int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        value: Json,
+        text: str,
+        lines: dict[KeyPath, int],
+        unread_tags: Sequence[tuple[int, str]] = (),
+    ) -> None:
         self.path = path
         self.value = value
         self.text = text
         self._lines = lines
+        self._unread_tags = unread_tags
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """One for each YAML tag that is not read. AgentV warns, too, and reads the value without the tag."""
+        hint = "we do not read it; a text that begins with ! needs quotes"
+        return [
+            Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
+            for line, tag in self._unread_tags
+        ]
 
     @property
     def tells_case_by_line(self) -> bool:
@@ -99,6 +117,11 @@ class LayeredSource(Source):
         source, keys = self.origin(key_path)
         return source.line_of(keys)
 
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        found = [self._base, *(source for source, _ in self._origins.values())]
+        return list(dict.fromkeys(each for source in found for each in source.warnings))
+
     def origin(self, key_path: KeyPath) -> tuple[Source, KeyPath]:
         depth = len(self._where)
         if key_path[:depth] == self._where:
@@ -113,8 +136,8 @@ def read_yaml(path: Path) -> Source:
     with within_memory(path):
         text = _join_surrogates(read_text(path))
         with _no_garbage_collection():
-            value, lines = build_yaml(path, text, _SHALLOW)
-        return Source(path, value, text, lines)
+            built = build_yaml(path, text, _SHALLOW)
+        return Source(path, built.value, text, built.lines, built.unread_tags)
 
 
 def read_jsonl(path: Path) -> JsonlSource:

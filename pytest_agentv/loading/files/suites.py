@@ -149,7 +149,7 @@ def _create_suite(
     header_source: Source,
     run: _Run,
 ) -> SuiteSource:
-    problems: list[Problem] = []
+    problems = list(dict.fromkeys([*source.warnings, *header_source.warnings]))
     place = Place(header_source, (), problems)
     said = read_header(header, place)
     cases_place = Place(source, list_keys(cases_key), problems)

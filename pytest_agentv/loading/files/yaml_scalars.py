@@ -73,18 +73,23 @@ def _whole_number(digits: str, base: int) -> int | float:
     return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
 
 
-def tagged_value(written: Json, tag: str) -> Json:
-    """Return the value of a scalar's text, a list or a mapping with a tag.
+def unread_tag(tag: str) -> str | None:
+    """Return a tag that we do not read, as it is written; None: we read it."""
+    kind = tag.removeprefix(_TAG_PREFIX)
+    if tag == _NO_TAG or tag in _TEXT_TAGS or (kind != tag and kind in _TAGGED_TYPES):
+        return None
+    return tag if kind == tag else f"!!{kind}"
 
-    Raises `ValueError` if it is not of the tag's type, and for a tag that we do not read: it means another value.
+
+def tagged_value(written: Json, tag: str) -> Json:
+    """Return the value of a scalar's text, a list or a mapping with a tag that we read.
+
+    Raises `ValueError` if it is not of the tag's type.
     """
     if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
         return written
     kind = tag.removeprefix(_TAG_PREFIX)
-    expected = _TAGGED_TYPES.get(kind) if kind != tag else None
-    if expected is None:
-        shown, known = tag if kind == tag else f"!!{kind}", ", ".join(f"!!{each}" for each in _TAGGED_TYPES)
-        raise ValueError(f"unknown tag {shown}: expected one of {known} (a text that begins with ! needs quotes)")
+    expected = _TAGGED_TYPES.get(kind, (str,))
     value = plain_value(written) if isinstance(written, str) else written
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
         shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)

@@ -6,15 +6,22 @@ files, and trees of nodes would double its time and memory.
 """
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import yaml
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files.yaml_scalars import hide_old_breaks, plain_value, show_old_breaks, tagged_value
+from pytest_agentv.loading.files.yaml_scalars import (
+    hide_old_breaks,
+    plain_value,
+    show_old_breaks,
+    tagged_value,
+    unread_tag,
+)
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.text import format_number
 
@@ -39,7 +46,17 @@ else:
             yaml.parser.Parser.__init__(self)
 
 
-def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> tuple[Json, dict[KeyPath, int]]:
+class BuiltYaml(NamedTuple):
+    """The value of a document."""
+
+    value: Json
+    lines: dict[KeyPath, int]
+    """The lines of its values, down to a depth."""
+    unread_tags: Sequence[tuple[int, str]]
+    """The tags that we do not read, such as `!include`, with their lines. Their values are read without them."""
+
+
+def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> BuiltYaml:
     """Return the value of a text with one document, and the lines of its values down to a depth.
 
     The text starts on line `first_line` of the file.
@@ -48,7 +65,7 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> t
     written, text = text, hide_old_breaks(text)
     try:
         builder = _Builder(path, text, line_depth, first_line, has_hidden=text != written)
-        return builder.document(), builder.lines
+        return BuiltYaml(builder.document(), builder.lines, builder.unread_tags)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         if error.problem == _LIMIT and mark is not None:
@@ -115,6 +132,7 @@ class _Builder:
 
     def __init__(self, path: Path, text: str, line_depth: int, first_line: int, *, has_hidden: bool) -> None:
         self.lines: dict[KeyPath, int] = {}
+        self.unread_tags: list[tuple[int, str]] = []
         self._path = path
         self._line_depth = line_depth
         self._first_line = first_line
@@ -216,6 +234,9 @@ class _Builder:
         return plain_value(text) if event.implicit[0] else text
 
     def _tagged(self, event: _Event, value: Json) -> Json:
+        if (tag := unread_tag(event.tag)) is not None:
+            self.unread_tags.append((event.start_mark.line + self._first_line, tag))
+            return value
         try:
             return tagged_value(value, event.tag)
         except ValueError as error:

@@ -50,6 +50,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
     if not isinstance(rows, list):
         raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
     table = Table(path, source=source, list_keys=keys)
+    table.problems.extend(source.warnings)
     if isinstance(value, dict):
         table.problems.extend(_unread_keys(source, value))
     return [row_of(table, source.line_of((*keys, index)), index, row) for index, row in enumerate(rows)]

@@ -8,7 +8,7 @@ from pytest_agentv.errors import TargetsError, locate
 from pytest_agentv.loading.files.source import Source, read_yaml
 from pytest_agentv.loading.keys import HEADER_KEYS, INCLUDE
 from pytest_agentv.loading.places import Place, misspelling, warn_of_unknown_keys
-from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems, with_problems
+from pytest_agentv.loading.problems import did_you_mean, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import (
     IDENTITY,
     Folders,
@@ -95,7 +95,7 @@ class _Loader:
         self._chain = chain
         """The files that include this one, outermost first."""
         self._kinds = kinds
-        self._problems: list[Problem] = []
+        self._problems = list(source.warnings)
         self._root = Place(source, (), self._problems)
 
     def load(self) -> TargetsFile:
