@@ -28,8 +28,12 @@ _RUBRIC: Final = "rubric"
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
 _ADDRESS: Final = "file://"
-_WORD: Final = re.compile(r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*", re.DOTALL)
-"""A text that may be a name or a check instead of a sentence."""
+_WORD: Final = re.compile(
+    r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
+    r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
+    re.DOTALL,
+)
+"""A text that may be a name, a check or code instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 _SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
@@ -61,7 +65,10 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     rubrics = scope.value["rubrics"]
     if rubrics == []:
         return ()
-    judge = read_part(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
+    written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
+    if _asks_no_sentence(written, scope.evaluators):
+        return ()
+    judge = read_part(written.kind, written.keys, scope.place)
     return () if judge is None else (judge,)
 
 
@@ -191,7 +198,7 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
-    if _names_a_file(written):
+    if _names_a_file(written) or _asks_no_sentence(written, scope.evaluators):
         return None
     inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner)
@@ -213,6 +220,24 @@ def _names_a_file(written: _Written) -> bool:
     from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
 
     return note_in_check(kind.kind, keys, written.place, takes_data=kind.takes_data)
+
+
+def _asks_no_sentence(written: _Written, table: KindTable) -> bool:
+    """Whether a model would judge by a text that is a check. Notes an error for each such text."""
+    kind, keys, place = written.kind, written.keys, written.place
+    if kind.kind == _STATEMENTS and isinstance(keys.get("value"), list):
+        texts = enumerate(keys["value"])
+        found = [_is_no_sentence(text.strip(), place.at("value", at), table) for at, text in texts if _is_text(text)]
+        return any(found)
+    if "rubrics" not in known_keys(kind) or not keys.get("rubrics"):
+        return False
+    from pytest_agentv.loading.cases.sentences import note_rubrics  # noqa: PLC0415 - few cases have rubrics
+
+    return note_rubrics(keys["rubrics"], place, table)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
 
 
 def _hint_at_two(key: str, written: _Written) -> None:
