@@ -66,7 +66,7 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     if rubrics == []:
         return ()
     written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
-    if _asks_no_sentence(written, scope.evaluators):
+    if _is_misread(written, scope.evaluators):
         return ()
     judge = read_part(written.kind, written.keys, scope.place)
     return () if judge is None else (judge,)
@@ -75,7 +75,8 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
-        adopted: AnyEvaluator | None = adopt(scope)
+        built = _Written(type(scope.value), _given(scope.value), scope.place)
+        adopted: AnyEvaluator | None = None if _is_misread(built, scope.evaluators) else adopt(scope)
         return adopted
     if not isinstance(scope.value, dict):
         scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
@@ -86,9 +87,11 @@ def load_evaluator(scope: Scope) -> AnyEvaluator | None:
 
 def adopt(scope: Scope) -> Any:
     """Return an evaluator that was built in Python with its files read; None after a fault."""
-    given: Any = scope.value
-    keys = {name: getattr(given, name) for name in given.model_fields_set}
-    return read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)
+    return read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+
+
+def _given(built: Any) -> JsonObject:
+    return {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
 
 
 def kind_word(value: JsonObject, table: KindTable) -> str | None:
@@ -198,7 +201,7 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
-    if _names_a_file(written) or _asks_no_sentence(written, scope.evaluators):
+    if _is_misread(written, scope.evaluators):
         return None
     inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner)
@@ -211,33 +214,29 @@ def _read(written: _Written, scope: Scope) -> Any:
 
 
 def _names_a_file(written: _Written) -> bool:
-    """Whether a key of a built-in kind is `file://…`, which would be compared as text. Notes an error if it is."""
+    """Whether a key is `file://…`, which would be compared as text. Notes an error if it is."""
     kind = written.kind
     own = known_keys(kind)
     keys = {key: item for key, item in written.keys.items() if key in own and key != "name"}
-    if not has_text(keys, _ADDRESS) or not kind.__module__.startswith("pytest_agentv."):
+    if not has_text(keys, _ADDRESS):
         return False
     from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
 
     return note_in_check(kind.kind, keys, written.place, takes_data=kind.takes_data)
 
 
-def _asks_no_sentence(written: _Written, table: KindTable) -> bool:
-    """Whether a model would judge by a text that is a check. Notes an error for each such text."""
+def _is_misread(written: _Written, table: KindTable) -> bool:
+    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
     kind, keys, place = written.kind, written.keys, written.place
-    if kind.kind == _STATEMENTS and isinstance(keys.get("value"), list):
-        texts = enumerate(keys["value"])
-        found = [_is_no_sentence(text.strip(), place.at("value", at), table) for at, text in texts if _is_text(text)]
-        return any(found)
-    if "rubrics" not in known_keys(kind) or not keys.get("rubrics"):
+    if not kind.__module__.startswith("pytest_agentv."):
         return False
-    from pytest_agentv.loading.cases.sentences import note_rubrics  # noqa: PLC0415 - few cases have rubrics
+    if _names_a_file(written):
+        return True
+    if kind.kind != _STATEMENTS and not keys.get("rubrics"):
+        return False
+    from pytest_agentv.loading.cases.sentences import note_judged  # noqa: PLC0415 - few cases have rubrics
 
-    return note_rubrics(keys["rubrics"], place, table)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value.strip() != ""
+    return note_judged(keys, place, table)
 
 
 def _hint_at_two(key: str, written: _Written) -> None:

@@ -4,7 +4,8 @@ A model would judge in place of the check, and pass what the check fails. Import
 """
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from pytest_agentv.loading.code_texts import FUNCTION, bare, data_in, is_python, judges_answer
 from pytest_agentv.loading.file_words import note_statement
@@ -20,7 +21,7 @@ from pytest_agentv.loading.labels import (
     read_label,
 )
 from pytest_agentv.loading.places import Place
-from pytest_agentv.models.base import Json
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind_table import NEGATION, KindTable
 
 _NAME: Final = re.compile(NAME)
@@ -66,16 +67,30 @@ def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
     return any(_is_check_or_code(each, place, table) for each in _parts_of(text))
 
 
-def note_rubrics(rubrics: Json, place: Place, table: KindTable) -> bool:
-    """Note an error for each rubric that is a check as data, or an expression. Return whether there is one."""
+def note_judged(keys: JsonObject, place: Place, table: KindTable) -> bool:
+    """Note an error for each text of a judge that is no sentence. Return whether there is one.
+
+    Args:
+        keys: Those of the judge. `rubrics` are texts, mappings or objects; `value` are sentences.
+        place: The place of the judge.
+        table: The kinds of evaluators.
+    """
     noted = len(place.problems)
-    for index, item in enumerate(rubrics if isinstance(rubrics, list | tuple) else ()):
+    for index, item in enumerate(_items(keys, "rubrics")):
         is_short = isinstance(item, str)
-        text = item if is_short else item.get("description") if isinstance(item, dict) else None
+        text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
         where = place.at("rubrics", index, *(() if is_short else ("description",)))
-        if isinstance(text, str):
+        if isinstance(text, str) and not note_statement(text, where):
             _note_code(text.strip(), where, table)
+    for index, item in enumerate(_items(keys, "value")):
+        if isinstance(item, str) and item.strip():
+            is_no_sentence(item.strip(), place.at("value", index), table)
     return len(place.problems) > noted
+
+
+def _items(keys: JsonObject, key: str) -> Sequence[Any]:
+    value = keys.get(key)
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _parts_of(text: str) -> list[str]:
