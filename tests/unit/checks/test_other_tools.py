@@ -142,30 +142,46 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
 
 
 @pytest.mark.parametrize(
-    ("answer", "target", "passes"),
+    ("answer", "target", "verdicts"),
     [
-        ("ANSWER: 3.14", 3, False),
-        ("ANSWER: 375", 3.5, False),
-        ("ANSWER: $5", "$5", True),
-        ("ANSWER: C", "C++", False),
-        ("ANSWER: A, B", "A", False),
-        ("ANSWER: 30,000", 30, False),
-        ("ANSWER: x-ray", "x", False),
-        ("The ANSWER: A or maybe ANSWER: B", "A", False),
-        ("ANSWER: yes (or no)", "yes", False),
-        ("ANSWER: 50%", "50%", True),
-        ("I think so.\nanswer : b.\nIt is so.", "B", True),
-        ("ANSWER: A\nANSWER: B", "A", False),
-        ("B", "B", False),
-        ("ANSWER: .5", "5", False),
+        ("ANSWER: 3.14", 3, "III"),
+        ("ANSWER: 3", 3, "ICC"),
+        ("ANSWER: 375", 3.5, "III"),
+        ("ANSWER: $5", "$5", "ICC"),
+        ("ANSWER: C", "C++", "III"),
+        ("ANSWER: A, B", "A", "CII"),
+        ("ANSWER: 30,000", 30, "III"),
+        ("ANSWER: x-ray", "x", "CII"),
+        ("The ANSWER: A or maybe ANSWER: B", "A", "III"),
+        ("The ANSWER: A or maybe ANSWER: B", "B", "CCI"),
+        ("ANSWER: yes (or no)", "yes", "III"),
+        ("ANSWER: 50%", "50%", "ICC"),
+        ("I think so.\nanswer : b.\nIt is so.", "B", "CCI"),
+        ("ANSWER: A\nANSWER: B", "A", "III"),
+        ("B", "B", "III"),
+        ("ANSWER: .5", "5", "III"),
+        ("ANSWER:", "", "III"),
+        ("ANSWER: .", "", "III"),
+        ("ANSWER: ", "", "III"),
+        ("My answer: maybe. FINAL ANSWER: B", "B", "CCI"),
+        ("ANSWER:\nB", "B", "CCC"),
+        ("ANSWER\t: B", "B", "CCC"),
+        ("ANSWER: A", ["A", "B"], "CCC"),
+        ("ANSWER: C", ["A", "B"], "III"),
+        ("ANSWER: the tent", "The tent", "IIC"),
+        ("ANSWER: the tent.", "the tent", "III"),
+        ("ANSWER: B) Paris", "B", "CII"),
     ],
 )
-def test_what_the_docs_say_replaces_an_answer_after_a_mark(bench, answer, target, passes):
+def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_does(bench, answer, target, verdicts):
+    """The verdicts are those of `answer("letter")`, `("word")` and `("line")` of inspect_ai 0.3.285."""
     page = read_page(ROOT / "docs/coming-from.md")
     (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
     (bench.folder / "marks.py").write_text(block.text, "utf-8")
     case = CASE.replace(vars={"target": target})
-    assert bench.judged({"python": "marks.py:is_target"}, answer, case=case).score == float(passes)
+    kinds = ("is_letter", "is_word", "is_line")
+    found = [bench.judged({"python": f"marks.py:{kind}"}, answer, case=case).score for kind in kinds]
+    assert "".join("C" if score else "I" for score in found) == verdicts
 
 
 @pytest.mark.parametrize(
