@@ -135,6 +135,10 @@ def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes)
         ({"word": "A"}, "It is a tent.", True),
         ({"ends-with": "yes"}, "Yes.", False),
         ({"equals": "tent"}, "The tent.", False),
+        ({"rouge": "the tent", "variant": "rouge1", "threshold": 0.7}, "tent", False),
+        ({"rouge": "30", "variant": "rouge1", "threshold": 0.7}, "30.0", False),
+        ({"is-json": {"type": "string"}}, "hello", False),
+        ({"is-json": {"type": "string"}}, '"hello"', True),
     ],
 )
 def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
