@@ -243,7 +243,7 @@ def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench,
         [
             f"/qa.yaml:2: evaluators[0].{kind}: {fault}",
             f"/qa.yaml:3: evaluators[1].value: {fault}",
-            f"/qa.yaml:4: evaluators[2].{kind}: {fault}",
+            f"/qa.yaml:4: evaluators[2].{kind}: order.json: {fault}",
         ],
     )
 

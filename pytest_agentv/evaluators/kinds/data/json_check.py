@@ -39,6 +39,7 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
             raise ValueError(f"{slipped!r} {fault}")
         scope.place.at("value", slipped).error(fault)
         return None
+    where = f"{value}: " if isinstance(value, str) else ""
     if isinstance(value, str):
         value = value if scope is None else _read_schema(value, scope)
     if value is None or (isinstance(value, str) and scope is None):
@@ -47,7 +48,7 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
         raise expected("a JSON Schema (a mapping) or the path of its file")
     invalid = (lacks_keywords(value) if isinstance(value, Mapping) else None) or schema_fault(value)
     if invalid:
-        raise ValueError(invalid)
+        raise ValueError(f"{where}{invalid}")
     if scope is not None and isinstance(value, Mapping):
         for doubt in doubtful_words(value):
             scope.place.at("value").warn(doubt)
