@@ -57,13 +57,15 @@ evalcases:
   have to reach the threshold of the case. A kind with its own `threshold` has to reach that.
 - **`path`** judges a part of a JSON answer: `{contains: tent, path: "items[0].name"}`. The JSON may stand in a code
   fence or amid text. `items.length` is how many entries the list `items` has. If the part is missing, the check misses,
-  and says which part is there. A number is a text without needless zeros: `120.5`, also for `120.50`. `latency`,
-  `cost`, `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not judge the answer. Code
-  judges get `path` as an ordinary key; put them into a [field](#field).
+  and says which part is there. A number is a text without needless zeros: `120.5`, also for `120.50`. A flag is the
+  text `true` or `false`. So `equals: "120"`, perhaps from a table, equals the number 120; `equals: 120` equals the
+  number only. `latency`, `cost`, `token_usage`, `tool_trajectory` and `tool-called` have no `path`, because they do not
+  judge the answer. Code judges get `path` as an ordinary key; put them into a [field](#field).
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
   call. Together they weigh as much as their number, and each has its own result in `evaluator_results`. `rubrics`
   of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
-  `{is-json: true}`. So is a check in a text (`- "contains-any: tent"`), in any spelling.
+  `{is-json: true}`. So is a check in a text (`- "contains-any: tent"`, `- '{"contains": "tent"}'`), in any
+  spelling, and an expression about the answer (`- len(answer) < 500`).
 - **Thoughts.** If a server does not separate the thoughts of a model (`<think>…</think>`), they are part of the answer,
   and `contains` may match them. A hook, [`pytest_agentv_response`](extending.md#hooks), can remove them before the
   checks judge.

@@ -12,11 +12,13 @@ from pytest_agentv.cli.console import note, say
 from pytest_agentv.cli.rubrics.file import RubricFile
 from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
 from pytest_agentv.engine.targets.choosing import choose_target
-from pytest_agentv.errors import AgentvError, TargetError, locate
+from pytest_agentv.errors import AgentvError, CaseError, TargetError, locate
+from pytest_agentv.loading.file_words import note_outcome
 from pytest_agentv.loading.files.entries import CaseEntry, valid_id
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
 from pytest_agentv.loading.places import first_key
+from pytest_agentv.loading.problems import Problem, join_problems, with_problems
 from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
 from pytest_agentv.loading.targets.environment import find_repo_root, load_environment
 from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
@@ -86,6 +88,7 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     if not entries:
         say(f"{shown}: no case without rubrics")
         return 0
+    _refuse_addresses(file.suite, entries)
     model = _open_model(file.suite, options, masker)
     if options.verbose:
         say(f"Asking target {model.name!r} for the rubrics of {counted(len(entries), 'case')}")
@@ -102,6 +105,16 @@ def _written_cases(suite: SuiteSource) -> Iterable[CaseEntry]:
 def _lacks_rubrics(entry: CaseEntry) -> bool:
     case = entry.value
     return isinstance(case, dict) and "rubrics" not in case and _outcome(case) is not None
+
+
+def _refuse_addresses(suite: SuiteSource, entries: Iterable[CaseEntry]) -> None:
+    """Raise `CaseError` for outcomes that are only `file://…`: no file is read for them."""
+    problems: list[Problem] = []
+    for entry in entries:
+        key = first_key(entry.value, OUTCOME_KEYS) or ""
+        note_outcome(entry.value[key], suite.case_place(entry, problems).at(key))
+    if problems:
+        raise with_problems(CaseError(join_problems(problems)), problems)
 
 
 def _outcome(case: JsonObject) -> str | None:

@@ -41,11 +41,18 @@ def note_in_check(kind: str, keys: JsonObject, place: Place, *, takes_data: bool
 
 
 def note_statement(text: str, place: Place) -> bool:
-    """Note an error for a sentence in a list of evaluators that names a file. Return whether it does."""
+    """Note an error for a sentence or a rubric that names a file. Return whether it does."""
     path = path_in(text)
     if path is not None:
         _note(place, path, "write the sentence itself")
     return path is not None
+
+
+def note_outcome(text: Json, place: Place) -> None:
+    """Note an error for an expected outcome that names a file: a judge would be shown the address."""
+    path = path_in(text)
+    if path is not None:
+        _note(place, path, "write the text itself")
 
 
 def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:

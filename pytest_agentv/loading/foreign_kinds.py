@@ -1,7 +1,9 @@
 """Replacements for the check kinds of other tools, and for misspelt kinds. Import this lazily: few files need it."""
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pytest_agentv.loading.kind_reader import known_keys
@@ -89,10 +91,16 @@ _CALL: Final = re.compile(r"([\w:.-]+)(?:\(.*\))?", re.DOTALL)
 """The name of a kind, perhaps called as in other tools: `IsInstance(type_name="str")`."""
 _NOT: Final = re.compile(r"^!\s*")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NEGATIONS: Final = frozenset({"cannot", "doesnt", "dont", "isnt", "never", "no", "non", "none", "not", "without"})
+DENIALS: Final = frozenset({"cannot", "doesnt", "dont", "isnt", "never", "no", "non", "none", "not", "without"})
 """Parts of a word that deny."""
 _JOINED: Final = re.compile(r"(?<=^not)(?=[a-z]{4})|(?<=[a-z]{4})(?=not$)")
 """Where `not` is a part without a hyphen."""
+_SHORT: Final = 5
+"""Names of kinds with fewer letters are near to many English words."""
+_NEAR_WORD: Final = 0.85
+_NEAR_NAME: Final = 0.8
+_NEAR_PART: Final = 0.5
+"""Parts of a misspelt name are less near: `al` and `all`. `user` and `is` are two words."""
 
 
 def plain_spellings(word: str) -> tuple[str, ...]:
@@ -147,12 +155,31 @@ def kind_hint(word: Json, table: KindTable) -> str | None:
 def near_kind(word: str, table: KindTable) -> str | None:
     """Return the kind nearest to a word. A word that denies leads to a kind that denies, and no other word does."""
     plain = _JOINED.sub("-", plain_spellings(word.replace("'", ""))[0])
-    said = [part for part in plain.split("-") if part not in _NEGATIONS]
+    said = [part for part in plain.split("-") if part not in DENIALS]
     denies = (len(plain.split("-")) - len(said)) % 2 == 1
     kinds: dict[str, str] = {each.replace("_", "-"): each for each in reversed([*table])}
-    denying = [each for each in kinds if not _NEGATIONS.isdisjoint(each.split("-"))]
+    denying = [each for each in kinds if not DENIALS.isdisjoint(each.split("-"))]
     own = near_word(plain, denying) if denies else None
     if own is not None:
         return kinds[own]
     near = near_word("-".join(said), [each for each in kinds if each not in denying])
     return None if near is None else f"{NEGATION}{kinds[near]}" if denies else kinds[near]
+
+
+@lru_cache(maxsize=512)
+def is_near_kind(name: str, kinds: tuple[str, ...]) -> bool:
+    """Whether a name is nearly that of a kind. `Pythonic` and `Lengthy` are words."""
+    said = name.removeprefix(NEGATION)
+    plain = [each.replace("_", "-") for each in kinds]
+    if "-" in said:
+        return any(_is_misspelt(said, each) for each in difflib.get_close_matches(said, plain, cutoff=_NEAR_NAME))
+    words = [each for each in plain if len(each) >= _SHORT and not said.startswith(each)]
+    return bool(difflib.get_close_matches(said, words, n=1, cutoff=_NEAR_WORD))
+
+
+def _is_misspelt(name: str, kind: str) -> bool:
+    """Whether each part of a near name is near. `user-friendly` is a word, if `is-friendly` is a kind or not."""
+    parts, own = name.split("-"), kind.split("-")
+    if len(parts) != len(own):
+        return difflib.SequenceMatcher(None, name, kind).ratio() >= _NEAR_WORD
+    return all(difflib.SequenceMatcher(None, *pair).ratio() >= _NEAR_PART for pair in zip(parts, own, strict=True))

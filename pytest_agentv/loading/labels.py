@@ -1,9 +1,6 @@
 """Texts with a name and a colon at their start: how the name is spelt, and whether prose or code follows it."""
 
-import ast
 import re
-import textwrap
-import warnings
 from itertools import pairwise
 from typing import Final
 
@@ -21,7 +18,6 @@ _LABELLED: Final = re.compile(
 _HUMP: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}")
 _NUMBER: Final = re.compile(r"[<>=\s]*[\d.,]+\s*%?\s*")
 
-FUNCTION: Final = re.compile(r"\S+\.py:[A-Za-z_]\w*")
 _OPERATOR: Final = re.compile(r"=>|[=!<>]=")
 _STATEMENT: Final = re.compile(r"[{};]|\w\.\w+\(|\breturn\b.*[(.=<>]", re.DOTALL)
 _KEYWORDS: Final = frozenset(
@@ -50,8 +46,6 @@ _COMMAS: Final = (",", "\u060c", "\u3001", "\uff0c")
 """Those of Arabic, Japanese and Chinese as well."""
 _FEWEST: Final = 2
 """Words that are prose."""
-_VALUES: Final = frozenset({"answer", "data", "case", "vars", "tool_calls", "metrics", "output", "context"})
-"""Names that expressions read here and in promptfoo."""
 
 
 @record
@@ -149,27 +143,3 @@ def _has_pair(line: str) -> bool:
 
 def _is_plain(token: str) -> bool:
     return _WORD.fullmatch(token) is not None and token not in _KEYWORDS
-
-
-def is_python(text: str) -> bool:
-    """Whether a text is a function of a file, or Python code that calls or compares something."""
-    if FUNCTION.fullmatch(text):
-        return True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(f"def _():\n{textwrap.indent(text, ' ')}")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(_judges(node) for node in ast.walk(tree))
-
-
-def _judges(node: ast.AST) -> bool:
-    """Whether code calls or compares. `snippets in fences` and `version is 3.12` do by the letter, and are prose."""
-    if not isinstance(node, ast.Compare):
-        return isinstance(node, ast.Call)
-    operands = (node.left, *node.comparators)
-    names = [each.id for each in operands if isinstance(each, ast.Name)]
-    numbers = sum(isinstance(each, ast.Constant) and type(each.value) in (int, float) for each in operands)
-    is_wordy = all(isinstance(each, ast.In | ast.NotIn | ast.Is | ast.IsNot) for each in node.ops)
-    return not is_wordy or len(names) + numbers <= len(node.comparators) or _VALUES.issuperset(names)

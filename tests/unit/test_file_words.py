@@ -4,6 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.evaluators.judging.rubrics import Rubric
+from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
+from pytest_agentv.evaluators.kinds.judges.statements import Statements
+from pytest_agentv.evaluators.kinds.text.contains import Contains
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.loading.cases.evaluators import load_evaluators
+from pytest_agentv.loading.cases.references import References, Scope
+from pytest_agentv.loading.files.source import read_yaml
+from pytest_agentv.loading.places import Place
+
 HEAD = "- id: c\n    expected_outcome: ok\n    "
 
 
@@ -119,6 +129,47 @@ def test_a_message_or_variable_that_names_a_file_is_told(agentv, written, where,
     assert len(faults) == 1
     assert faults[0].startswith(f"q.eval.yaml:{where}: ")
     assert hint in faults[0]
+
+
+@pytest.mark.parametrize("text", ["file://rubric.md", " file://my rubric.md\\n"])
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ("{expected_outcome: TEXT}", "expected_outcome"),
+        ("{criteria: TEXT}", "criteria"),
+        ("{criteria: x, rubrics: [Is polite, TEXT]}", "rubrics[1]"),
+        ("{criteria: x, rubrics: [{id: a, description: TEXT}]}", "rubrics[0].description"),
+        ("{criteria: x, assert: [{rubric: [{description: TEXT}]}]}", "assert[0].rubric[0].description"),
+        ("{criteria: x, assert: [{type: llm_judge, rubrics: [TEXT]}]}", "assert[0].rubrics[0]"),
+        ("{criteria: x, assert: [{statements: [TEXT]}]}", "assert[0].statements[0]"),
+        ("{criteria: x, assert: [Is polite, TEXT]}", "assert[1]"),
+        ("{criteria: x, assert: [{field: {path: a, rubric: [{description: TEXT}]}}]}", "assert[0].field.rubric[0]"),
+    ],
+)
+def test_a_text_by_which_a_model_judges_names_no_file(agentv, keys, where, text):
+    case = "{id: c, input: hi, " + keys[1:].replace("TEXT", f'"{text}"')
+    Path("q.eval.yaml").write_text(f"evalcases:\n  - {case}\n", "utf-8")
+    (fault, *_) = agentv("validate", "q.eval.yaml").out.splitlines()
+    assert fault.startswith(f"q.eval.yaml:2: error: evalcases[0].{where}")
+    assert " is a text here: no file is read for it" in fault
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "key"),
+    [
+        (Contains(value="file://a.txt"), "value"),
+        (Statements(value=("file://a.txt",)), "value[0]"),
+        (LlmJudge(rubrics=(Rubric(description="file://a.txt"),)), "rubrics[0].description"),
+    ],
+)
+def test_a_check_that_was_built_in_python_names_no_file(tmp_path, evaluator, key):
+    (tmp_path / "q.yaml").write_text("evaluators: []\n", "utf-8")
+    place = Place(read_yaml(tmp_path / "q.yaml"), (), [])
+    references = References(tmp_path, tmp_path, tmp_path)
+    assert load_evaluators(Scope([evaluator], place, references, EVALUATORS)) == ()
+    assert [(each.key, each.message) for each in place.problems] == [
+        (f"[0].{key}", "'file://a.txt' is a text here: no file is read for it")
+    ]
 
 
 def test_variables_of_a_file_and_of_a_matrix_that_name_files_are_told_where_they_stand(agentv):

@@ -201,7 +201,12 @@ def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, 
         return NO_OUTCOME  # the faults of evaluators are reported; without them, the outcome may be needless
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
         return NO_OUTCOME
-    return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
+    outcome = written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
+    if "file://" in outcome:
+        from pytest_agentv.loading.file_words import note_outcome  # noqa: PLC0415 - few are
+
+        note_outcome(outcome, written.place.at(first_key(written.value, OUTCOME_KEYS) or ""))
+    return outcome
 
 
 def _target(written: WrittenCase) -> str | None:

@@ -28,8 +28,12 @@ _RUBRIC: Final = "rubric"
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
 _ADDRESS: Final = "file://"
-_WORD: Final = re.compile(r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*", re.DOTALL)
-"""A text that may be a name or a check instead of a sentence."""
+_WORD: Final = re.compile(
+    r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
+    r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
+    re.DOTALL,
+)
+"""A text that may be a name, a check or code instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 _SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
@@ -61,14 +65,18 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     rubrics = scope.value["rubrics"]
     if rubrics == []:
         return ()
-    judge = read_part(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
+    written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
+    if _is_misread(written, scope.evaluators):
+        return ()
+    judge = read_part(written.kind, written.keys, scope.place)
     return () if judge is None else (judge,)
 
 
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
-        adopted: AnyEvaluator | None = adopt(scope)
+        built = _Written(type(scope.value), _given(scope.value), scope.place)
+        adopted: AnyEvaluator | None = None if _is_misread(built, scope.evaluators) else adopt(scope)
         return adopted
     if not isinstance(scope.value, dict):
         scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
@@ -79,9 +87,11 @@ def load_evaluator(scope: Scope) -> AnyEvaluator | None:
 
 def adopt(scope: Scope) -> Any:
     """Return an evaluator that was built in Python with its files read; None after a fault."""
-    given: Any = scope.value
-    keys = {name: getattr(given, name) for name in given.model_fields_set}
-    return read_part(type(given), keys | (given.model_extra or {}), scope.place, context=scope)
+    return read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+
+
+def _given(built: Any) -> JsonObject:
+    return {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
 
 
 def kind_word(value: JsonObject, table: KindTable) -> str | None:
@@ -193,7 +203,7 @@ def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> 
 
 
 def _read(written: _Written, scope: Scope) -> Any:
-    if _names_a_file(written):
+    if _is_misread(written, scope.evaluators):
         return None
     inner = scope.replace(value=written.keys, place=written.place)
     found: Any = read_part(written.kind, written.keys, written.place, context=inner)
@@ -206,15 +216,29 @@ def _read(written: _Written, scope: Scope) -> Any:
 
 
 def _names_a_file(written: _Written) -> bool:
-    """Whether a key of a built-in kind is `file://…`, which would be compared as text. Notes an error if it is."""
+    """Whether a key is `file://…`, which would be compared as text. Notes an error if it is."""
     kind = written.kind
     own = known_keys(kind)
     keys = {key: item for key, item in written.keys.items() if key in own and key != "name"}
-    if not has_text(keys, _ADDRESS) or not kind.__module__.startswith("pytest_agentv."):
+    if not has_text(keys, _ADDRESS):
         return False
     from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
 
     return note_in_check(kind.kind, keys, written.place, takes_data=kind.takes_data)
+
+
+def _is_misread(written: _Written, table: KindTable) -> bool:
+    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
+    kind, keys, place = written.kind, written.keys, written.place
+    if not kind.__module__.startswith("pytest_agentv."):
+        return False
+    if _names_a_file(written):
+        return True
+    if kind.kind != _STATEMENTS and not keys.get("rubrics"):
+        return False
+    from pytest_agentv.loading.cases.sentences import note_judged  # noqa: PLC0415 - few cases have rubrics
+
+    return note_judged(keys, place, table)
 
 
 def _hint_at_two(key: str, written: _Written) -> None:

@@ -3,15 +3,14 @@
 A model would judge in place of the check, and pass what the check fails. Import this lazily: few texts may be checks.
 """
 
-import difflib
 import re
-from functools import lru_cache
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+from pytest_agentv.loading.code_texts import FUNCTION, bare, data_in, is_python, judges_answer
 from pytest_agentv.loading.file_words import note_statement
-from pytest_agentv.loading.foreign_kinds import INSTEAD, instead_of, near_kind, plain_spellings
+from pytest_agentv.loading.foreign_kinds import DENIALS, INSTEAD, instead_of, is_near_kind, near_kind, plain_spellings
 from pytest_agentv.loading.labels import (
-    FUNCTION,
     NAME,
     Label,
     has_humps,
@@ -19,10 +18,10 @@ from pytest_agentv.loading.labels import (
     is_code,
     is_number_text,
     is_prose,
-    is_python,
     read_label,
 )
 from pytest_agentv.loading.places import Place
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind_table import NEGATION, KindTable
 
 _NAME: Final = re.compile(NAME)
@@ -54,23 +53,102 @@ _HUMPED: Final = frozenset(
 )
 """Parts of names such as `IsPolite`. Names of products, such as `OpenAI`, have none."""
 
-_SHORT: Final = 5
-"""Names of kinds with fewer letters are near to many English words."""
-_NEAR_WORD: Final = 0.85
-_NEAR_NAME: Final = 0.8
-_NEAR_PART: Final = 0.5
-"""Parts of a misspelt name are less near: `al` and `all`. `user` and `is` are two words."""
-
+_ITEM: Final = re.compile(r"^[ \t]*[-*][ \t]+", re.MULTILINE)
+_TYPED: Final = re.compile(r"type\s*:\s*([a-z][\w:-]*)\s*(?:[,\n]|$)")
+_SHOWN: Final = 60
+"""Characters of a text that an error shows."""
+_MAPPING: Final = "write a mapping without quotes, such as {contains: …}"
 _NO_SENTENCE: Final = "no sentence that a model could check"
 _SENTENCE: Final = "a sentence has several words: `- Is polite`"
 
 
 def is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
     """Whether a text in a list of evaluators cannot be checked by a model. Notes an error if it cannot."""
+    return any(_is_check_or_code(each, place, table) for each in _parts_of(text))
+
+
+def note_judged(keys: JsonObject, place: Place, table: KindTable) -> bool:
+    """Note an error for each text of a judge that is no sentence. Return whether there is one.
+
+    Args:
+        keys: Those of the judge. `rubrics` are texts, mappings or objects; `value` are sentences.
+        place: The place of the judge.
+        table: The kinds of evaluators.
+    """
+    noted = len(place.problems)
+    for index, item in enumerate(_items(keys, "rubrics")):
+        is_short = isinstance(item, str)
+        text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
+        where = place.at("rubrics", index, *(() if is_short else ("description",)))
+        if isinstance(text, str) and not note_statement(text, where):
+            _note_code(text.strip(), where, table)
+    for index, item in enumerate(_items(keys, "value")):
+        if isinstance(item, str) and item.strip():
+            is_no_sentence(item.strip(), place.at("value", index), table)
+    return len(place.problems) > noted
+
+
+def _items(keys: JsonObject, key: str) -> Sequence[Any]:
+    value = keys.get(key)
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _parts_of(text: str) -> list[str]:
+    """Return the items of a text that is a list with hyphens, or a list in JSON; else the text itself."""
+    if _ITEM.match(text):
+        return [each.strip() for each in _ITEM.split(text) if each.strip()]
+    data = data_in(bare(text))
+    return data if isinstance(data, list) and data and all(isinstance(each, str) for each in data) else [text]
+
+
+def _is_check_or_code(text: str, place: Place, table: KindTable) -> bool:
     if note_statement(text, place):
         return True
-    label = None if text.lower() in INSTEAD or FUNCTION.fullmatch(text) else read_label(text)
-    return _note_name(text, place, table) if label is None else _note_label(label, place, table)
+    written = bare(text)
+    label = None if written.lower() in INSTEAD or FUNCTION.fullmatch(written) else read_label(written)
+    is_named = _note_name(written, place, table) if label is None else _note_label(label, place, table)
+    return is_named or _note_code(text, place, table)
+
+
+def _note_code(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text is a check as data, or an expression about the answer. Notes an error if it is."""
+    written = bare(text)
+    shown = f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
+    word = _kind_in(data_in(written), table) or _typed(written, table)
+    if word is not None:
+        known = table.find(word)
+        near = None if known else near_kind(word, table)
+        hint = f"write a mapping without quotes: {{{near or word}: …}}" if known or near else _MAPPING
+        hint = hint if known else instead_of(word, table) or hint
+        place.error(f"{shown} is a check in a text, and {_NO_SENTENCE}", hint)
+    elif judges_answer(written):
+        place.error(f"{shown} is an expression, and {_NO_SENTENCE}", "write a mapping: {python: …}")
+    else:
+        return False
+    return True
+
+
+def _kind_in(data: Json, table: KindTable) -> str | None:
+    """Return the word of a mapping, or of one in a list, that makes it a check; None if it is none."""
+    if isinstance(data, list):
+        return next((word for each in data if (word := _kind_in(each, table)) is not None), None)
+    if not isinstance(data, dict):
+        return None
+    kinds = tuple(table)
+    word = next((key for key in data if isinstance(key, str) and _is_kind(key, kinds, table)), None)
+    kind = data.get("type")
+    return word or (None if kind is None else kind if isinstance(kind, str) else "type")
+
+
+def _is_kind(word: str, kinds: tuple[str, ...], table: KindTable) -> bool:
+    return table.find(word) is not None or instead_of(word, table) is not None or is_near_kind(word, kinds)
+
+
+def _typed(text: str, table: KindTable) -> str | None:
+    """Return the kind of `type: contains`; None for any other text. `type: a poem` is a sentence."""
+    found = _TYPED.match(text)
+    word = found and found[1]
+    return word if word and (table.find(word) or word in INSTEAD) else None
 
 
 def _note_name(text: str, place: Place, table: KindTable) -> bool:
@@ -102,7 +180,7 @@ def _is_name(text: str, kinds: tuple[str, ...]) -> bool:
     if is_humped and not _HUMPED.isdisjoint(parts):
         return True
     is_part = not _NO_WORDS.isdisjoint(parts) and parts[-1] not in _ENDINGS
-    return is_part or any(_is_near(each, kinds) for each in spellings)
+    return is_part or any(is_near_kind(each, kinds) for each in spellings)
 
 
 def _note_label(label: Label, place: Place, table: KindTable) -> bool:
@@ -127,9 +205,21 @@ def _is_check(label: Label, kinds: tuple[str, ...], *, is_known: bool) -> bool:
         return _is_named_check(label, is_known=is_known)
     if label.no.startswith("!"):
         return True
+    if _denies_check(label, kinds):
+        return True
     if is_prose(label.rest) or " " in label.name:
         return False
-    return "_" in label.written or _is_near(label.spellings[0], kinds)
+    return "_" in label.written or is_near_kind(label.spellings[0], kinds)
+
+
+def _denies_check(label: Label, kinds: tuple[str, ...]) -> bool:
+    """Whether a name denies a check in other words than `not-`: `no-contains`, `doesnt-contain`, `is-not-json`."""
+    parts = label.name.split("-")
+    said = "-".join(part for part in parts if part not in DENIALS)
+    if said == label.name or not label.name.islower():
+        return False
+    plain = {each.replace("_", "-") for each in kinds if "-" in each or "_" in each or each in _NO_LABELS}
+    return said in plain or f"{said}s" in plain
 
 
 def _is_named_check(label: Label, *, is_known: bool) -> bool:
@@ -146,22 +236,3 @@ def _is_named_check(label: Label, *, is_known: bool) -> bool:
         if not is_known and "-" not in name:
             return is_number_text(rest) and _ANSWERS.isdisjoint(label.words)
     return not is_prose(rest, with_numbers=not name.islower()) or ("python" in label.words and is_python(rest))
-
-
-@lru_cache(maxsize=512)
-def _is_near(name: str, kinds: tuple[str, ...]) -> bool:
-    """Whether a name is nearly that of a kind. `Pythonic` and `Lengthy` are words."""
-    said = name.removeprefix(NEGATION)
-    plain = [each.replace("_", "-") for each in kinds]
-    if "-" in said:
-        return any(_is_misspelt(said, each) for each in difflib.get_close_matches(said, plain, cutoff=_NEAR_NAME))
-    words = [each for each in plain if len(each) >= _SHORT and not said.startswith(each)]
-    return bool(difflib.get_close_matches(said, words, n=1, cutoff=_NEAR_WORD))
-
-
-def _is_misspelt(name: str, kind: str) -> bool:
-    """Whether each part of a near name is near. `user-friendly` is a word, if `is-friendly` is a kind or not."""
-    parts, own = name.split("-"), kind.split("-")
-    if len(parts) != len(own):
-        return difflib.SequenceMatcher(None, name, kind).ratio() >= _NEAR_WORD
-    return all(difflib.SequenceMatcher(None, *pair).ratio() >= _NEAR_PART for pair in zip(parts, own, strict=True))

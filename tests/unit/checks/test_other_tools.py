@@ -5,6 +5,7 @@ import json
 import pytest
 from docs_pages import ROOT, read_page
 
+from pytest_agentv.evaluators.kinds.data.is_json import IsJson
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.evaluators import load_evaluators
 from pytest_agentv.loading.cases.references import References, Scope
@@ -134,6 +135,10 @@ def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes)
         ({"word": "A"}, "It is a tent.", True),
         ({"ends-with": "yes"}, "Yes.", False),
         ({"equals": "tent"}, "The tent.", False),
+        ({"rouge": "the tent", "variant": "rouge1", "threshold": 0.7}, "tent", False),
+        ({"rouge": "30", "variant": "rouge1", "threshold": 0.7}, "30.0", False),
+        ({"is-json": {"type": "string"}}, "hello", False),
+        ({"is-json": {"type": "string"}}, '"hello"', True),
     ],
 )
 def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
@@ -141,41 +146,57 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
 
 
 @pytest.mark.parametrize(
-    ("answer", "target", "passes"),
+    ("answer", "target", "verdicts"),
     [
-        ("ANSWER: 3.14", 3, False),
-        ("ANSWER: 375", 3.5, False),
-        ("ANSWER: $5", "$5", True),
-        ("ANSWER: C", "C++", False),
-        ("ANSWER: A, B", "A", False),
-        ("ANSWER: 30,000", 30, False),
-        ("ANSWER: x-ray", "x", False),
-        ("The ANSWER: A or maybe ANSWER: B", "A", False),
-        ("ANSWER: yes (or no)", "yes", False),
-        ("ANSWER: 50%", "50%", True),
-        ("I think so.\nanswer : b.\nIt is so.", "B", True),
-        ("ANSWER: A\nANSWER: B", "A", False),
-        ("B", "B", False),
-        ("ANSWER: .5", "5", False),
+        ("ANSWER: 3.14", 3, "III"),
+        ("ANSWER: 3", 3, "ICC"),
+        ("ANSWER: 375", 3.5, "III"),
+        ("ANSWER: $5", "$5", "ICC"),
+        ("ANSWER: C", "C++", "III"),
+        ("ANSWER: A, B", "A", "CII"),
+        ("ANSWER: 30,000", 30, "III"),
+        ("ANSWER: x-ray", "x", "CII"),
+        ("The ANSWER: A or maybe ANSWER: B", "A", "III"),
+        ("The ANSWER: A or maybe ANSWER: B", "B", "CCI"),
+        ("ANSWER: yes (or no)", "yes", "III"),
+        ("ANSWER: 50%", "50%", "ICC"),
+        ("I think so.\nanswer : b.\nIt is so.", "B", "CCI"),
+        ("ANSWER: A\nANSWER: B", "A", "III"),
+        ("B", "B", "III"),
+        ("ANSWER: .5", "5", "III"),
+        ("ANSWER:", "", "III"),
+        ("ANSWER: .", "", "III"),
+        ("ANSWER: ", "", "III"),
+        ("My answer: maybe. FINAL ANSWER: B", "B", "CCI"),
+        ("ANSWER:\nB", "B", "CCC"),
+        ("ANSWER\t: B", "B", "CCC"),
+        ("ANSWER: A", ["A", "B"], "CCC"),
+        ("ANSWER: C", ["A", "B"], "III"),
+        ("ANSWER: the tent", "The tent", "IIC"),
+        ("ANSWER: the tent.", "the tent", "III"),
+        ("ANSWER: B) Paris", "B", "CII"),
     ],
 )
-def test_what_the_docs_say_replaces_an_answer_after_a_mark(bench, answer, target, passes):
+def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_does(bench, answer, target, verdicts):
+    """The verdicts are those of `answer("letter")`, `("word")` and `("line")` of inspect_ai 0.3.285."""
     page = read_page(ROOT / "docs/coming-from.md")
     (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
     (bench.folder / "marks.py").write_text(block.text, "utf-8")
     case = CASE.replace(vars={"target": target})
-    assert bench.judged({"python": "marks.py:is_target"}, answer, case=case).score == float(passes)
+    kinds = ("is_letter", "is_word", "is_line")
+    found = [bench.judged({"python": f"marks.py:{kind}"}, answer, case=case).score for kind in kinds]
+    assert "".join("C" if score else "I" for score in found) == verdicts
 
 
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"requried": ["price"]}, ["requried", "required"]),
+        ({"type": "object", "requried": ["price"]}, ["requried", "required"]),
         ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
         ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
         ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
-        ({"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-type": 1}, []),
-        ({"x-format": "x", "x-required": True, "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}, []),
+        ({"items": {"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-a": 1}}, []),
+        ({"items": {"x-format": "x", "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}}, []),
     ],
 )
 def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
@@ -185,6 +206,79 @@ def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench,
         checks, told_here = bench.load({key: schema})
         assert len(checks) == 1
         assert told_here == ([warning.format(key, *told)] if told else [])
+
+
+ORDER = {"type": "object", "required": ["price"]}
+UNDER = "the schema is what stands under {!r}: write that alone"
+NAMES = "names stand under `properties`: {properties: {price: "
+
+
+@pytest.mark.parametrize(
+    ("schema", "word", "hint"),
+    [
+        ({"name": "order", "strict": True, "schema": ORDER}, "name", UNDER.format("schema")),
+        ({"name": "order", "description": "An order", "schema": ORDER}, "name", UNDER.format("schema")),
+        (
+            {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER}},
+            "json_schema",
+            UNDER.format("json_schema.schema"),
+        ),
+        ({"value": ORDER}, "value", UNDER.format("value")),
+        ({"value": "order.json"}, "value", UNDER.format("value")),
+        ({"schema": {"required": ["price"]}}, "schema", UNDER.format("schema")),
+        ({"name": "order", "parameters": ORDER}, "name", UNDER.format("parameters")),
+        ({"price": "number"}, "price", NAMES + "{type: number}}, required: [price]}"),
+        ({"$schema": DRAFT_7, "price": {"type": "number"}}, "price", NAMES + "…}, required: [price]}"),
+        ({"price": 120}, "price", NAMES + "…}}; `equals` compares with data"),
+        ({"requried": ["price"]}, "requried", "did you mean 'required'?"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["is-json", "contains-json"])
+def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench, kind, schema, word, hint):
+    (bench.folder / "order.json").write_text(json.dumps(schema), "utf-8")
+    fault = f"is no JSON Schema: {word!r} is no keyword, and nothing is checked ({hint})"
+    checks, faults = bench.load({kind: schema}, {"type": kind, "value": schema}, {kind: "order.json"})
+    assert (checks, faults) == (
+        (),
+        [
+            f"/qa.yaml:2: evaluators[0].{kind}: {fault}",
+            f"/qa.yaml:3: evaluators[1].value: {fault}",
+            f"/qa.yaml:4: evaluators[2].{kind}: order.json: {fault}",
+        ],
+    )
+
+
+@pytest.mark.parametrize("schema", [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#"}, {"format": "date"}])
+def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
+    checks, faults = bench.load({"is-json": schema})
+    assert (len(checks), faults) == (1, [])
+
+
+def test_a_key_of_the_check_within_its_schema_is_an_error_where_it_stands(bench):
+    beside = "is a key of the check, and checks nothing in a schema (write it beside the schema: {{is-json: …, {}: …}})"
+    _, faults = bench.load(
+        {"is-json": {"negate": True}},
+        {"contains-json": {"path": "b", "type": "object"}},
+        {"type": "is-json", "value": {"weight": 2, "type": "object"}},
+        {"is-json": {"type": "object", "threshold": 0.5}},
+        {"is-json": {"type": "object", "name": "order", "properties": {"path": {}, "weight": {}}}},
+    )
+    assert faults == [
+        f"/qa.yaml:2: evaluators[0].is-json.negate: {beside.format('negate')}",
+        f"/qa.yaml:3: evaluators[1].contains-json.path: {beside.format('path')}",
+        f"/qa.yaml:4: evaluators[2].value.weight: {beside.format('weight')}",
+        "/qa.yaml:5: evaluators[3].is-json.threshold: is a key of the check, and checks nothing in a schema"
+        " (it is a key of the case; this check scores 0 or 1)",
+    ]
+    with pytest.raises(ValueError, match="'negate' is a key of the check"):
+        IsJson(value={"negate": True})
+
+
+@pytest.mark.parametrize("inner", [{"price": "number"}, {"price": {"type": "number"}}])
+def test_an_inner_schema_that_names_keys_without_properties_is_told(bench, inner):
+    checks, told = bench.load({"is-json": {"type": "object", "properties": {"order": inner, "note": {"title": "x"}}}})
+    assert len(checks) == len(told) == 1
+    assert f"'price' is no keyword of JSON Schema and checks nothing ({NAMES}" in told[0]
 
 
 @pytest.mark.parametrize("kind", ["levenshtein", "bleu", "rouge", "similar"])

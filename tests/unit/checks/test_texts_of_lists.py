@@ -87,6 +87,49 @@ CHECKS = (
     "javascript: for (const x of words) { if (x) return true }",
     "JavaScript: const x = output.trim(); return x === 'a b';",
     "Python: answer is 'the tent'",
+    "no-contains: xyz",
+    "doesnt-contain: the price and the date",
+    "is-not-json: true",
+    "- contains: xyz",
+    "`contains: xyz`",
+    '"contains: xyz"',
+    '["Is polite", "contains: xyz"]',
+    '{"contains": "30 days"}',
+    '{"type": "contains", "value": "30 days"}',
+    '[{"contains": "30 days"}]',
+    "[{contains: a}, {regex: b}]",
+    "{contains: xyz}",
+    "- {not-contains: xyz}",
+    '{"contians": "xyz"}',
+    '{"llm-rubric": "is polite"}',
+    "{type: object}",
+    '```json\n{"contains": "xyz"}\n```',
+    "type: contains",
+    "type: llm-rubric, value: is polite",
+    "type: contains\nvalue: 30 days",
+    "weight: 2\nis-json: true",
+)
+
+EXPRESSIONS = (
+    "len(answer) > 100",
+    "`len(answer) > 100`",
+    "```python\nlen(answer) > 100\n```",
+    "answer == 'xyz'",
+    "'xyz' in answer",
+    "not 'xyz' in answer",
+    "vars['x'] in answer",
+    "answer in ['a', 'b']",
+    "answer is not None",
+    "answer.startswith('xyz')",
+    "re.search('xyz', answer)",
+    "any(each in answer for each in ['a', 'b'])",
+    "return 0 < len(answer) < 100",
+    "assert answer != ''",
+    "data['price'] == 120",
+    "len(tool_calls) <= 3",
+    "output.includes('xyz') && output.length < 500",
+    "output === 'xyz'",
+    "Check: len(answer) > 100",
 )
 
 SENTENCES = (
@@ -161,6 +204,50 @@ SENTENCES = (
     "Length: 100 शब्दों से कम",
     "Cost: السعر باليورو",
     "Cost: 유로로 표시",
+    "answer is polite",
+    "answer is not rude",
+    "answer is 'yes'",
+    "answer is False",
+    "answer in English",
+    "answer not in French",
+    "sources in answer",
+    "output(s)",
+    "answer (short)",
+    "correct (answer)",
+    "answer contains '30 days'",
+    "the answer has >= 3 items (a, b and c)",
+    "Answer: the price is [30] EUR",
+    "output in JSON",
+    'data comes from the "orders" table',
+    "`len(answer) > 100` is explained",
+    "Explains that answer == 'x' is a comparison",
+    "Calls search('tent') first",
+    "x == y is explained",
+    "2 + 2 = 4",
+    "x = 3 and y = 4",
+    "type: poem",
+    "type: a poem of four lines",
+    "Type: haiku",
+    "No-contact delivery: offered",
+    "no-nonsense: yes",
+    'Contains the JSON {"contains": 120}',
+    '{"type": "object"} is explained',
+    "{name}",
+    "{polite, short}",
+    "[name] is greeted",
+    "[1], [2] and [3]",
+    '["Is polite", "Names the price: 30 EUR"]',
+    "- Is polite\n- Names the price: 30 EUR",
+    "cost: names the price\nlength: is short",
+    "name: Ann\nage: 30",
+    '"Is polite"',
+    '"contains" is spelt correctly',
+    "`contains: a` is explained",
+    "回答：用中文，价格(30欧元)",
+    "说明代码 len(answer) > 100 的作用",
+    "答案包含'30天'",
+    "类型: 诗歌",
+    'JSON 格式：{"contains": 120}',
 )
 
 NAMES = (
@@ -210,6 +297,33 @@ def test_a_check_in_a_text_is_an_error(bench, text):
     _, faults = bench.load(text)
     assert len(faults) == 1
     assert "is a check in a text, and no sentence that a model could check (" in faults[0]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_an_expression_about_the_answer_in_a_text_is_an_error(bench, text):
+    _, (fault,) = bench.load(text)
+    assert fault.endswith(" is an expression, and no sentence that a model could check (write a mapping: {python: …})")
+
+
+@pytest.mark.parametrize("text", ["contains: xyz", '{"contains": "xyz"}', "len(answer) > 100"])
+def test_the_texts_of_statements_are_sentences_too(bench, text):
+    _, faults = bench.load({"statements": ["Is polite", text]}, {"type": "statements", "value": [text, "Is polite"]})
+    assert [fault.split(": ")[0:2] for fault in faults] == [
+        ["/qa.yaml:2", "evaluators[0].statements[1]"],
+        ["/qa.yaml:3", "evaluators[1].value[0]"],
+    ]
+    assert all("no sentence that a model could check" in fault for fault in faults)
+
+
+@pytest.mark.parametrize("text", ['{"contains": "xyz"}', "len(answer) > 100"])
+@pytest.mark.parametrize("kind", ["llm_judge", "rubric"])
+def test_a_rubric_that_is_data_or_an_expression_is_an_error(bench, kind, text):
+    _, faults = bench.load({"type": kind, "rubrics": ["contains: xyz", text, {"id": "a", "description": text}]})
+    assert [fault.split(": ")[1] for fault in faults] == [
+        "evaluators[0].rubrics[1]",
+        "evaluators[0].rubrics[2].description",
+    ]
+    assert all("no sentence that a model could check" in fault for fault in faults)
 
 
 @pytest.mark.parametrize("text", NAMES)

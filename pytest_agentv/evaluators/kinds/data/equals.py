@@ -43,7 +43,8 @@ class Equals(Evaluator):
     )
 
     value: Annotated[Any, AfterValidator(_of_json)] = Field(
-        description="a text, around which blanks do not count; or data, which the JSON of the answer must be",
+        description="a text, around which blanks do not count; or data, which the JSON of the answer must be. With "
+        "`path`, the text `120` equals the number 120, and the number equals no text",
         examples=["yes"],
     )
 
@@ -55,7 +56,7 @@ class Equals(Evaluator):
         return {"value": value}
 
     async def evaluate(self, context: Context) -> Score:
-        if isinstance(self.value, str) and (context.part is ABSENT or isinstance(context.part, str)):
+        if isinstance(self.value, str) and _is_text(context.part):
             answer, wanted = trim(context.candidate_answer), trim(self.value)
             form = other_form(wanted, answer, operator.eq)
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}{form}")
@@ -65,6 +66,11 @@ class Equals(Evaluator):
         if data is ABSENT:
             return await off_loop(len(text), _score_of_none, text, self.value, wanted)
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
+
+
+def _is_text(part: Json | Absent) -> bool:
+    """Whether a part is compared with a text as a text: cells of tables are texts, also where they hold a number."""
+    return part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
 
 
 def _data(answer: str) -> Json | Absent:

@@ -9,10 +9,10 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
-from pytest_agentv.evaluators.comparing.schema_words import misspelt_words
 from pytest_agentv.evaluators.comparing.schemas import FormatHint, pattern_checker, schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
+from pytest_agentv.loading.schema_words import doubtful_words, lacks_keywords
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import expected
 from pytest_agentv.models.masking.secrets import masked
@@ -22,21 +22,35 @@ SHOWN_FAULTS: Final = 3
 _SHOWN: Final = 200
 """Characters of a fault that a miss shows."""
 
+_SLIPPED: Final = {
+    **{key: f"write it beside the schema: {{is-json: …, {key}: …}}" for key in ("negate", "path", "weight")},
+    "threshold": "it is a key of the case; this check scores 0 or 1",
+}
+"""Keys of a check that are no keywords, with what to write. `name` is often in a schema of other programs."""
+
 
 def _schema(value: Json, info: ValidationInfo) -> Json:
     """Return a schema. Reads it from a file if a text names one. Raises `ValueError` for an invalid one."""
     scope = scope_of(info)
+    slipped = next((key for key in _SLIPPED if key in value), None) if isinstance(value, Mapping) else None
+    if slipped is not None:
+        fault = f"is a key of the check, and checks nothing in a schema ({_SLIPPED[slipped]})"
+        if scope is None:
+            raise ValueError(f"{slipped!r} {fault}")
+        scope.place.at("value", slipped).error(fault)
+        return None
+    where = f"{value}: " if isinstance(value, str) else ""
     if isinstance(value, str):
         value = value if scope is None else _read_schema(value, scope)
     if value is None or (isinstance(value, str) and scope is None):
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    fault = schema_fault(value)
-    if fault:
-        raise ValueError(fault)
+    invalid = (lacks_keywords(value) if isinstance(value, Mapping) else None) or schema_fault(value)
+    if invalid:
+        raise ValueError(f"{where}{invalid}")
     if scope is not None and isinstance(value, Mapping):
-        for doubt in misspelt_words(value):
+        for doubt in doubtful_words(value):
             scope.place.at("value").warn(doubt)
     return value
 
