@@ -1,5 +1,6 @@
 """Which results of earlier runs, and of workers that died, are carried over."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.recording.answers import Kept
+from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases, Journal
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.run_results import judged_versions
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",
@@ -293,3 +295,31 @@ def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> N
 
     assert ([each.timestamp for each in first.lost], first.reruns) == (["1"], 1)
     assert (second.answers, second.lost, second.reruns) == ({}, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdicts", "is_kept"),
+    [
+        ({}, [{}], False),
+        ({}, [{"status": "error"}], True),
+        ({}, [{}, {"status": "error"}], True),
+        ({}, [{"status": "error", "case_hash": None}, {}], False),
+        ({}, [{}, {"target": "other"}], False),
+        ({}, [{"target": "other"}], True),
+        ({}, [{"node_id": "x.eval.yaml::b"}], True),
+        *(({}, [{name: "of another version"}], True) for name in ("case_hash", "target_hash", "grading_hash")),
+        *(({name: None}, [], False) for name in ("case_hash", "target_hash", "grading_hash")),
+        *(({name: "changed-1"}, [], False) for name in ("target_hash", "grading_hash")),
+    ],
+    ids=str,
+)
+def test_an_answer_is_kept_until_its_version_has_a_verdict(
+    tmp_path: Path, answer: dict[str, Any], verdicts: list[dict[str, Any]], is_kept: bool
+) -> None:
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    answers = AnswerJournal(run.results_path, Masker())
+    asyncio.run(answers.keep(0, RESULT.replace(**answer)))
+    answers.close()
+    written(run.results_path, *(RESULT.replace(**verdict) for verdict in verdicts))
+    drop_answers(run.results_path, judged_versions(run))
+    assert answers_path(run.results_path).exists() is is_kept

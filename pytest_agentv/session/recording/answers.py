@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.jobs import CaseJob, CaseKey, CaseVersion, case_key, version_of
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.masking.secrets import Masker
@@ -20,7 +20,7 @@ from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.reporting.writers import answers_path
 from pytest_agentv.runtime.files import LockedAppender, lock_of
 from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.session.recording.journal import CaseKey, FinishedCases, case_key
+from pytest_agentv.session.recording.journal import FinishedCases
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 
@@ -139,16 +139,16 @@ def _split(
     return found, spare
 
 
-def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], EvalResult]) -> None:
-    """Delete the journal when each of its cases has a verdict.
+def drop_answers(results_path: Path, judged: Collection[CaseVersion]) -> None:
+    """Delete the journal when each of its cases has a verdict in the version that was asked.
 
     Args:
         results_path: The results file.
-        results: The last result of each case, by node id and id.
+        judged: The versions of cases that have a verdict.
     """
     for _, answer in iter_answers(results_path):
-        result = results.get((answer.node_id, answer.eval_id))
-        if result is None or result.status == "error":
+        version = version_of(answer)
+        if version is not None and version not in judged:
             return  # a resumed run needs its answers
     path = answers_path(results_path)
     for each in (path, lock_of(path)):

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, case_key
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
@@ -18,9 +18,6 @@ from pytest_agentv.session.recording.identity import RunIdentity
 
 if TYPE_CHECKING:  # for evals in Python only
     from pytest_agentv.session.recording.earlier import EarlierResults
-
-CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
-"""Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
 
 _OF_NOW: Final = (*("node_id", "line", "row", "combination", "required", "xfail", "xfail_strict", "group", "tags"),)
 """What a result says of its case that may change without another answer."""
@@ -229,13 +226,6 @@ def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
 def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
     """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
     return {name: getattr(identity, name) for name in _OF_NOW}
-
-
-def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
-    """Return the key of a case; None: a hash is unknown, so no earlier result can be reused."""
-    if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
-        return None
-    return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
 
 
 def _compared_fields(result: EvalResult) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
@@ -121,6 +122,16 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
         if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
             wanted[key] = entry.result
     return list(wanted.values())
+
+
+def judged_versions(identity: RunIdentity) -> set[CaseVersion]:
+    """Return the versions of cases whose last result in the run is a verdict. Their answers are not needed any more."""
+    statuses = {
+        version: entry.result.status
+        for entry in _entries(identity)
+        if not isinstance(entry, Problem) and (version := version_of(entry.result)) is not None
+    }
+    return {version for version, status in statuses.items() if status != "error"}
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":

@@ -16,7 +16,7 @@ from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_f
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.recording.run_results import RunResults, judged_versions, read_run
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 
 if TYPE_CHECKING:  # only for runs with workers
@@ -120,21 +120,20 @@ class ResultsHome:
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
         """Delete kept answers that no resumed run needs: single answers of repeated cases, and unjudged answers."""
-        self._drop_unjudged()
         if is_broken_off and self._options.baseline is not None:
             return  # some suspects may have fresh answers, but not all
+        self._drop_unjudged()
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
             from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - only for repeated cases
 
-            results = read_run(self._identity).results
-            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
+            drop_answers(self._identity.results_path, judged_versions(self._identity))
 
     def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
         if folder.is_dir():
             from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - only if answers waited
 
-            drop_waiting(folder, read_run(self._identity).results)
+            drop_waiting(folder, lambda: judged_versions(self._identity))
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:
