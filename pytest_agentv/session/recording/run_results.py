@@ -98,6 +98,7 @@ def read_run(
     replaced: Replaced[_Case, EvalResult] | None = None
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
+    foreign = _foreign(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -105,6 +106,8 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
+                if (*key, result.target) in foreign:
+                    before, result = result, before
                 replaced = replaced or _no_replaced()
                 replaced.add(key, before, result)
             latest[key] = result
@@ -117,10 +120,13 @@ def read_run(
 
 def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
     """Return results as they are in the file, with their prompts, answers and findings."""
-    wanted = {(result.node_id, result.eval_id): result for result in results}
+    wanted = {(result.node_id, result.eval_id, result.target): result for result in results}
     for entry in _entries(identity):
-        if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
-            wanted[key] = entry.result
+        if isinstance(entry, Problem):
+            continue
+        result = entry.result
+        if (key := (result.node_id, result.eval_id, result.target)) in wanted:
+            wanted[key] = result
     return list(wanted.values())
 
 
@@ -183,6 +189,15 @@ def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[
     if resumed is None or not identity.goes_on or identity.retried is not None:
         return True
     return entry.line > resumed.last_line or entry.result.node_id in reported
+
+
+def _foreign(identity: RunIdentity) -> frozenset[tuple[str, str, str]]:
+    """Return node id, id and target of the results of other targets that a run which retries errors must not count.
+
+    A resumed run needs none: it writes the results of its own target again, after all others.
+    """
+    resumed = identity.resumed
+    return frozenset() if resumed is None or identity.retried is None else frozenset(resumed.foreign)
 
 
 def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator[RecordedResult | Problem]:
