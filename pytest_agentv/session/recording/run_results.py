@@ -130,6 +130,14 @@ def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[Eva
     return list(wanted.values())
 
 
+def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
+    """Yield the results that this run itself wrote, without those that it goes on with."""
+    after = _lines_before(identity)
+    for entry in _entries(identity):
+        if not isinstance(entry, Problem) and entry.line > after:
+            yield entry.result
+
+
 def judged_versions(identity: RunIdentity) -> set[CaseVersion]:
     """Return the versions of cases whose last result in the run is a verdict. Their answers are not needed any more."""
     statuses = {
@@ -185,10 +193,14 @@ def _without_details(result: EvaluatorResult) -> EvaluatorResult:
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:
-    resumed = identity.resumed
-    if resumed is None or not identity.goes_on or identity.retried is not None:
+    if identity.retried is not None:
         return True
-    return entry.line > resumed.last_line or entry.result.node_id in reported
+    return entry.line > _lines_before(identity) or entry.result.node_id in reported
+
+
+def _lines_before(identity: RunIdentity) -> int:
+    """Return how many lines the file of the run had before it."""
+    return identity.resumed.last_line if identity.resumed is not None and identity.goes_on else 0
 
 
 def _foreign(identity: RunIdentity) -> frozenset[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_f
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.run_results import RunResults, judged_versions, read_run
+from pytest_agentv.session.recording.run_results import RunResults, judged_versions, recorded_now
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 
 if TYPE_CHECKING:  # only for runs with workers
@@ -86,9 +86,8 @@ class ResultsHome:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
-            results = read_run(self._identity).results
-            recorded = node_ids(results)
-            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in results}))
+            recorded = {result.node_id or "": result.status for result in recorded_now(self._identity)}
+            self.late_crashes = tuple(crashes.late(recorded))
             masker = Masker.of_environment()
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
             self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))

@@ -1,7 +1,7 @@
 """Watches for workers that die, in the controller of an xdist run, and tells the others."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -103,8 +103,11 @@ class CrashWatch:
     def has_crashes(self) -> bool:
         return bool(self._crashed)
 
-    def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
-        """Yield an error for each case that a worker died on before its result was recorded."""
+    def crash_results(self, recorded: Container[str]) -> Iterator[EvalResult]:
+        """Yield an error for each case that a worker died on before this run had recorded a result of it.
+
+        A result that the run goes on with may be of an older version of the case.
+        """
         crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}
         if crashed:
             from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
@@ -118,7 +121,7 @@ class CrashWatch:
     def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
         """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
 
-        `statuses` are those of the recorded cases, by node id.
+        `statuses` are those of the cases that this run has recorded, by node id.
         """
         for node_id in self._crashed:
             if node_id in statuses:
