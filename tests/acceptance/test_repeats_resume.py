@@ -483,12 +483,12 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
     project.write("repeating_agent.py", COSTLY)
     write_suite(project, {"tent": "ppppp"})
     calls = 0
-    for repeat in (5, 3, 5, 2, 4):
+    for repeat in (5, 3, 5, 2, 4, 1, 5):
         resume = ("--agentv-resume=own.jsonl",) if calls else ()
         run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
         calls += len(asked(project.path))
         assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
-    assert calls == 5 + 2 + 2
+    assert calls == 5, "an earlier result still holds the answers that a later one was not to have"
 
 
 BROKEN_LAMP = COSTLY.replace(

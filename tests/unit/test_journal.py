@@ -17,6 +17,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
+from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -306,6 +307,19 @@ def test_an_older_result_that_holds_again_is_written_again() -> None:
 @pytest.mark.parametrize("name", ["case_hash", "target_hash", "grading_hash"])
 def test_a_result_of_unknown_origin_is_never_carried_over(name: str) -> None:
     assert journal(RESULT.replace(**{name: None})).take(job(**{name: None})) is None
+
+
+def test_answers_of_an_earlier_result_are_known_and_count_nothing_where_a_later_one_has_fewer() -> None:
+    passed = RESULT.replace(status="pass", score=1.0, attempts=1, execution_metrics=ExecutionMetrics(cost_usd=1.0))
+    four = passed.replace(repeat=RepeatFigures(4, 4, 4, 4, 0, 4, 1.0, "file", (1.0,) * 4, priced=4))
+    two = passed.replace(repeat=RepeatFigures(2, 2, 2, 2, 0, 2, 1.0, "file", (1.0,) * 2, priced=2))
+    for fewer in (passed, two):
+        found = journal(four, fewer).take_answers(job(RunOptions(repeat=4)))
+        assert found.keys() == {0, 1, 2, 3}
+        assert sum(each.execution_metrics.cost_usd or 0 for each in found.values() if each.execution_metrics) == 1.0
+        assert sum(each.attempts for each in found.values()) == 1
+    for unlike in ({"target_hash": "t2"}, {"node_id": "x.eval.yaml::b"}, {"status": "error"}):
+        assert journal(four.replace(**unlike), two).take_answers(job(RunOptions(repeat=4))).keys() == {0, 1}
 
 
 def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> None:

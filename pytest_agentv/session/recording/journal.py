@@ -44,6 +44,8 @@ class Journal:
         """The last result of each item, which the summary counts."""
         self._taken: set[tuple[str | None, str]] = set()
         """The items whose last result was taken."""
+        self._fullest: dict[tuple[str | None, CaseKey], tuple[int, EvalResult]] = {}
+        """The most answers of each repeated item, and their result. A later one has fewer after a lower `repeat`."""
         self._with_errors = with_errors
         for result in results:
             self.last[result.node_id, result.eval_id] = result
@@ -69,8 +71,8 @@ class Journal:
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
     def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
-        """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
+        """Return the single answers of results that do not suffice, so that they are not asked again."""
+        from pytest_agentv.engine.repeating.splitting import numbered_answers, told_before  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._find(key, job.identity)
@@ -79,14 +81,22 @@ class Journal:
         self._drop(key, result)
         if result.status == "error":
             return {}
-        threshold = effective_threshold(job.options, job.case)
-        return numbered_answers(result, threshold, in_full=job.options.include_answers)
+        threshold, in_full = effective_threshold(job.options, job.case), job.options.include_answers
+        found = numbered_answers(result, threshold, in_full=in_full)
+        _, fullest = self._fullest.get((result.node_id, key), (1, result))
+        if not found or fullest is result:
+            return found
+        return {**told_before(numbered_answers(fullest, threshold, in_full=in_full)), **found}
 
     def _note(self, key: CaseKey, result: EvalResult) -> None:
         """Keep the last result of a case, if the case is finished."""
         self._results.pop(key, None)
         if self._is_finished(result):
             self._results[key] = result
+        if result.repeat is not None and result.status != "error":
+            item, answers = (result.node_id, key), len(result.repeat.scores)
+            if answers >= self._fullest.get(item, (0, result))[0]:
+                self._fullest[item] = answers, result
 
     def _is_finished(self, result: EvalResult) -> bool:
         """Whether a case need not run again. Broken cases must, unless errors are carried over too."""
