@@ -218,6 +218,19 @@ def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
         assert finished.take(job(node_id=names[place])) is None
 
 
+@pytest.mark.parametrize("between", [{"target": "other"}, {"case_hash": "h2"}], ids=str)
+def test_such_items_get_their_own_results_whatever_they_were_asked_in_between(between: dict[str, Any]) -> None:
+    """All but the last were asked again after a run with another target, or after an edit that was undone."""
+    names = ["t.py::test[0]", "t.py::test[1]", "t.py::test[2]"]
+    results = [RESULT.replace(node_id=name, score=0.1 * place) for place, name in enumerate(names)]
+    finished = journal(*results, *(each.replace(**between) for each in results))
+    for place in (1, 0, 2):
+        carried = finished.take(job(node_id=names[place]))
+        assert carried is not None
+        assert (carried.result.score, carried.is_changed) == (0.1 * place, True)
+        assert finished.take(job(node_id=names[place])) is None
+
+
 def test_an_item_that_broke_does_not_get_the_result_of_another_one_that_asked_the_same() -> None:
     other = RESULT.replace(node_id="t.py::test[0]", status="pass", score=1.0)
     finished = journal(other, RESULT.replace(node_id="t.py::test[1]", status="error"), with_errors=False)
