@@ -16,7 +16,7 @@ from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_f
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.run_results import RunResults, judged_versions, recorded_now
+from pytest_agentv.session.recording.run_results import RunResults, judged_versions, read_run, recorded_now
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 
 if TYPE_CHECKING:  # only for runs with workers
@@ -86,11 +86,13 @@ class ResultsHome:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
-            recorded = {result.node_id or "": result.status for result in recorded_now(self._identity)}
-            self.late_crashes = tuple(crashes.late(recorded))
+            recorded = list(recorded_now(self._identity))
+            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in recorded}))
+            written = {(result.node_id, result.eval_id) for result in recorded}
+            older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
             masker = Masker.of_environment()
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
-            self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))
+            self.append(tuple(map(sink.serialize, crashes.crash_results(node_ids(recorded), older))))
         self._sink.close()
 
     def lost(self, run: RunResults) -> tuple[str, ...]:

@@ -48,3 +48,17 @@ class CrashResults:
             row=entry.row.shown_from(self._root) if entry and entry.row else None,
         )
         return error_result(identity, "setup", "crash", message, dry_run=self._options.dry_run)
+
+
+def of_crash(older: EvalResult, run: RunIdentity, message: str) -> EvalResult:
+    """Return the error of an evaluation in a test, whose older result must not stand for it."""
+    identity = CaseIdentity(
+        eval_id=older.eval_id,
+        dataset=older.dataset,
+        target=older.target,
+        eval_file=older.eval_file or "",
+        line=older.line or 1,
+        node_id=older.node_id or "",
+        run_id=run.run_id,
+    )
+    return error_result(identity, "setup", "crash", message, dry_run=older.dry_run is True).replace(target=older.target)
