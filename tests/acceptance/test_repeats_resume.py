@@ -115,7 +115,7 @@ def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(proje
     assert journal(project) == kept
     own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
     assert project.run(*own).outcomes == {"passed": 1}
-    assert set(journal(project)) > set(kept)
+    assert journal(project) == kept
     asked(project.path)
     assert project.run(*own, *other).outcomes == {"passed": 1}
     assert asked(project.path) == ["lamp 3", "lamp 4"]

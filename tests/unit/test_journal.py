@@ -18,6 +18,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
 from pytest_agentv.session.recording.identity import RunIdentity
@@ -216,6 +217,20 @@ def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
         assert carried is not None
         assert (carried.result.score, carried.is_changed) == (0.1 * place, False)
         assert finished.take(job(node_id=names[place])) is None
+
+
+def test_only_the_answers_of_versions_without_a_verdict_are_kept(tmp_path: Path) -> None:
+    """Else a run that needs further answers of a finished case would take them for those of a rerun."""
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    answers = AnswerJournal(run.results_path, Masker())
+    for number, case_hash in enumerate(("h0", "h1", "h0", "h1")):
+        asyncio.run(answers.keep(number, RESULT.replace(case_hash=case_hash)))
+    answers.close()
+    written(run.results_path, RESULT)
+    for _ in range(2):
+        drop_answers(run.results_path, judged_versions(run))
+        kept = [(number, answer.case_hash) for number, answer in iter_answers(run.results_path)]
+        assert kept == [(0, "h0"), (2, "h0")]
 
 
 @pytest.mark.parametrize("between", [{"target": "other"}, {"case_hash": "h2"}], ids=str)

@@ -14,7 +14,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.answers import NUMBER, iter_answers
+from pytest_agentv.reporting.answers import NUMBER, iter_answer_lines, iter_answers
 from pytest_agentv.reporting.figures import moment_of
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.reporting.writers import answers_path
@@ -140,20 +140,34 @@ def _split(
 
 
 def drop_answers(results_path: Path, judged: Collection[CaseVersion]) -> None:
-    """Delete the journal when each of its cases has a verdict in the version that was asked.
+    """Delete the answers whose case has a verdict in the version that was asked, and the journal when none is left.
 
     Args:
         results_path: The results file.
         judged: The versions of cases that have a verdict.
     """
-    for _, answer in iter_answers(results_path):
-        version = version_of(answer)
-        if version is not None and version not in judged:
-            return  # a resumed run needs its answers
     path = answers_path(results_path)
+    answers = [(line, version_of(answer)) for line, _, answer in iter_answer_lines(results_path)]
+    needed = {line for line, version in answers if version is not None and version not in judged}
+    if needed:
+        if len(needed) < len(answers):
+            _keep_lines(path, needed)
+        return
     for each in (path, lock_of(path)):
         with suppress(OSError):
             each.unlink()
+
+
+def _keep_lines(path: Path, needed: Collection[int]) -> None:
+    """Delete the other lines of a journal. Does nothing if it cannot be written."""
+    appender = LockedAppender(path)
+    try:
+        lines = path.read_bytes().split(b"\n")
+        appender.rewrite(lambda: (b"%s\n" % line for number, line in enumerate(lines, 1) if number in needed))
+    except (AgentvError, OSError) as error:
+        _LOGGER.debug("answers that no run needs stay beside the results: %s", error)
+    finally:
+        appender.close()
 
 
 def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:
