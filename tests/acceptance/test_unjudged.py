@@ -227,6 +227,22 @@ def test_answers_of_an_edited_case_wait_although_its_older_version_has_a_verdict
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
+def test_ctrl_c_while_suspects_are_asked_again_leaves_their_answers(project, model):
+    """The cases have a verdict, but it needs the further answers."""
+    model.script("judge", Reply(VERDICT))
+    write(project, model, keys=", repeat: 5")
+    run(project, "--agentv-update-baseline", out="before.jsonl")
+    judged = len(model.asked("judge"))
+    model.script("judge", *[Reply(VERDICT.replace("1.0", "0.0"))] * 10, Reply(fault="hang"))
+    second = begin(project, "--agentv-baseline", "--agentv-stop=never")
+    try:
+        model.wait_for("judge", 30, judged + 12)
+    finally:
+        second.send_signal(signal.SIGINT)
+        second.wait(60)
+    assert len(kept(project)) == 2
+
+
 def test_answers_of_one_target_wait_although_another_one_has_a_verdict(project, model):
     targets = project.path / "targets.yaml"
     other = "  - {name: other, provider: openai, base_url: %s/other, api_key: k, model: gpt-4o, judge_target: judge}\n"
