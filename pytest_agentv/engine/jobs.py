@@ -1,10 +1,19 @@
 """One case to run, as plain data that can be sent to another process."""
 
+from typing import Final, TypeAlias
+
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import ShardFigures
+from pytest_agentv.models.results import EvalResult, ShardFigures
+
+CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
+"""Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
+CaseVersion: TypeAlias = tuple[str | None, *CaseKey]
+"""Node id and key: several items may ask the same under one id."""
+CHANGED: Final = "changed-"
+"""How the hash of a program begins that changed while a case ran. No other run has such a hash."""
 
 
 @record
@@ -63,3 +72,16 @@ class CaseJob(Record):
     def repeat(self) -> int:
         """How many answers the case is judged by."""
         return self.options.repeat or self.case.repeat or self.options.ini_repeat or 1
+
+
+def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
+    """Return the key of a case; None: a hash is unknown, so no earlier result can be reused."""
+    if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
+        return None
+    return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
+
+
+def version_of(case: EvalResult | CaseIdentity) -> CaseVersion | None:
+    """Return what tells a case from others, its other versions and other targets; None: no run has it again."""
+    key = case_key(case, case.target)
+    return None if key is None or any(part.startswith(CHANGED) for part in key[-2:]) else (case.node_id, *key)

@@ -22,6 +22,11 @@ def iter_answers(results_path: Path, run_id: str | None = None) -> Iterator[tupl
 
     Skips what cannot be read, such as the half line of a killed writer: such an answer is asked again.
     """
+    return ((number, result) for _, number, result in iter_answer_lines(results_path, run_id))
+
+
+def iter_answer_lines(results_path: Path, run_id: str | None = None) -> Iterator[tuple[int, int, EvalResult]]:
+    """Yield the same as `iter_answers`, with line numbers from 1."""
     path = answers_path(results_path)
     if not path.is_file():
         return
@@ -33,4 +38,4 @@ def iter_answers(results_path: Path, run_id: str | None = None) -> Iterator[tupl
             number = value.pop(NUMBER, None)
             checked = check_entry(path, Entry(entry.line, value))
             if isinstance(number, int) and not isinstance(checked, Problem):
-                yield number, checked.result
+                yield entry.line, number, checked.result

@@ -68,6 +68,60 @@ def test_ctrl_c_among_answers_ends_the_run_and_loses_none(project):
     assert leftovers(project) == []
 
 
+@pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
+def test_answers_of_an_edited_case_are_kept_although_its_older_version_has_a_verdict(project, flags):
+    """A run of another case deleted them, or the interrupted run itself."""
+    write_suite(project, {"tent": "p", "lamp": "ppppp"}, repeat=5)
+    project.run("--agentv-out=own.jsonl", *flags)
+    asked(project.path)
+    write_suite(project, {"tent": "p", "lamp": "pppkp"}, repeat=5)
+    own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", *flags)
+    project.run(*own, "--agentv-stop=never", subprocess=True)
+    kept = [("lamp", number) for number in range(3)]
+    assert set(journal(project)) >= set(kept)
+    assert project.run(*own, "--agentv-eval-id=tent").outcomes["passed"] == 1
+    assert set(journal(project)) >= set(kept)
+    before = asked(project.path)
+    assert project.run(*own, "--agentv-retry-errors").outcomes == {"passed": 2}
+    assert not {f"{name} {number}" for name, number in kept} & set(asked(project.path)), before
+    assert leftovers(project) == []
+
+
+def test_ctrl_c_keeps_the_answers_of_an_edited_case_whose_item_was_not_reached(project):
+    write_suite(project, {"tent": "p|repeat: 1", "lamp": "ppppp"}, repeat=5)
+    project.run("--agentv-out=own.jsonl")
+    asked(project.path)
+    write_suite(project, {"tent": "w|repeat: 1", "lamp": "pppip"}, repeat=5)
+    own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-stop=never")
+    run = project.run(*own, "--agentv-workers=2", subprocess=True)
+    assert run.exit_code == pytest.ExitCode.INTERRUPTED
+    assert journal(project) == [("lamp", number) for number in range(3)]
+    asked(project.path)
+    write_suite(project, {"tent": "p|repeat: 1", "lamp": "pppip"}, repeat=5)
+    assert project.run(*own, "--agentv-retry-errors").outcomes == {"passed": 2}
+    assert asked(project.path) == ["lamp 3", "lamp 4"], "tent has the verdict of its older version"
+    assert leftovers(project) == []
+
+
+def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(project):
+    targets = [
+        f"{{name: {name}, provider: python, callable: repeating_agent.py:answer}}" for name in ("default", "other")
+    ]
+    project.write("targets.yaml", f"targets: [{', '.join(targets)}]\n")
+    write_suite(project, {"lamp": "pppkp"}, repeat=5)
+    other = ("--agentv-target=other", "--agentv-stop=never", "--agentv-workers=1")
+    project.run("--agentv-out=own.jsonl", *other, subprocess=True)
+    kept = [("lamp", number) for number in range(3)]
+    assert journal(project) == kept
+    own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl")
+    assert project.run(*own).outcomes == {"passed": 1}
+    assert journal(project) == kept
+    asked(project.path)
+    assert project.run(*own, *other).outcomes == {"passed": 1}
+    assert asked(project.path) == ["lamp 3", "lamp 4"]
+    assert leftovers(project) == []
+
+
 def test_ctrl_c_while_a_suspect_is_asked_again_loses_none(project):
     write_suite(project, {"lamp": "fffffffifff"}, repeat=5)
     project.run("--agentv-update-baseline", "--agentv-out=first.jsonl")
@@ -429,12 +483,12 @@ def test_answers_that_a_case_is_not_to_have_any_more_still_cost_what_they_did(pr
     project.write("repeating_agent.py", COSTLY)
     write_suite(project, {"tent": "ppppp"})
     calls = 0
-    for repeat in (5, 3, 5, 2, 4):
+    for repeat in (5, 3, 5, 2, 4, 1, 5):
         resume = ("--agentv-resume=own.jsonl",) if calls else ()
         run = project.run("--agentv-out=own.jsonl", *resume, *mode, f"--agentv-repeat={repeat}", "--agentv-stop=never")
         calls += len(asked(project.path))
         assert said(project, run, capsys) == [(f"${calls * 0.25:.4f}", "0", "0")] * 2
-    assert calls == 5 + 2 + 2
+    assert calls == 5, "an earlier result still holds the answers that a later one was not to have"
 
 
 BROKEN_LAMP = COSTLY.replace(

@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 import time
+from functools import partial
 from subprocess import DEVNULL
 
 import pytest
@@ -447,6 +448,66 @@ def test_a_case_that_broke_for_one_target_is_retried_whatever_it_did_for_another
         ("a.eval.yaml::a@works", "pass"),
         ("a.eval.yaml::a@breaks", "pass"),
     ]
+
+
+OF_TWO_TARGETS = """
+def default(prompt):
+    if prompt == "x":
+        raise ValueError("down")
+    return "hello"
+
+
+def other(prompt):
+    if prompt == "y":
+        raise ValueError("down")
+    return "hello"
+"""
+OF_TWO_TARGETS_IN_PYTHON = """
+def test_a(agentv):
+    assert agentv.run("x", id="a", evaluators=[{"contains": "hello"}])
+
+def test_b(agentv):
+    assert agentv.run("y", id="b", evaluators=[{"contains": "hello"}])
+"""
+
+
+@pytest.fixture(params=["file", "file that names its target", "tests"])
+def two_targets(pytester, request):
+    """Run two cases with two targets. The first case broke for the first target, the second one for the second."""
+    project = Project(pytester.path, ())
+    project.write("two.py", OF_TWO_TARGETS)
+    targets = "".join(
+        f"  - {{name: {name}, provider: python, callable: two.py:{called}}}\n"
+        for name, called in (("default", "default"), ("other", "other"), ("named", "default"))
+    )
+    project.write("targets.yaml", f"targets:\n{targets}")
+    if request.param == "tests":
+        project.write("test_two.py", OF_TWO_TARGETS_IN_PYTHON)
+    else:
+        cases = "".join(
+            f"  - {{id: {name}, input: {prompt}, evaluators: [{{contains: hello}}]}}\n" for name, prompt in ("ax", "by")
+        )
+        named = "execution: {target: named}\n" if "names" in request.param else ""
+        project.write("a.eval.yaml", f"{named}evalcases:\n{cases}")
+    run_pytest = partial(pytester.runpytest_inprocess, "-p", "no:hypothesispytest")
+    for flags in ((), ("--agentv-resume", "--agentv-target=other")):
+        run_pytest(*flags).assert_outcomes(passed=1, errors=1)
+    return partial(run_pytest, "--agentv-retry-errors")
+
+
+@WITH_WORKERS_ON_REQUEST
+@pytest.mark.parametrize(
+    ("target", "broken", "other"), [((), "a", "b"), (("--agentv-target=other",), "b", "a")], ids=str
+)
+def test_the_errors_to_retry_are_those_of_the_target_of_the_run(two_targets, mode, target, broken, other):
+    """The run was green: its error was deselected, and what the other target had passed stood for it."""
+    retried = two_targets(*target, *mode)
+    assert (retried.ret, retried.parseoutcomes()["errors"]) == (1, 1)
+    assert "passed" not in retried.parseoutcomes()
+    (told,) = (line for line in retried.outlines if line.startswith("ERROR "))
+    assert told.split(" - ")[0].endswith(broken)
+    assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in retried.outlines
+    assert two_targets(*target, *mode, "-k", f"::{other} or test_{other}").ret != 0
 
 
 @pytest.mark.parametrize(

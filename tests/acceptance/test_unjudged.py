@@ -197,6 +197,66 @@ def test_a_run_of_some_cases_keeps_the_answers_of_the_others(project, model):
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 
+@pytest.mark.parametrize(
+    "name", ["kill", "^C", varied("^C with workers")], ids=["kill and a run of another case", "^C", "^C with workers"]
+)
+@pytest.mark.parametrize("change", [{"prompt": "hello"}, {"evaluator": JUDGE.replace("}", ", weight: 2}")}], ids=str)
+def test_answers_of_an_edited_case_wait_although_its_older_version_has_a_verdict(project, model, change, name):
+    model.script("judge", Reply(VERDICT))
+    write(project, model)
+    assert run(project).outcomes == {"passed": 2}
+    write(project, model, **change)
+    model.script("judge", Reply(fault="hang"))
+    second = begin(project, "--agentv-resume=own.jsonl", *(WITH_WORKERS if "workers" in name else IN_ONE_PROCESS))
+    try:
+        model.wait_for("judge", 30, 4)
+    finally:
+        second.send_signal(SIGNALS[name.split()[0]])
+        second.wait(60)
+    model.script("judge", Reply(VERDICT))
+    if name == "kill":
+        project.write(
+            "b.eval.yaml", "evalcases:\n  - {id: d, expected_outcome: x, input: hi, evaluators: [{contains: h}]}\n"
+        )
+        assert run(project, "--agentv-resume=own.jsonl", "--agentv-eval-id=d").outcomes["passed"] == 1
+        (project.path / "b.eval.yaml").unlink()
+    assert len(kept(project)) == 2
+    asked = len(model.asked("model"))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == asked
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
+def test_ctrl_c_while_suspects_are_asked_again_leaves_their_answers(project, model):
+    """The cases have a verdict, but it needs the further answers."""
+    model.script("judge", Reply(VERDICT))
+    write(project, model, keys=", repeat: 5")
+    run(project, "--agentv-update-baseline", out="before.jsonl")
+    judged = len(model.asked("judge"))
+    model.script("judge", *[Reply(VERDICT.replace("1.0", "0.0"))] * 10, Reply(fault="hang"))
+    second = begin(project, "--agentv-baseline", "--agentv-stop=never")
+    try:
+        model.wait_for("judge", 30, judged + 12)
+    finally:
+        second.send_signal(signal.SIGINT)
+        second.wait(60)
+    assert len(kept(project)) == 2
+
+
+def test_answers_of_one_target_wait_although_another_one_has_a_verdict(project, model):
+    targets = project.path / "targets.yaml"
+    other = "  - {name: other, provider: openai, base_url: %s/other, api_key: k, model: gpt-4o, judge_target: judge}\n"
+    targets.write_text(targets.read_text() + other % model.url)
+    model.script("other", Reply("hello"))
+    assert run(project, "--agentv-target=other").outcomes == {"errors": 2}
+    model.script("judge", Reply(VERDICT))
+    assert run(project, "--agentv-resume=own.jsonl").outcomes == {"passed": 2}
+    assert len(kept(project)) == 2
+    assert run(project, *RETRY, "--agentv-target=other").outcomes == {"passed": 2}
+    assert (len(model.asked("model")), len(model.asked("other"))) == (2, 2)
+    assert not list(project.path.glob(".own.jsonl.unjudged"))
+
+
 SLOW = "import time\n\n\ndef pytest_agentv_assert(case, result):\n    open('begun', 'a').close()\n    time.sleep(60)\n"
 
 
@@ -305,6 +365,9 @@ def test_after_a_change_that_affects_the_answer_the_target_is_asked_again(projec
     model.script("judge", Reply(VERDICT))
     assert run(project, *RETRY, *flags).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 4
+    write(project, model)
+    assert run(project, *RETRY, *flags).outcomes == {"passed": 2}
+    assert len(model.asked("model")) == 4, "the change was undone, and the first answers still waited"
     assert not list(project.path.glob(".own.jsonl.unjudged"))
 
 

@@ -1,5 +1,6 @@
 """Workers of xdist that die before they have begun an item."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -141,6 +142,59 @@ def test_a_crash_after_a_case_was_judged_is_told_as_a_crash_and_its_result_stand
     assert "FAILED a.eval.yaml::case-0" in run.text
     told = "its worker crashed after a result was recorded: FAILED is the crash, the recorded result stands (pass)"
     assert f"a.eval.yaml::case-0: {told}" in " ".join(run.text.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "outcomes"), [("say hello", {"passed": 3}), ("fail it was down", {"passed": 2, "errors": 1})], ids=str
+)
+def test_a_crash_on_a_case_is_its_result_whatever_an_earlier_run_has_recorded(project, before, outcomes):
+    """What an earlier run had recorded stood in the summary, for the crash of an edited case as well."""
+    write_cases(project, {**numbered(3), "case-0": before})
+    assert project.run("-n2", "--agentv-out=own.jsonl").outcomes == outcomes
+    write_cases(project, {**numbered(3), "case-0": "die_once mark"})
+    own = ("-n2", "--agentv-out=own.jsonl", "--agentv-resume=own.jsonl", "--agentv-retry-errors")
+    run = project.run(*own)
+    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
+    assert "Total eval cases: 3 (2 passed, 0 failed, 1 error)" in run.lines
+    assert "recorded result stands" not in run.text
+    last = json.loads((project.path / "own.jsonl").read_text().splitlines()[-1])
+    assert (last["eval_id"], last["status"], last["error_detail"]["kind"]) == ("case-0", "error", "crash")
+    assert project.run(*own).outcomes == {"passed": 3}
+
+
+TEST = """
+def test_one(agentv):
+    assert agentv.run("say hello", evaluators=[{"contains": "hello"}])
+    assert agentv.run("%s", id="last", evaluators=[{"contains": "hello"}])
+"""
+
+
+def test_a_crash_on_an_edited_test_is_the_result_of_its_evaluations(project):
+    project.write("test_it.py", TEST % "say hello")
+    own = ("-n1", "--agentv-out=own.jsonl")
+    assert project.run(*own).outcomes == {"passed": 1}
+    project.write("test_it.py", TEST % "die_once mark")
+    run = project.run(*own, "--agentv-resume=own.jsonl")
+    assert (run.exit_code, run.internals) == (pytest.ExitCode.TESTS_FAILED, [])
+    lines = [json.loads(line) for line in (project.path / "own.jsonl").read_text().splitlines()]
+    last = {line["eval_id"]: (line["status"], line["target"]) for line in lines}
+    assert last == dict.fromkeys(("test_one", "last"), ("error", "default"))
+    assert "Total eval cases: 2 (0 passed, 0 failed, 2 errors)" in run.lines
+    assert project.run(*own, "--agentv-resume=own.jsonl").outcomes == {"passed": 1}
+    assert read_calls(project.path).started == ["test_one", "last", "last", "last"]
+
+
+def test_a_crash_after_a_case_was_carried_over_is_its_result_until_the_next_run_carries_it_over(project):
+    write_cases(project, numbered(3))
+    assert project.run("-n2", "--agentv-out=own.jsonl").outcomes == {"passed": 3}
+    project.write("conftest.py", DIES_AFTER_THE_CASE)
+    own = ("-n2", "--agentv-out=own.jsonl", "--agentv-resume=own.jsonl")
+    run = project.run(*own)
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    assert "Total eval cases: 3 (2 passed, 0 failed, 1 error)" in run.lines
+    (project.path / "conftest.py").unlink()
+    assert project.run(*own).outcomes == {"passed": 3}
+    assert len(read_calls(project.path).started) == 3
 
 
 @pytest.mark.parametrize("flag", ["-x", "--maxfail=2"])

@@ -1,5 +1,6 @@
 """Which results of earlier runs, and of workers that died, are carried over."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.recording.answers import Kept
+from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.reporting.answers import iter_answers
+from pytest_agentv.reporting.writers import ResultSink, answers_path
+from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import FinishedCases, Journal
 from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.run_results import judged_versions
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",
@@ -215,6 +219,33 @@ def test_items_that_ask_the_same_under_one_id_get_their_own_results() -> None:
         assert finished.take(job(node_id=names[place])) is None
 
 
+def test_only_the_answers_of_versions_without_a_verdict_are_kept(tmp_path: Path) -> None:
+    """Else a run that needs further answers of a finished case would take them for those of a rerun."""
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    answers = AnswerJournal(run.results_path, Masker())
+    for number, case_hash in enumerate(("h0", "h1", "h0", "h1")):
+        asyncio.run(answers.keep(number, RESULT.replace(case_hash=case_hash)))
+    answers.close()
+    written(run.results_path, RESULT)
+    for _ in range(2):
+        drop_answers(run.results_path, judged_versions(run))
+        kept = [(number, answer.case_hash) for number, answer in iter_answers(run.results_path)]
+        assert kept == [(0, "h0"), (2, "h0")]
+
+
+@pytest.mark.parametrize("between", [{"target": "other"}, {"case_hash": "h2"}], ids=str)
+def test_such_items_get_their_own_results_whatever_they_were_asked_in_between(between: dict[str, Any]) -> None:
+    """All but the last were asked again after a run with another target, or after an edit that was undone."""
+    names = ["t.py::test[0]", "t.py::test[1]", "t.py::test[2]"]
+    results = [RESULT.replace(node_id=name, score=0.1 * place) for place, name in enumerate(names)]
+    finished = journal(*results, *(each.replace(**between) for each in results))
+    for place in (1, 0, 2):
+        carried = finished.take(job(node_id=names[place]))
+        assert carried is not None
+        assert (carried.result.score, carried.is_changed) == (0.1 * place, True)
+        assert finished.take(job(node_id=names[place])) is None
+
+
 def test_an_item_that_broke_does_not_get_the_result_of_another_one_that_asked_the_same() -> None:
     other = RESULT.replace(node_id="t.py::test[0]", status="pass", score=1.0)
     finished = journal(other, RESULT.replace(node_id="t.py::test[1]", status="error"), with_errors=False)
@@ -262,6 +293,28 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_ar
     assert (found.run_id, found.last_line, found.eval_files, found.remarks) == ("another", 5, ("x.eval.yaml",), ())
 
 
+@pytest.mark.parametrize(
+    ("own", "broken", "foreign"),
+    [
+        ("default", {"a"}, {("x.eval.yaml::a", "a", "other"), ("x.eval.yaml::b", "b", "other")}),
+        ("other", {"b"}, {("x.eval.yaml::a", "a", "default"), ("x.eval.yaml::b", "b", "default")}),
+        ("third", {"a", "b"}, set()),
+        (None, {"b"}, set()),
+    ],
+)
+def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run(
+    tmp_path: Path, own: str | None, broken: set[str], foreign: set[tuple[str, str, str]]
+) -> None:
+    error, other = RESULT.replace(status="error"), RESULT.replace(target="other")
+    named = {name: {"eval_id": name, "node_id": f"x.eval.yaml::{name}"} for name in "abc"}
+    lines = [error.replace(**named["a"]), RESULT.replace(**named["b"]), RESULT.replace(**named["c"])]
+    lines += [other.replace(**named["a"]), other.replace(**named["b"], status="error")]
+    path = written(tmp_path / "r.jsonl", *lines)
+    found = find_last_run(path, "--agentv-retry-errors", own_target=None if own is None else lambda _: own)
+    assert {eval_id for _, eval_id in found.broken} == broken
+    assert set(found.foreign) == foreign
+
+
 def test_an_empty_run_id_does_not_name_the_run(tmp_path: Path) -> None:
     path = written(tmp_path / "r.jsonl", RESULT, RESULT.replace(eval_id="b", run_id=""))
     assert find_last_run(path, "--agentv-retry-errors").run_id == RESULT.run_id
@@ -284,6 +337,19 @@ def test_a_result_of_unknown_origin_is_never_carried_over(name: str) -> None:
     assert journal(RESULT.replace(**{name: None})).take(job(**{name: None})) is None
 
 
+def test_answers_of_an_earlier_result_are_known_and_count_nothing_where_a_later_one_has_fewer() -> None:
+    passed = RESULT.replace(status="pass", score=1.0, attempts=1, execution_metrics=ExecutionMetrics(cost_usd=1.0))
+    four = passed.replace(repeat=RepeatFigures(4, 4, 4, 4, 0, 4, 1.0, "file", (1.0,) * 4, priced=4))
+    two = passed.replace(repeat=RepeatFigures(2, 2, 2, 2, 0, 2, 1.0, "file", (1.0,) * 2, priced=2))
+    for fewer in (passed, two):
+        found = journal(four, fewer).take_answers(job(RunOptions(repeat=4)))
+        assert found.keys() == {0, 1, 2, 3}
+        assert sum(each.execution_metrics.cost_usd or 0 for each in found.values() if each.execution_metrics) == 1.0
+        assert sum(each.attempts for each in found.values()) == 1
+    for unlike in ({"target_hash": "t2"}, {"node_id": "x.eval.yaml::b"}, {"status": "error"}):
+        assert journal(four.replace(**unlike), two).take_answers(job(RunOptions(repeat=4))).keys() == {0, 1}
+
+
 def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> None:
     kept = Kept()
     for timestamp in ("1", "2"):
@@ -293,3 +359,31 @@ def test_answers_that_a_rerun_replaced_belong_to_the_case_that_takes_them() -> N
 
     assert ([each.timestamp for each in first.lost], first.reruns) == (["1"], 1)
     assert (second.answers, second.lost, second.reruns) == ({}, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdicts", "is_kept"),
+    [
+        ({}, [{}], False),
+        ({}, [{"status": "error"}], True),
+        ({}, [{}, {"status": "error"}], True),
+        ({}, [{"status": "error", "case_hash": None}, {}], False),
+        ({}, [{}, {"target": "other"}], False),
+        ({}, [{"target": "other"}], True),
+        ({}, [{"node_id": "x.eval.yaml::b"}], True),
+        *(({}, [{name: "of another version"}], True) for name in ("case_hash", "target_hash", "grading_hash")),
+        *(({name: None}, [], False) for name in ("case_hash", "target_hash", "grading_hash")),
+        *(({name: "changed-1"}, [], False) for name in ("target_hash", "grading_hash")),
+    ],
+    ids=str,
+)
+def test_an_answer_is_kept_until_its_version_has_a_verdict(
+    tmp_path: Path, answer: dict[str, Any], verdicts: list[dict[str, Any]], is_kept: bool
+) -> None:
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    answers = AnswerJournal(run.results_path, Masker())
+    asyncio.run(answers.keep(0, RESULT.replace(**answer)))
+    answers.close()
+    written(run.results_path, *(RESULT.replace(**verdict) for verdict in verdicts))
+    drop_answers(run.results_path, judged_versions(run))
+    assert answers_path(run.results_path).exists() is is_kept

@@ -1,6 +1,6 @@
 """Splits the result of a case into its single answers, so that none of them is asked again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.engine.repeating.combining import case_fields
@@ -34,6 +34,14 @@ def numbered_answers(result: EvalResult, threshold: Threshold, *, in_full: bool)
     answers = answers_of(result, threshold, in_full=in_full)
     numbers = (number for number in range(len(answers) + len(missing)) if number not in missing)
     return dict(zip(numbers, answers, strict=False))
+
+
+def told_before(answers: Mapping[int, EvalResult]) -> dict[int, EvalResult]:
+    """Return answers of an earlier result with zeros for the metrics that this result or a later one already counts."""
+    return {
+        number: answer.replace(**{**_NO_METRICS, "execution_metrics": _zeros(answer.execution_metrics)})
+        for number, answer in answers.items()
+    }
 
 
 def first_answer(result: EvalResult, threshold: Threshold) -> EvalResult | None:
@@ -114,6 +122,13 @@ def _zero_metrics(result: EvalResult, number: int, counted: int) -> ExecutionMet
     if not is_priced and not is_metered:
         return None
     return ExecutionMetrics(TokenUsage(0, 0) if is_metered else None, 0.0 if is_priced else None)
+
+
+def _zeros(metrics: ExecutionMetrics | None) -> ExecutionMetrics | None:
+    if metrics is None:
+        return None
+    usage = None if metrics.token_usage is None else TokenUsage(0, 0)
+    return ExecutionMetrics(usage, None if metrics.cost_usd is None else 0.0)
 
 
 def _one(result: EvalResult, figures: RepeatFigures, number: int, *, is_shown: bool) -> EvalResult:

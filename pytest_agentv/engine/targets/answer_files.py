@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.targets.waiting import VERSION
 from pytest_agentv.errors import AgentvError, FileError
 from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import Json, JsonObject
@@ -54,15 +55,17 @@ def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | Non
         kept = json.loads(path.read_text("utf-8"))
         if not isinstance(kept, dict) or "raw" not in kept:  # else any mapping would be read as an empty answer
             return None
-        kept_by = kept.pop(_RUN, None)
+        kept_by, _ = kept.pop(_RUN, None), kept.pop(VERSION, None)
         is_ours = run_id in (None, kept_by) and kept.get("trace_ref") is None
         return ProviderResponse.from_plain(kept) if is_ours else None
     except (OSError, ValueError, RecursionError):
         return None
 
 
-def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None) -> FileError | None:
-    """Write an answer in one step, for later runs to judge. Logs why it cannot be kept.
+def keep_answer(
+    path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None, notes: JsonObject | None = None
+) -> FileError | None:
+    """Write an answer in one step, for later runs to judge, beside its run and `notes`. Logs why it cannot be kept.
 
     Returns the error of a file that cannot be written. Failed and incomplete answers are not kept. Those that hold a
     secret are not either: it would be masked on disk, so that a later run would judge another answer.
@@ -73,7 +76,7 @@ def keep_answer(path: Path, response: ProviderResponse, masker: Masker, run_id: 
         return None
     try:
         response = _with_trace(response)
-        text = _to_json(response, masker, {} if run_id is None else {_RUN: run_id})
+        text = _to_json(response, masker, {**(notes or {}), **({} if run_id is None else {_RUN: run_id})})
     except (AgentvError, TypeError, ValueError, RecursionError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
         return None

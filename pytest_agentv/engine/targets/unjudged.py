@@ -8,7 +8,7 @@ from typing import Final
 from pytest_agentv.engine.jobs import CaseIdentity
 from pytest_agentv.engine.targets.answer_files import digest_of, keep_answer, read_answer, what_is_asked
 from pytest_agentv.engine.targets.folders import UnjudgedFolders
-from pytest_agentv.engine.targets.waiting import WaitingAnswers, counted_path, waiting_name
+from pytest_agentv.engine.targets.waiting import WaitingAnswers, counted_path, version_note, waiting_name
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
@@ -88,7 +88,8 @@ class UnjudgedAnswer:
                 response = response.replace(duration_ms=duration_ms)
             path = counted_path(self._path) if response.cached else self._path
             self._note(path)
-            await run_in_thread(lambda: keep_answer(path, response, self._masker, self._identity.run_id), _THREAD)
+            run_id, note = self._identity.run_id, version_note(self._identity)
+            await run_in_thread(lambda: keep_answer(path, response, self._masker, run_id, note), _THREAD)
 
     def _note(self, path: Path) -> None:
         self._is_kept = True

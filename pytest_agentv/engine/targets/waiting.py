@@ -3,14 +3,17 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.jobs import CaseIdentity
+from pytest_agentv.engine.jobs import CaseIdentity, CaseVersion, version_of
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.results import EvalResult
 
+VERSION: Final = "version"
+"""The key of the version of its case, in the file of an answer."""
 _SUFFIX: Final = ".json"
 _COUNTED: Final = f".counted{_SUFFIX}"
 _Item: TypeAlias = tuple[str | None, str]
@@ -20,6 +23,11 @@ _Item: TypeAlias = tuple[str | None, str]
 def waiting_name(identity: CaseIdentity, digest: str) -> str:
     """Return the file name of an answer. It begins with a hash of its case."""
     return f"{_prefix((identity.node_id, identity.eval_id))}{digest}{_SUFFIX}"
+
+
+def version_note(identity: CaseIdentity) -> JsonObject:
+    """Return what is noted in the file of an answer: the version of its case whose verdict it waits for."""
+    return {VERSION: list(version_of(identity) or ())}
 
 
 def counted_path(path: Path) -> Path:
@@ -69,18 +77,31 @@ class WaitingAnswers:
             self._paths.pop(item, None)
 
 
-def drop_waiting(folder: Path, results: Iterable[EvalResult]) -> None:
+def drop_waiting(folder: Path, read_judged: Callable[[], Collection[CaseVersion]]) -> None:
     """Delete the answers of cases that have a verdict, and the folder when no answer is left.
 
-    The answers of other cases stay, because the run may not have selected these cases.
+    The answers of other cases, versions and targets stay: the run may not have selected them, and the next one may.
+
+    Args:
+        folder: The folder of the answers.
+        read_judged: Returns the versions of cases that have a verdict. Called only if there are answers.
     """
-    judged = {_prefix((each.node_id, each.eval_id)) for each in results if each.status != "error"}
     with suppress(OSError):
-        for path in folder.glob(f"*{_SUFFIX}"):
-            if path.name.startswith(tuple(judged)):
+        paths = list(folder.glob(f"*{_SUFFIX}"))
+        judged = read_judged() if paths else ()
+        for path in paths:
+            if _version_in(path) in judged:
                 path.unlink()
         if not any(folder.glob(f"*{_SUFFIX}")):
             shutil.rmtree(folder)  # including the leftovers of a killed writer
+
+
+def _version_in(path: Path) -> tuple[object, ...] | None:
+    """Return the version that is noted in the file of an answer; None: it is not known."""
+    try:
+        return tuple(json.loads(path.read_text("utf-8"))[VERSION])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
 
 
 def _prefix(item: _Item) -> str:

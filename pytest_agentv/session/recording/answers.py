@@ -2,25 +2,25 @@
 
 import logging
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.jobs import CaseJob, CaseKey, CaseVersion, case_key, version_of
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.answers import NUMBER, iter_answers
+from pytest_agentv.reporting.answers import NUMBER, iter_answer_lines, iter_answers
 from pytest_agentv.reporting.figures import moment_of
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.reporting.writers import answers_path
 from pytest_agentv.runtime.files import LockedAppender, lock_of
 from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.session.recording.journal import CaseKey, FinishedCases, case_key
+from pytest_agentv.session.recording.journal import FinishedCases
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 
@@ -139,21 +139,35 @@ def _split(
     return found, spare
 
 
-def drop_answers(results_path: Path, results: Mapping[tuple[str | None, str], EvalResult]) -> None:
-    """Delete the journal when each of its cases has a verdict.
+def drop_answers(results_path: Path, judged: Collection[CaseVersion]) -> None:
+    """Delete the answers whose case has a verdict in the version that was asked, and the journal when none is left.
 
     Args:
         results_path: The results file.
-        results: The last result of each case, by node id and id.
+        judged: The versions of cases that have a verdict.
     """
-    for _, answer in iter_answers(results_path):
-        result = results.get((answer.node_id, answer.eval_id))
-        if result is None or result.status == "error":
-            return  # a resumed run needs its answers
     path = answers_path(results_path)
+    answers = [(line, version_of(answer)) for line, _, answer in iter_answer_lines(results_path)]
+    needed = {line for line, version in answers if version is not None and version not in judged}
+    if needed:
+        if len(needed) < len(answers):
+            _keep_lines(path, needed)
+        return
     for each in (path, lock_of(path)):
         with suppress(OSError):
             each.unlink()
+
+
+def _keep_lines(path: Path, needed: Collection[int]) -> None:
+    """Delete the other lines of a journal. Does nothing if it cannot be written."""
+    appender = LockedAppender(path)
+    try:
+        lines = path.read_bytes().split(b"\n")
+        appender.rewrite(lambda: (b"%s\n" % line for number, line in enumerate(lines, 1) if number in needed))
+    except (AgentvError, OSError) as error:
+        _LOGGER.debug("answers that no run needs stay beside the results: %s", error)
+    finally:
+        appender.close()
 
 
 def _read(sources: Mapping[Path, str | None], *, with_errors: bool) -> _Known:

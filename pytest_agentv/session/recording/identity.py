@@ -4,8 +4,9 @@ import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -19,6 +20,9 @@ from pytest_agentv.reporting.writers import default_results_path, kept_folder
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.recording.last_run import RESUME, ResumedFile, find_last_run, new_run_id
 from pytest_agentv.session.recording.travel import Place
+
+if TYPE_CHECKING:  # only for runs that retry errors
+    from pytest_agentv.session.recording.case_files import CaseFiles
 
 _WORKER_INPUT: Final = "agentv"
 _REFUSAL: Final = "agentv_refusal"
@@ -105,7 +109,13 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
 
         flag = "--agentv-retry-errors" if options.resume is None else RESUME
         folder = cwd / DEFAULT_RESULTS_FOLDER
-        resumed = find_last_run(options.resume or folder, flag, options.executor, dry_run=options.dry_run)
+        resumed = find_last_run(
+            options.resume or folder,
+            flag,
+            options.executor,
+            dry_run=options.dry_run,
+            own_target=_target_in_results(config, options) if options.retries_only else None,
+        )
         goes_on = options.out is None or options.out.absolute() == resumed.path
         if goes_on and (fault := resumed.mixing_fault(dry_run=options.dry_run)):
             raise pytest.UsageError(f"{flag}: {fault}")
@@ -117,6 +127,18 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
     path = options.out or default_results_path(cwd, started, options.output_format)
     _add_left_results(path)
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
+
+
+def _target_in_results(config: pytest.Config, options: RunOptions) -> Callable[[str], str]:
+    """Return what tells the target of an item in this run. It reads eval files, so most runs never call it."""
+
+    @cache
+    def files() -> "CaseFiles":
+        from pytest_agentv.session.recording.case_files import CaseFiles  # noqa: PLC0415 - see the docstring
+
+        return CaseFiles(config, options)
+
+    return lambda node_id: files().target_in_results(node_id)
 
 
 def _add_left_results(path: Path) -> None:

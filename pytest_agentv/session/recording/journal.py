@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, case_key
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.engine.scoring import effective_threshold
 from pytest_agentv.loading.problems import Problem
@@ -19,12 +20,9 @@ from pytest_agentv.session.recording.identity import RunIdentity
 if TYPE_CHECKING:  # for evals in Python only
     from pytest_agentv.session.recording.earlier import EarlierResults
 
-CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
-"""Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
-
 _OF_NOW: Final = (*("node_id", "line", "row", "combination", "required", "xfail", "xfail_strict", "group", "tags"),)
 """What a result says of its case that may change without another answer."""
-_COMPARED: Final = (*_OF_NOW, "status", "threshold", "threshold_source", "repeat", "run_id", "shard")
+_compared_fields: Final = attrgetter(*_OF_NOW, "status", "threshold", "threshold_source", "repeat", "run_id", "shard")
 """What makes a line out of date where it has changed."""
 
 
@@ -43,10 +41,12 @@ class Journal:
     def __init__(self, results: Iterable[EvalResult], run_id: str, *, with_errors: bool) -> None:
         self._run_id = run_id
         self._results: dict[CaseKey, EvalResult] = {}
+        self._others: dict[tuple[str | None, CaseKey], EvalResult] = {}
+        """Those of further items that ask the same, by node id."""
         self.last: dict[tuple[str | None, str], EvalResult] = {}
         """The last result of each item, which the summary counts."""
-        self._taken: set[tuple[str | None, str]] = set()
-        """The items whose last result was taken."""
+        self._fullest: dict[tuple[str | None, CaseKey], tuple[int, EvalResult]] = {}
+        """The most answers of each repeated item, and their result. A later one has fewer after a lower `repeat`."""
         self._with_errors = with_errors
         for result in results:
             self.last[result.node_id, result.eval_id] = result
@@ -72,8 +72,8 @@ class Journal:
         return Carried(current, is_changed=not is_last or _compared_fields(current) != _compared_fields(result))
 
     def take_answers(self, job: CaseJob) -> dict[int, EvalResult]:
-        """Return the single answers of a result that does not suffice, so that they are not asked again."""
-        from pytest_agentv.engine.repeating.splitting import numbered_answers  # noqa: PLC0415 - for repeated cases only
+        """Return the single answers of results that do not suffice, so that they are not asked again."""
+        from pytest_agentv.engine.repeating.splitting import numbered_answers, told_before  # noqa: PLC0415 - for repeated cases only
 
         key = case_key(job.identity, effective_target_name(job.identity.target, dry_run=job.options.dry_run))
         result = None if key is None else self._find(key, job.identity)
@@ -82,14 +82,27 @@ class Journal:
         self._drop(key, result)
         if result.status == "error":
             return {}
-        threshold = effective_threshold(job.options, job.case)
-        return numbered_answers(result, threshold, in_full=job.options.include_answers)
+        threshold, in_full = effective_threshold(job.options, job.case), job.options.include_answers
+        found = numbered_answers(result, threshold, in_full=in_full)
+        _, fullest = self._fullest.get((result.node_id, key), (1, result))
+        is_whole = not found or fullest is result
+        return found if is_whole else {**told_before(numbered_answers(fullest, threshold, in_full=in_full)), **found}
 
     def _note(self, key: CaseKey, result: EvalResult) -> None:
         """Keep the last result of a case, if the case is finished."""
-        self._results.pop(key, None)
+        self._others.pop((result.node_id, key), None)
+        before = self._results.get(key)
+        is_own = before is not None and before.node_id == result.node_id
         if self._is_finished(result):
+            if before is not None and not is_own:
+                self._others[before.node_id, key] = before
             self._results[key] = result
+        elif is_own:
+            del self._results[key]
+        if result.repeat is not None and result.status != "error":
+            item, answers = (result.node_id, key), len(result.repeat.scores)
+            if answers >= self._fullest.get(item, (0, result))[0]:
+                self._fullest[item] = answers, result
 
     def _is_finished(self, result: EvalResult) -> bool:
         """Whether a case need not run again. Broken cases must, unless errors are carried over too."""
@@ -100,18 +113,17 @@ class Journal:
 
         An item without a result may have been renamed. It gets the result of the same case.
         """
-        item = (identity.node_id, identity.eval_id)
-        own, same = self.last.get(item), self._results.get(key)
-        if own is None or (same is not None and same.node_id == identity.node_id):
+        same = self._results.get(key)
+        is_new = (identity.node_id, identity.eval_id) not in self.last
+        if is_new or (same is not None and same.node_id == identity.node_id):
             return same
-        is_free = item not in self._taken and self._is_finished(own)
-        return own if is_free and case_key(own, own.target) == key else None
+        return self._others.get((identity.node_id, key))
 
     def _drop(self, key: CaseKey, result: EvalResult) -> None:
         """Forget a result that was taken."""
-        self._taken.add((result.node_id, result.eval_id))
         if self._results.get(key) is result:
             del self._results[key]
+        self._others.pop((result.node_id, key), None)
 
 
 class FinishedCases:
@@ -229,17 +241,6 @@ def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
 def current_names_and_rules(identity: CaseIdentity) -> JsonObject:
     """Return the names of a case and the rules of its run. An earlier result of the same case may have others."""
     return {name: getattr(identity, name) for name in _OF_NOW}
-
-
-def case_key(case: EvalResult | CaseIdentity, target: str) -> CaseKey | None:
-    """Return the key of a case; None: a hash is unknown, so no earlier result can be reused."""
-    if case.case_hash is None or case.target_hash is None or case.grading_hash is None:
-        return None
-    return case.eval_file or "", case.eval_id, target, case.case_hash, case.target_hash, case.grading_hash
-
-
-def _compared_fields(result: EvalResult) -> tuple[object, ...]:
-    return tuple(getattr(result, name) for name in _COMPARED)
 
 
 def _modified_at(path: Path) -> int | None:

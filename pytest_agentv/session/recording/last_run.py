@@ -2,9 +2,10 @@
 
 import os
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_agentv.reporting.checked import RecordedResult
 
 RESUME: Final = "--agentv-resume"
+_Item: TypeAlias = tuple[str, str, str]
+"""Eval file, id and node id."""
 _SHOWN: Final = 3
 """How many names of files a message lists."""
 
@@ -45,6 +48,8 @@ class ResumedFile(Record):
     """Node ids of the items with such a case, or with an evaluation that ended as an error."""
     unbroken: tuple[str, ...] = ()
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
+    foreign: tuple[tuple[str, str, str], ...] = ()
+    """Node id, id and target of the results that are of other targets than this run's, where a case has both."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
     is_dry: bool | None = False
@@ -71,13 +76,23 @@ class ResumedFile(Record):
         )
 
 
-def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run: bool = False) -> ResumedFile:
+def find_last_run(
+    path: Path,
+    flag: str,
+    executor: str | None = None,
+    *,
+    dry_run: bool = False,
+    own_target: Callable[[str], str] | None = None,
+) -> ResumedFile:
     """Return a results file, or the newest results file of a folder, to resume.
 
     In a folder, dry runs and real runs see only files of their own kind. Otherwise a dry run in between would make the
     next run pay for all answers again.
 
     Adds the results that workers keep. Those of a cluster are fetched through `executor`, if that is a cluster.
+
+    `own_target` returns the name that this run's target of an item has in results. If there are results of this target,
+    only these tell whether the item broke. None: its last result tells it.
 
     Raises `pytest.UsageError` that names `flag` if there is no file.
     """
@@ -90,7 +105,7 @@ def find_last_run(path: Path, flag: str, executor: str | None = None, *, dry_run
 
             fetch_left(file, executor)
             add_left_results(file)
-        return _read(file, flag)
+        return _read(file, flag, own_target)
     except AgentvError as error:
         raise pytest.UsageError(f"{flag}: {error}") from None
 
@@ -100,7 +115,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.remarks: list[str] = []
-        self.statuses: dict[tuple[str, str, str], str] = {}
+        self.by_target: dict[_Item, dict[str, str]] = {}
+        """The last status of each item with each of its targets. That of its last result is the last one."""
         self.node_files: dict[str, None] = {}
         self.run_id: str | None = None
         self.last_line = self.unsigned = 0
@@ -113,20 +129,22 @@ class _Reading:
         elif entry.result.run_id is not None:
             result = entry.result
             self.run_id, self.is_dry = result.run_id or self.run_id, result.dry_run is True
-            self.statuses[self._case(result)] = result.status
+            by_target = self._by_target(result)
+            by_target.pop(result.target, None)
+            by_target[result.target] = result.status
             self.unsigned += result.status != "error" and (result.target_hash is None or result.grading_hash is None)
 
     def add_answer(self, answer: EvalResult) -> None:
         """Add an answer of a case that was unfinished at the end of the run."""
         self.run_id, self.is_dry = self.run_id or answer.run_id, answer.dry_run is True
-        self.statuses.setdefault(self._case(answer), "open")
+        self._by_target(answer).setdefault(answer.target, "open")
 
-    def _case(self, result: EvalResult) -> tuple[str, str, str]:
+    def _by_target(self, result: EvalResult) -> dict[str, str]:
         self.node_files[(result.node_id or "").partition("::")[0]] = None
-        return result.eval_file or "", result.eval_id, result.node_id or ""
+        return self.by_target.setdefault((result.eval_file or "", result.eval_id, result.node_id or ""), {})
 
 
-def _read(file: Path, flag: str) -> ResumedFile:
+def _read(file: Path, flag: str, own_target: Callable[[str], str] | None) -> ResumedFile:
     from pytest_agentv.reporting.answers import iter_answers  # noqa: PLC0415 - pydantic, only for resumed runs
     from pytest_agentv.reporting.checked import iter_recorded  # noqa: PLC0415 - as above
 
@@ -135,7 +153,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         found.add_entry(entry)
     for _, answer in iter_answers(file):
         found.add_answer(answer)
-    run_id, statuses = found.run_id, found.statuses
+    run_id = found.run_id
     if run_id is None and flag == RESUME:
         run_id, found.is_dry = _without_results(file)
     if run_id is None:
@@ -143,6 +161,7 @@ def _read(file: Path, flag: str) -> ResumedFile:
         raise pytest.UsageError("; ".join([text, *found.remarks[:1]]))
     if found.unsigned:
         found.remarks.append(_unsigned_text(file, found.unsigned))
+    statuses, foreign = _statuses(found.by_target, own_target)
     broken = dict.fromkeys(item[:2] for item, status in statuses.items() if status == "error")
     return ResumedFile(
         file.absolute(),
@@ -153,9 +172,30 @@ def _read(file: Path, flag: str) -> ResumedFile:
         tuple(broken),
         tuple(dict.fromkeys(item[2] for item, status in statuses.items() if status == "error" and item[2])),
         tuple(item[2] for item, status in statuses.items() if status != "error" and item[:2] in broken),
+        tuple(foreign),
         tuple(found.remarks),
         found.is_dry,
     )
+
+
+def _statuses(
+    by_target: dict[_Item, dict[str, str]], own_target: Callable[[str], str] | None
+) -> tuple[dict[_Item, str], list[tuple[str, str, str]]]:
+    """Return the status of each item that counts for this run, and node id, id and target of results that do not."""
+    statuses: dict[_Item, str] = {}
+    foreign: list[tuple[str, str, str]] = []
+    for item, known in by_target.items():
+        _, eval_id, node_id = item
+        statuses[item] = next(reversed(known.values()))
+        if own_target is None or len(known) == 1:
+            continue
+        own = own_target(node_id)
+        if own in known:
+            statuses[item] = known[own]
+            foreign += [(node_id, eval_id, target) for target in known if target != own]
+        elif "error" in known.values():
+            statuses[item] = "error"  # a hook or a fixture chooses the target: it may be the one that broke
+    return statuses, foreign
 
 
 def _without_results(file: Path) -> tuple[str | None, bool | None]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
@@ -97,6 +98,7 @@ def read_run(
     replaced: Replaced[_Case, EvalResult] | None = None
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
+    foreign = _foreign(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -104,6 +106,8 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
+                if (*key, result.target) in foreign:
+                    before, result = result, before
                 replaced = replaced or _no_replaced()
                 replaced.add(key, before, result)
             latest[key] = result
@@ -116,11 +120,32 @@ def read_run(
 
 def with_texts(identity: RunIdentity, results: Sequence[EvalResult]) -> list[EvalResult]:
     """Return results as they are in the file, with their prompts, answers and findings."""
-    wanted = {(result.node_id, result.eval_id): result for result in results}
+    wanted = {(result.node_id, result.eval_id, result.target): result for result in results}
     for entry in _entries(identity):
-        if not isinstance(entry, Problem) and (key := (entry.result.node_id, entry.result.eval_id)) in wanted:
-            wanted[key] = entry.result
+        if isinstance(entry, Problem):
+            continue
+        result = entry.result
+        if (key := (result.node_id, result.eval_id, result.target)) in wanted:
+            wanted[key] = result
     return list(wanted.values())
+
+
+def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
+    """Yield the results that this run itself wrote, without those that it goes on with."""
+    after = _lines_before(identity)
+    for entry in _entries(identity):
+        if not isinstance(entry, Problem) and entry.line > after:
+            yield entry.result
+
+
+def judged_versions(identity: RunIdentity) -> set[CaseVersion]:
+    """Return the versions of cases whose last result in the run is a verdict. Their answers are not needed any more."""
+    statuses = {
+        version: entry.result.status
+        for entry in _entries(identity)
+        if not isinstance(entry, Problem) and (version := version_of(entry.result)) is not None
+    }
+    return {version for version, status in statuses.items() if status != "error"}
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":
@@ -168,10 +193,23 @@ def _without_details(result: EvaluatorResult) -> EvaluatorResult:
 
 
 def _is_counted(entry: RecordedResult, identity: RunIdentity, reported: Mapping[str, str]) -> bool:
-    resumed = identity.resumed
-    if resumed is None or not identity.goes_on or identity.retried is not None:
+    if identity.retried is not None:
         return True
-    return entry.line > resumed.last_line or entry.result.node_id in reported
+    return entry.line > _lines_before(identity) or entry.result.node_id in reported
+
+
+def _lines_before(identity: RunIdentity) -> int:
+    """Return how many lines the file of the run had before it."""
+    return identity.resumed.last_line if identity.resumed is not None and identity.goes_on else 0
+
+
+def _foreign(identity: RunIdentity) -> frozenset[tuple[str, str, str]]:
+    """Return node id, id and target of the results of other targets that a run which retries errors must not count.
+
+    A resumed run needs none: it writes the results of its own target again, after all others.
+    """
+    resumed = identity.resumed
+    return frozenset() if resumed is None or identity.retried is None else frozenset(resumed.foreign)
 
 
 def _entries(identity: RunIdentity, known: KnownLines | None = None) -> Iterator[RecordedResult | Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_agentv.engine.jobs import CHANGED
 from pytest_agentv.engine.overrides import NO_OVERRIDES
 from pytest_agentv.engine.targets.fingerprints import Fingerprints
 from pytest_agentv.engine.targets.judging import evaluators_of, needs_of
@@ -36,7 +37,7 @@ class CaseSigner:
         self._embeddings: dict[tuple[Path, str], str | None] = {}
         self._judges: dict[tuple[Path, str], str | None] = {}
         self._last: tuple[Sequence[AnyEvaluator], str, str] | None = None
-        self._no_hash = f"changed-{os.urandom(4).hex()}"
+        self._no_hash = f"{CHANGED}{os.urandom(4).hex()}"
         """Stands in results for a hash of files that changed while a case ran. No other run has it."""
 
     def sign(self, prepared: PreparedCase) -> PreparedCase:

@@ -16,7 +16,7 @@ from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_f
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.run_results import RunResults, read_run
+from pytest_agentv.session.recording.run_results import RunResults, judged_versions, read_run, recorded_now
 from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
 
 if TYPE_CHECKING:  # only for runs with workers
@@ -86,12 +86,13 @@ class ResultsHome:
         """Write an error for each case that a worker died on, because the worker could not, and close the file."""
         self._crashes = crashes
         if crashes is not None and crashes.has_crashes:
-            results = read_run(self._identity).results
-            recorded = node_ids(results)
-            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in results}))
+            recorded = list(recorded_now(self._identity))
+            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in recorded}))
+            written = {(result.node_id, result.eval_id) for result in recorded}
+            older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
             masker = Masker.of_environment()
             sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
-            self.append(tuple(map(sink.serialize, crashes.crash_results(recorded))))
+            self.append(tuple(map(sink.serialize, crashes.crash_results(node_ids(recorded), older))))
         self._sink.close()
 
     def lost(self, run: RunResults) -> tuple[str, ...]:
@@ -120,21 +121,20 @@ class ResultsHome:
 
     def drop_answers(self, *, is_broken_off: bool) -> None:
         """Delete kept answers that no resumed run needs: single answers of repeated cases, and unjudged answers."""
-        self._drop_unjudged()
         if is_broken_off and self._options.baseline is not None:
             return  # some suspects may have fresh answers, but not all
+        self._drop_unjudged()
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
             from pytest_agentv.session.recording.answers import drop_answers  # noqa: PLC0415 - only for repeated cases
 
-            results = read_run(self._identity).results
-            drop_answers(self._identity.results_path, {(each.node_id, each.eval_id): each for each in results})
+            drop_answers(self._identity.results_path, judged_versions(self._identity))
 
     def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
         if folder.is_dir():
             from pytest_agentv.engine.targets.waiting import drop_waiting  # noqa: PLC0415 - only if answers waited
 
-            drop_waiting(folder, read_run(self._identity).results)
+            drop_waiting(folder, lambda: judged_versions(self._identity))
 
 
 def node_ids(results: Iterable[EvalResult]) -> set[str]:

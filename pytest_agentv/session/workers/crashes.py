@@ -1,7 +1,7 @@
 """Watches for workers that die, in the controller of an xdist run, and tells the others."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -82,11 +82,10 @@ class CrashWatch:
         self._has_crashed |= is_crash
         if self._has_crashed and report.failed:
             self._stop_if_enough_failed()
-        if not may_be_eval(report.nodeid):
-            return
-        self._reported.add(report.nodeid)
         if is_crash:
             self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
+        if may_be_eval(report.nodeid):
+            self._reported.add(report.nodeid)
 
     def _stop_if_enough_failed(self) -> None:
         """Stop at `-x` and `--maxfail` after a crash, too. pytest counts it as a failure, but xdist does not."""
@@ -103,22 +102,27 @@ class CrashWatch:
     def has_crashes(self) -> bool:
         return bool(self._crashed)
 
-    def crash_results(self, recorded: set[str]) -> Iterator[EvalResult]:
-        """Yield an error for each case that a worker died on before its result was recorded."""
-        crashed = {node_id: message for node_id, message in self._crashed.items() if node_id not in recorded}
-        if crashed:
-            from pytest_agentv.session.workers.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
+    def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
+        """Yield an error for each case that a worker died on before this run had recorded a result of it.
 
-            results = CrashResults(self._config, self._identity, self._options)
-            for node_id, message in crashed.items():
-                result = results.of(node_id, message)
-                if result is not None:
-                    yield result
+        Args:
+            recorded: The node ids of the results that this run has recorded.
+            older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
+                evaluations a test has.
+        """
+        from pytest_agentv.session.workers.crash_results import CrashResults, of_crash  # noqa: PLC0415 - imports the engine, only after a crash
+
+        results = CrashResults(self._config, self._identity, self._options)
+        for node_id, message in self._crashed.items():
+            if not may_be_eval(node_id):
+                yield from (of_crash(each, self._identity, message) for each in older if each.node_id == node_id)
+            elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
+                yield result
 
     def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
         """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
 
-        `statuses` are those of the recorded cases, by node id.
+        `statuses` are those of the cases that this run has recorded, by node id.
         """
         for node_id in self._crashed:
             if node_id in statuses:
