@@ -286,6 +286,99 @@ def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
     assert own.run(resume).exit_code == 1
 
 
+JUDGING = """
+from typing import ClassVar
+
+from pytest_agentv import Evaluator, Score
+
+
+class Brevity(Evaluator):
+    kind = "brevity"
+    longest: ClassVar[int] = 5
+
+    async def evaluate(self, context):
+        return Score(float(len(context.candidate_answer) <= self.longest))
+
+
+class Judge:
+    def __init__(self, longest):
+        self.longest = longest
+
+    def evaluate(self, context):
+        return Score(float(len(context.candidate_answer) <= self.longest))
+
+
+def logged(method):
+    async def inner(self, context):
+        return await method(self, context)
+    return inner
+
+
+def kind_of(most):
+    class Made(Brevity):
+        kind = "made"
+        longest: ClassVar[int] = most
+    return Made
+
+
+def build(spec, services, longest):
+    return Judge(longest)
+
+
+def builder(longest):
+    def build(spec, services):
+        return Judge(longest)
+    return build
+"""
+
+KINDS = """
+from functools import partial
+from typing import ClassVar
+
+import judging
+
+
+class Mine(judging.Brevity):
+    kind = "mine"
+    longest: ClassVar[int] = 50
+
+
+class Decorated(judging.Brevity):
+    kind = "decorated"
+
+    @judging.logged
+    async def evaluate(self, context):
+        return judging.Score(float(len(context.candidate_answer) < 50))
+
+
+Early = judging.kind_of(50)
+
+
+def pytest_agentv_evaluators():
+    kinds = [Mine, Decorated]
+    made = {"early": Early, "late": judging.kind_of(50)}
+    factories = {"partly": partial(judging.build, longest=50), "closed": judging.builder(50)}
+    return {**{each.kind: each for each in kinds}, **made, **factories}
+"""
+
+
+def test_a_resumed_run_judges_anew_when_the_file_that_makes_a_kind_has_changed(project):
+    """The file was guessed by plain methods, and else by the name of the module, which several conftest files have."""
+    kinds = ("mine", "decorated", "early", "late", "partly", "closed")
+    project.write("judging.py", JUDGING)
+    project.write("conftest.py", KINDS)
+    project.write("evals/conftest.py", "import pytest\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
+    cases = [f"  - {{id: {kind}, expected_outcome: o, input: q, evaluators: [{{type: {kind}}}]}}\n" for kind in kinds]
+    project.write("evals/a.eval.yaml", "evalcases:\n" + "".join(cases))
+    resume = f"--agentv-resume={project.path / 'out-1.jsonl'}"
+    first, again = project.run(), project.run(resume)
+    assert [run.outcomes for run in (first, again)] == [{"passed": 6}] * 2
+    assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 6
+    project.write("conftest.py", KINDS.replace("50", "3"))
+    assert project.run(resume).outcomes == {"failed": 6}
+
+
 ODD = """
     from pytest_agentv import Evaluator, EvaluatorResult, Score
 

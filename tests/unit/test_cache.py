@@ -2,6 +2,7 @@ import asyncio
 import errno
 import importlib.util
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli.cli import Cli
+from pytest_agentv.providers.factory_kind import class_of_factory
 from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.python.python import Python
 from pytest_agentv.runtime import files
@@ -139,6 +141,49 @@ def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) 
     kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
     assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
     assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
+
+
+SPEAKER = """
+from typing import ClassVar
+from pytest_agentv.providers.kind import Provider
+class Speaker(Provider):
+    kind = "speaker"
+    says: ClassVar[str] = "?"
+    def open(self, environment): ...
+def kind_of(said):
+    class Made(Speaker):
+        says: ClassVar[str] = said
+    return Made
+def factory(target, variables, says): ...
+def factory_of(said):
+    def make(target, variables): return said
+    return make
+"""
+SPEAKERS = """
+from functools import partial
+from typing import ClassVar
+import speaker
+class Derived(speaker.Speaker):
+    says: ClassVar[str] = "I am a"
+Made = speaker.kind_of("I am a")
+Partly = partial(speaker.factory, says="I am a")
+Closed = speaker.factory_of("I am a")
+"""
+
+
+@pytest.mark.parametrize("name", ["Derived", "Made", "Partly", "Closed"])
+def test_a_kind_of_two_folders_that_is_made_of_the_code_of_a_third_has_answers_of_its_own(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "speaker.py").write_text(SPEAKER)
+    monkeypatch.setitem(sys.modules, "speaker", import_file(tmp_path / "speaker.py"))
+    provider = CountingProvider()
+    for folder in "aba":
+        (tmp_path / f"{folder}.py").write_text(SPEAKERS.replace("I am a", f"I am {folder}"))
+        kind = getattr(import_file(tmp_path / f"{folder}.py"), name)
+        settings = kind() if isinstance(kind, type) else class_of_factory("speaker", kind)()
+        ask(cached(provider, tmp_path / "cache", target(settings, "speaker")))
+    assert provider.calls == 2
 
 
 def test_answers_of_a_model_are_found_wherever_the_folder_of_the_cache_is_moved(tmp_path: Path) -> None:

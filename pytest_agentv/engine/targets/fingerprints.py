@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.file_states import FileStates
-from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
+from pytest_agentv.loading.project_files import ProjectFiles, command_words
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
@@ -80,7 +80,7 @@ class Fingerprints:
             paths = tuple(files.of_words(words, folder))
             found |= files.hashes(paths)
             started += paths
-        codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
+        codes = [self._hash_code(code) for member in members if (code := member.own_code) is not None]
         found |= {f"code {number}": code for number, code in enumerate(codes)}
         plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
         started += self._started_files(*(judge_hash or "").split())
@@ -117,17 +117,32 @@ class Fingerprints:
                 "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
                 "files": files.hashes([*_called_files(target, files), *started]),
-                **({} if own is None else {"code": self._hash_object(own)}),
+                **({} if own is None else {"code": self._hash_code(own)}),
             }, started)  # fmt: skip
         return self._targets[key]
 
+    def _hash_code(self, code: object) -> str:
+        """Return the hash of the class or the factory of a kind, with the values that made the factory another one."""
+        from pytest_agentv.loading.code_files import is_plain  # noqa: PLC0415 - only for kinds of users
+
+        if is_plain(code):
+            return self._hash_object(code)
+        from pytest_agentv.loading.value_hashes import hash_value  # noqa: PLC0415 - few kinds need it
+
+        return _digest({"code": self._hash_object(code), "made of": hash_value(code, self._hash_named).digest})
+
     def _hash_object(self, value: object, makers: Sequence[Path] = ()) -> str:
-        """Return the hash of a user object's code, as far as its file and those of its makers show it."""
+        """Return the hash of a user object's code, as far as its files and those of its makers show it."""
+        from pytest_agentv.loading.code_files import source_files  # noqa: PLC0415 - only for code of users
+
         files = self._files_of(None)
-        path = source_file(value)
-        sources = (*makers, *(() if path is None else (path,)))
+        sources = (*makers, *source_files(value))
         found = files.hashes(file for source in sources for file in files.of_source(source))
         return _digest({"object": getattr(value, "__qualname__", type(value).__qualname__), "files": found})
+
+    def _hash_named(self, code: Any) -> Json:
+        """Return what stands for a function or a class that a value refers to."""
+        return code.__module__, self._hash_object(code)
 
     def _files_of(self, folder: Path | None) -> ProjectFiles:
         if folder not in self._files:
@@ -147,7 +162,7 @@ class Fingerprints:
         if isinstance(value, str):
             is_below = value.startswith(self._root_text)
             return f"<root>{value.removeprefix(self._root_text)}" if is_below else value
-        if type(value) in ATOMS:
+        if type(value) in ATOMS or isinstance(value, float):
             return value
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
