@@ -37,8 +37,20 @@ def is_a_text(value: object) -> bool:
     return type(value) in _BUILT_IN_TEXTS or type(value).__module__ in _TEXTS
 
 
-def hash_value(value: object, code: Callable[[object], Json]) -> ValueHash:
-    """Hash a value by what `pickle` keeps of it. `code` returns the hash of a function or a class."""
+def text_of_value(value: object) -> str | None:
+    """Return a text that is the same for equal values, in each process; None: the state of a part is not known."""
+    if is_a_text(value):
+        return str(value)
+    found = hash_value(value)
+    return found.digest if found.unknown is None else None
+
+
+def _name_of(code: Any) -> Json:
+    return code.__module__, code.__qualname__
+
+
+def hash_value(value: object, code: Callable[[Any], Json] = _name_of) -> ValueHash:
+    """Hash a value by what `pickle` keeps of it. `code` returns what stands for a function or a class."""
     written = _Hashed()
     pickler = _Pickler(written, code)
     try:
@@ -77,7 +89,7 @@ class _Hashed(io.RawIOBase):
 class _Pickler(pickle.Pickler):
     """Writes sets in order, code by its hash, and only the type of what cannot be pickled."""
 
-    def __init__(self, file: _Hashed, code: Callable[[object], Json]) -> None:
+    def __init__(self, file: _Hashed, code: Callable[[Any], Json]) -> None:
         super().__init__(file, _PROTOCOL)
         self.fast = True  # else equal texts are written otherwise if they are the same object
         self.unknown: list[type] = []

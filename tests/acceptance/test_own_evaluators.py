@@ -277,6 +277,41 @@ def test_another_object_is_another_case_for_a_resumed_run(own):
     assert changed.exit_code == 1
 
 
+HOLDS = """
+from collections.abc import Callable
+from pytest_agentv import Evaluator, Score
+
+
+class Holds(Evaluator):
+    kind = "holds"
+    check: Callable[[str], bool]
+    words: set[str]
+
+    def evaluate(self, context):
+        return Score(float(self.check(context.candidate_answer)))
+
+
+def is_polite(answer):
+    return "hello" in answer
+
+
+def test_polite(agentv):
+    assert agentv.run("q", evaluators=[Holds(check=is_polite, words={"hello", "bye", "ciao", "moin"})])
+"""
+
+
+def test_functions_and_sets_of_an_object_are_the_same_case_in_each_run(own):
+    """Their addresses and their order were hashed, so resumed runs paid again, and no baseline was comparable."""
+    own.write("test_evals.py", HOLDS)
+    first = own.run("test_evals.py", subprocess=True)
+    again = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}", subprocess=True)
+    assert first.outcomes == {"passed": 1}
+    assert [result["timestamp"] for result in again.results] == [result["timestamp"] for result in first.results]
+    own.write("test_evals.py", HOLDS.replace('"hello" in', '"bye" in'))
+    changed = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}", subprocess=True)
+    assert changed.outcomes == {"failed": 1}
+
+
 def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
     own.write("a.eval.yaml", suite("{name: near, type: alike, value: hallo world}"))
     resume = f"--agentv-resume={own.path / 'out-1.jsonl'}"

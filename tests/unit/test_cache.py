@@ -112,6 +112,17 @@ def test_the_key_of_a_target_has_none_of_its_secrets() -> None:
     assert public_settings(settings) == {"words": ["-k", {"n": 1}], "pair": [1], "model": "gpt"}
 
 
+def test_the_key_of_a_target_does_not_depend_on_the_order_of_a_set_or_on_an_address() -> None:
+    def answer(function: object) -> object:
+        return lambda: function
+
+    for first, second in [({0, 8}, {8, 0}), (answer(answer), answer(answer)), ([{"a": {0, 8}}], [{"a": {8, 0}}])]:
+        assert public_settings(first) == public_settings(second)
+        assert str(public_settings(first)) == str(public_settings(second))
+    assert public_settings({0, 8}) != public_settings({0, 9})
+    assert public_settings(answer(answer)) != public_settings(answer(1))
+
+
 def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:
     provider, plain = CountingProvider(), target()
     for of in (plain, plain.replace(provider_batching=True), plain):

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
 from pytest_agentv.errors import FileError
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import ATOMS, Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
@@ -19,6 +19,9 @@ from pytest_agentv.providers.batches import one_for_each
 
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
+
+_UNLIKE_OTHERS: Final = os.urandom(8).hex()
+"""Stands in keys for values that cannot be compared with those of other runs."""
 
 
 class CachedProvider:
@@ -134,12 +137,7 @@ def _values_of_factory(code: object) -> JsonObject:
     from pytest_agentv.loading.code_files import is_plain  # noqa: PLC0415 - as above
     from pytest_agentv.loading.value_hashes import hash_value  # noqa: PLC0415 - as above
 
-    return {} if is_plain(code) else {"made of": hash_value(code, _name).digest}
-
-
-def _name(code: Any) -> Json:
-    """Return the name of a function or a class. The cache does not check code."""
-    return code.__module__, code.__qualname__
+    return {} if is_plain(code) else {"made of": hash_value(code).digest}
 
 
 def lasting_settings(target: Target) -> Json:
@@ -156,4 +154,11 @@ def public_settings(value: object) -> Json:
         return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
     if isinstance(value, list | tuple):
         return [public_settings(item) for item in value if not isinstance(item, Secret)]
-    return value
+    return value if type(value) in ATOMS or isinstance(value, float) else _public_value(value)
+
+
+def _public_value(value: object) -> Json:
+    """Return what stands for a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
+    from pytest_agentv.loading.value_hashes import text_of_value  # noqa: PLC0415 - few kinds have such values
+
+    return text_of_value(value) or _UNLIKE_OTHERS
