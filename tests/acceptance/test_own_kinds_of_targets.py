@@ -316,6 +316,57 @@ def test_odd_data_for_debugging_costs_no_answer(project, suite):
     assert (result["status"], result.get("request_attempts")) == ("pass", None)
 
 
+ODD_KINDS = """
+    from pytest_agentv import Evaluator, EvaluatorError, Provider, ProviderError, ProviderResponse
+
+    class Odd(Provider):
+        kind = "odd"
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            if request.eval_id == "raised":
+                raise ProviderError("gone", kind="unavailable")
+            return ProviderResponse(error="gone", error_kind="unavailable", cost_usd=0.5)
+
+        def invoke_batch(self, requests):
+            return [ProviderResponse(error="gone", error_kind="unavailable", cost_usd=0.5) for request in requests]
+
+    class Judge(Evaluator):
+        kind = "judge"
+
+        def evaluate(self, context):
+            error = EvaluatorError("gone")
+            error.kind = "unavailable"
+            raise error
+
+    def pytest_agentv_providers():
+        return [Odd]
+
+    def pytest_agentv_evaluators():
+        return [Judge]
+    """
+
+
+@pytest.mark.parametrize("name", ["raised", "returned", "batched", "judged"])
+def test_an_unknown_kind_of_an_error_is_a_crash_that_costs_no_record(project, suite, name):
+    project.write("conftest.py", ODD_KINDS)
+    kind = "{provider: mock, response: hello" if name == "judged" else "{provider: odd"
+    project.write("targets.yaml", f"targets: [{kind}, name: default, provider_batching: {name == 'batched'}}}]\n")
+    checks = "evaluators: [{type: judge}]" if name == "judged" else "evaluators: [{contains: hello}]"
+    project.write("qa.eval.yaml", f"evalcases: [{{id: {name}, expected_outcome: o, input: q, {checks}}}]\n")
+    run = project.run()
+    (result,) = run.results
+    assert result["error"].startswith("gone (its kind 'unavailable' is unknown: expected timeout, auth, ")
+    stage = "evaluator" if name == "judged" else "provider"
+    assert result["error_detail"] == {"stage": stage, "kind": "crash"}
+    cost = 0.5 if name in ("returned", "batched") else None
+    assert result.get("execution_metrics", {}).get("cost_usd") == cost
+    assert "1 error)" in run.text
+    assert "lost" not in run.text
+
+
 SLOW_PARTS = """
     import asyncio
     from pytest_agentv import Provider
