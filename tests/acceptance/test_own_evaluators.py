@@ -415,18 +415,28 @@ def test_a_resumed_run_judges_anew_when_the_file_that_makes_a_kind_has_changed(p
 
 
 ODD = """
-    from pytest_agentv import Evaluator, EvaluatorResult, Score
+    from pytest_agentv import Evaluator, EvaluatorResult, JudgeMetrics, Score
 
     class Odd(Evaluator):
         kind = "odd"
         given: dict = {}
 
         def evaluate(self, context):
-            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=5)
+            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=JudgeMetrics("1"))
             return Score(1.0, **(self.given or {"results": [odd_member]}))
 
+    class Composed(Evaluator):
+        kind = "composed"
+        member: dict
+        deep: bool = False
+
+        def evaluate(self, context):
+            member = EvaluatorResult(**{"name": "b", "type": "b", "score": 1.0, "verdict": "pass"} | self.member)
+            above = EvaluatorResult("above", "b", 1.0, evaluator_results=(member,))
+            return Score(1.0, results=(above if self.deep else member,))
+
     def pytest_agentv_evaluators():
-        return [Odd]
+        return [Odd, Composed]
     """
 
 
@@ -453,10 +463,49 @@ def test_a_score_that_cannot_be_recorded_costs_neither_the_answer_nor_its_cost(p
     assert "$0.5000" in run.text
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_member_of_a_score_that_cannot_be_read_back_is_an_error_of_the_evaluator(paid, deep):
+    """Its line was skipped when the file was read, and a resumed run paid for the answer again."""
+    odd = {
+        "{score: .nan}": "score` is nan: expected a number from 0 to 1",
+        "{score: x}": "score` is 'x': expected a number from 0 to 1",
+        "{weight: -1}": "weight` is -1: expected a number of 0 or more, or None",
+        "{name: 3}": "name` is of type int: expected a text",
+        "{type: null}": "type` is of type NoneType: expected a text",
+        "{verdict: zzz}": "verdict` is none of pass, borderline, fail",
+        "{hits: 5}": "hits` is of type int: expected a list of texts",
+        "{misses: [5]}": "misses` has a value of type int: expected texts",
+        "{error: x, error_kind: odd}": "error_kind` is none of timeout, auth, rate_limit, network, process, config, ",
+        "{judge_metrics: 5}": "judge_metrics` is of type int: expected a JudgeMetrics or None",
+        "{evaluator_results: [5]}": "evaluator_results[0]` is of type int: expected an EvaluatorResult",
+    }
+    paid.write("a.eval.yaml", suite(*(f"{{type: composed, deep: {deep}, member: {each}}}" for each in odd)))
+    (result,) = paid.run().results
+    place = "evaluate() returned a Score that cannot be recorded: its `results[0]."
+    place += "evaluator_results[0]." if deep else ""
+    found = [each["error"] for each in result["evaluator_results"]]
+    assert [error.removeprefix(place).startswith(odd[each]) for error, each in zip(found, odd, strict=True)] == [
+        True
+    ] * 11
+    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_member_that_could_not_judge_makes_an_own_composite_an_error(paid, deep):
+    """It passed silently."""
+    paid.write(
+        "a.eval.yaml", suite(f"{{type: composed, deep: {deep}, member: {{error: judge is down, error_kind: network}}}}")
+    )
+    (result,) = paid.run().results
+    assert result["error"] == "member 'b' could not judge: judge is down"
+    assert result["error_detail"] == {"stage": "evaluator", "kind": "network"}
+    assert result["evaluator_results"][0]["evaluator_results"][0]["name"] == ("above" if deep else "b")
+
+
 def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     paid.write("a.eval.yaml", suite("{type: odd}"))
     (result,) = paid.run().results
-    assert result["error"].startswith("AttributeError: 'int' object has no attribute")
+    assert result["error"].startswith("TypeError: unsupported operand type(s) for +")
     assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
     assert result["execution_metrics"]["cost_usd"] == 0.5
