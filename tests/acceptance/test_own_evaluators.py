@@ -124,6 +124,32 @@ def test_validate_says_when_a_conftest_cannot_be_loaded(own, monkeypatch, capsys
     assert "no_such_module" in out
 
 
+@pytest.mark.parametrize(
+    ("conftest", "reason"),
+    [
+        ("def pytest_agentv_evaluators():\n    raise SystemExit('no judges')\n", "2: error: {}SystemExit: no judges"),
+        ("def pytest_agentv_evaluators():\n    raise SystemExit(0)\n", "2: error: {}SystemExit: 0"),
+        ("def pytest_agentv_evaluators():\n    raise OSError('two\\nlines')\n", "2: error: {}OSError: two lines"),
+        ("HOOK = 'pytest_agentv_'\nraise SystemExit('no judges')\n", "2: error: {}SystemExit: no judges"),
+        ("import no_such  # pytest_agentv_\n", " error: {}ModuleNotFoundError: No module named 'no_such'"),
+    ],
+)
+def test_a_conftest_that_ends_or_breaks_validate_is_an_error_on_one_line(
+    project, monkeypatch, capsys, conftest, reason
+):
+    """`sys.exit("text")` in a hook ended `agentv validate` without a word, with the exit code 0."""
+    project.write("evals/conftest.py", conftest)
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/a.eval.yaml", suite("{name: a, type: heuristic, hits: [x]}"))
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "."]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("evals/conftest.py:" + reason.format("kinds of conftest files are not known: "))
+    assert lines[1:] == ["2 files checked: 1 error, 0 warnings"]
+    assert main(["validate", "--plugin-kind=mine", "."]) == 0
+    assert ": warning: kinds of conftest files are not known: " in capsys.readouterr().out
+
+
 def test_validate_loads_no_conftest_that_adds_no_kinds(project, monkeypatch, capsys):
     project.write("conftest.py", "raise RuntimeError('loaded')\n")
     project.write("targets.yaml", TARGETS)
@@ -197,12 +223,15 @@ def test_a_kind_that_is_almost_right_says_what_it_lacks(own, returned, message):
     assert (result["error_detail"], result["attempts"]) == ({"stage": "setup", "kind": "config"}, 0)
 
 
-def test_a_hook_for_kinds_that_raises_is_named_with_its_line(own):
-    own.write("conftest.py", "def pytest_agentv_evaluators():\n    raise RuntimeError('oops')\n")
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])
+def test_a_hook_for_kinds_that_raises_is_named_with_its_line(own, error):
+    own.write("conftest.py", f"def pytest_agentv_evaluators():\n    raise {error}('oops')\n")
     own.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [hello]}"))
-    told = own.run().by_id["a"]["error"].split("\n")
-    assert told[0].endswith("pytest_agentv_evaluators raised RuntimeError: oops")
+    run = own.run()
+    told = run.by_id["a"]["error"].split("\n")
+    assert told[0].endswith(f"pytest_agentv_evaluators raised {error}: oops")
     assert told[1].strip() == "conftest.py:2 in pytest_agentv_evaluators"
+    assert run.internals == []
 
 
 def test_evaluators_may_be_objects_in_python(own):

@@ -176,6 +176,59 @@ def test_validate_knows_the_keys_of_a_conftest(own, monkeypatch, capsys):
     assert printed.count("wrd") == 1
 
 
+STRICT = """
+    from pydantic import field_validator
+    from pytest_agentv import Evaluator, Provider, Score
+
+    def checked(value):
+        raise SystemExit("gone") if value == "exit" else ZeroDivisionError("odd")
+
+    class Strict(Provider):
+        kind = "strict"
+        value: str
+        check = field_validator("value")(checked)
+
+        def open(self, environment):
+            return self
+
+    class Judge(Evaluator):
+        kind = "judge"
+        value: str
+        check = field_validator("value")(checked)
+
+        def evaluate(self, context):
+            return Score(1.0)
+
+    def pytest_agentv_providers():
+        return [Strict]
+
+    def pytest_agentv_evaluators():
+        return [Judge]
+    """
+
+
+@pytest.mark.parametrize(("value", "error"), [("exit", "SystemExit: gone"), ("odd", "ZeroDivisionError: odd")])
+def test_a_validator_of_a_kind_that_raises_anything_is_a_fault_with_its_place(
+    project, suite, monkeypatch, capsys, value, error
+):
+    project.write("conftest.py", STRICT)
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("evals/targets.yaml", f"targets: [{{name: default, provider: strict, value: {value}}}]\n")
+    project.write("evals/a.eval.yaml", suite(a="hello"))
+    case = f"{{id: b, expected_outcome: o, input: q, evaluators: [{{judge: {value}}}]}}"
+    project.write("b.eval.yaml", f"evalcases: [{case}]\n")
+    run = project.run()
+    errors = {name: result["error"] for name, result in run.by_id.items()}
+    assert errors["a"] == f"evals/targets.yaml:1: targets[0]: Strict raised {error}"
+    assert errors["b"] == f"b.eval.yaml:1: evalcases[0].evaluators[0]: Judge raised {error}"
+    assert run.internals == []
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "."]) == 1
+    printed = capsys.readouterr().out
+    assert f"evals/targets.yaml:1: error: targets[0]: Strict raised {error}\n" in printed
+    assert f"b.eval.yaml:1: error: evalcases[0].evaluators[0]: Judge raised {error}\n" in printed
+
+
 def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
     own.run()
     own.write("targets.yaml", TARGETS.replace("word: hello}", "word: hello, times: 3}", 1))
