@@ -22,8 +22,10 @@ def source_files(value: object) -> tuple[Path, ...]:
 
 
 def own_files(value: object) -> tuple[Path, ...]:
-    """Return the same without the bases of a class."""
-    return _paths(_files(each) for each in _definitions(_core(value))[:1])
+    """Return the files whose code makes a function or a class, without those of its bases and of what it uses."""
+    core = _core(value)
+    made_in: tuple[str, ...] = vars(core).get("_made_in", ()) if isinstance(core, type) else ()
+    return tuple(map(Path, made_in)) or _paths(_files(each) for each in _definitions(core)[:1])
 
 
 def _core(value: Any) -> Any:

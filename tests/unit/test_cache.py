@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
-from pytest_agentv.engine.targets.cache import CachedProvider, public_settings
+from pytest_agentv.engine.targets.cache import CachedProvider, code_places, public_settings
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
@@ -152,6 +152,12 @@ def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) 
     kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
     assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
     assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
+
+
+def test_the_key_of_a_users_kind_names_the_file_of_its_class_only(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(KIND)
+    kind = target(import_file(tmp_path / "a.py").Talker(), "talker")
+    assert code_places(kind, tmp_path / "cache") == {"code": "../a.py"}
 
 
 SPEAKER = """
