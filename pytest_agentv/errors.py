@@ -17,7 +17,7 @@ Each message is for the person who has to fix the file: where, what, what was ex
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 ErrorStage = Literal["setup", "provider", "evaluator"]
 """Where a case broke."""
@@ -25,6 +25,7 @@ ErrorStage = Literal["setup", "provider", "evaluator"]
 ErrorKind = Literal["timeout", "auth", "rate_limit", "network", "process", "config", "crash", "cancelled", "no_answer"]
 """Why a case broke. `no_answer`: the target replied, but without an answer (a filter, a token limit, a refusal)."""
 
+_KINDS: Final = get_args(ErrorKind)
 
 NO_REGULAR_FILE: Final = "expected a regular file, not a folder, a pipe or a device"
 """Why a path cannot be read. To read a pipe would block."""
@@ -73,9 +74,25 @@ class LoopStartError(AgentvError):
 class KindError(AgentvError):
     """Base of failures that are recorded with a kind."""
 
+    _kind: ErrorKind = "crash"
+
     def __init__(self, message: str, kind: ErrorKind = "crash") -> None:
         super().__init__(message)
-        self.kind: ErrorKind = kind
+        self.kind = kind
+
+    @property
+    def kind(self) -> ErrorKind:
+        """Why it failed: `timeout`, `auth`, … A word of your own becomes `crash`, and the message names it."""
+        return self._kind
+
+    @kind.setter
+    def kind(self, kind: ErrorKind) -> None:
+        # A record with another word could not be read, so that what it cost would be lost.
+        is_known = kind in _KINDS
+        self._kind = kind if is_known else "crash"
+        if not is_known:
+            message, *others = self.args or ("",)
+            self.args = (f"{message} (its kind {kind!r} is unknown: expected {', '.join(_KINDS)})", *others)
 
 
 class ProviderError(KindError):

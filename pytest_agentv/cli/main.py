@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         exit_code = _run(arguments)
         sys.stdout.flush()
-    except SystemExit as exit_:  # argparse raises it after `--help`
-        exit_code = exit_.code if isinstance(exit_.code, int) else 0
+    except SystemExit as exit_:  # argparse raises it after `--help`, and code of users may raise it anywhere
+        exit_code = _code_of(exit_)
     except KeyboardInterrupt:
         exit_code = _INTERRUPTED
     except BrokenPipeError:  # as in `agentv … | head`; Python's documentation recommends this
@@ -56,6 +56,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         note(f"agentv: the output cannot be written: {error.strerror or error}")
         exit_code = USAGE_EXIT_CODE
     return exit_code
+
+
+def _code_of(exit_: SystemExit) -> int:
+    """Return the exit code. As in Python, any value but a number and None is a text of an error."""
+    if isinstance(exit_.code, int):
+        return exit_.code
+    if exit_.code is None:
+        return 0
+    note(f"agentv: {exit_.code}")
+    return 1
 
 
 def _drop_output() -> None:

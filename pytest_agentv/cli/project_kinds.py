@@ -2,6 +2,8 @@
 
 import io
 import os
+import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cached_property
@@ -10,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.kind_table import merge_kinds
+from pytest_agentv.runtime.user_errors import describe_error
 
 _Key: TypeAlias = tuple[str, Path | None]
 """A hook and a folder; None: wherever a conftest lies."""
@@ -17,6 +20,8 @@ _Key: TypeAlias = tuple[str, Path | None]
 _HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
 _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
 """Texts in a conftest that may add kinds."""
+_LOADING: Final = re.compile(r"while loading conftest '(.+?)'")
+"""How pytest names a conftest that raises when it is imported."""
 
 
 class ProjectKinds:
@@ -30,9 +35,11 @@ class ProjectKinds:
         self.problems: list[Problem] = []
         """The faults that prevented the loading of conftest files."""
         self._folders = sorted({path.parent for path in files})
+        self._has_named = False
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
+        self._has_named |= bool(named)
         return lambda folder: LazyKinds(self, hook, built_in, named, folder)
 
     @cached_property
@@ -50,21 +57,37 @@ class ProjectKinds:
         import pytest  # noqa: PLC0415 - takes a fifth of a second
 
         asker = _Asker(self._folders)
+        error: BaseException | None = None
         said = io.StringIO()
         arguments = ["-p", "no:cacheprovider", "-o", "addopts=", *map(str, self._folders)]
         environment = os.environ.pop("PYTEST_ADDOPTS", None)
         try:
             with redirect_stdout(said), redirect_stderr(said):
                 pytest.main(arguments, plugins=[asker])
+        except SystemExit as exit_:  # a conftest may raise it when it is imported
+            error = exit_
         finally:
             if environment is not None:
                 os.environ["PYTEST_ADDOPTS"] = environment
-        if asker.fault or not asker.found:
-            reason = asker.fault or said.getvalue().strip().rpartition("\n")[2] or "pytest could not be started"
-            folder = self._folders[0] if self._folders else Path.cwd()
-            message = f"kinds of conftest files are not known: {reason}"
-            self.problems.append(Problem(folder / "conftest.py", None, "", message, level="warning"))
+        error = error or asker.error
+        if error or not asker.found:
+            self._note_fault(error, said.getvalue())
         return asker.found
+
+    def _note_fault(self, error: BaseException | None, said: str) -> None:
+        """Note what an error of users' code, or what pytest said instead of calling our plugin."""
+        if error is None:
+            reason = said.strip().rpartition("\n")[2].removeprefix("E  ").strip() or "pytest could not be started"
+            named = _LOADING.search(said)
+            path, line = (None if named is None else Path(named[1])), None
+        else:
+            reason = " ".join(describe_error(error).split())
+            path, line = _place_in_conftest(error)
+        if path is None:
+            path = (self._folders[0] if self._folders else Path.cwd()) / "conftest.py"
+        message = f"kinds of conftest files are not known: {reason}"
+        # With kinds that are named on the command line, nobody expects that the conftest files can be loaded.
+        self.problems.append(Problem(path, line, "", message, level="warning" if self._has_named else "error"))
 
 
 class _Asker:
@@ -72,14 +95,14 @@ class _Asker:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.found: dict[_Key, Mapping[str, Any]] = {}
-        self.fault = ""
+        self.error: BaseException | None = None
         self._folders = folders
 
     def pytest_cmdline_main(self, config: Any) -> int:
         try:
             self._ask(config)
-        except Exception as error:  # noqa: BLE001 - hooks are code of the user's
-            self.fault = f"{type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
+            self.error = error
         return 0
 
     def _ask(self, config: Any) -> None:
@@ -127,6 +150,14 @@ class LazyKinds(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _place_in_conftest(error: BaseException) -> tuple[Path | None, int | None]:
+    """Return where in a conftest an error was raised, or whence it came."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).name == "conftest.py":
+            return Path(frame.filename), frame.lineno
+    return None, None
 
 
 def _any_keys(spec: object, services: object) -> object:

@@ -24,7 +24,11 @@ _NONE: Final = "[]"
 
 
 def _to_plain(value: object) -> Json:
-    return value.to_plain() if isinstance(value, Plain) else str(value)
+    if isinstance(value, Plain):
+        return value.to_plain()
+    from pytest_agentv.loading.value_hashes import text_of_value  # noqa: PLC0415 - few cases have such values
+
+    return text_of_value(value) or str(value)
 
 
 _to_json: Final = json.JSONEncoder(sort_keys=True, default=_to_plain).encode

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.shared import narrowed, negated, score_fault, shared_key, with_requirement, with_tuples
+from pytest_agentv.evaluators.shared import narrowed, negated, recordable, shared_key, with_requirement
 from pytest_agentv.models.base import ABSENT, ATOMS, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -100,8 +100,8 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
         if evaluator.own_code is not None and shown.part is not ABSENT:
             shown = shown.replace(part=unshared(shown.part))
         score = await _judge(evaluator, shown)
-        if evaluator.own_code is not None and (fault := score_fault(score := with_tuples(score))):
-            raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
+        if evaluator.own_code is not None:
+            score = recordable(score, "evaluate()")
         error = _error_of(score)
         if error is not None and not error.strip():  # as of `str(error)` for an error without a text
             score = score.replace(error=_NO_REASON)

@@ -7,10 +7,11 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT, Json, is_amount, is_measure
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, is_score
 from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.traces import JudgeMetrics
 
 T = TypeVar("T")
 
@@ -37,6 +38,18 @@ _TYPES: Final[Mapping[str, _Expected]] = {
     "results": _Expected(list | tuple | None, "a list of EvaluatorResult or None"),
     "judge_retries": _Expected(int | float | None, "a whole number or None"),
 }
+_MEMBER_TYPES: Final[Mapping[str, _Expected]] = {
+    **{name: _TYPES[name] for name in ("reasoning", "raw_output", "error", "unknown", "unchecked", "judge_retries")},
+    **{name: _TYPES[name] for name in ("hits", "misses", "unmet_required", "details")},
+    **dict.fromkeys(("name", "type"), _Expected(str, "a text")),
+    "judge_model": _TYPES["error"],
+    "warnings": _TYPES["unmet_required"],
+    "evaluator_results": _TYPES["results"],
+    "evaluator_provider_request": _TYPES["request"],
+    "required": _Expected(bool | None, "True, False or None"),
+    "judge_metrics": _Expected(JudgeMetrics | None, "a JudgeMetrics or None"),
+}
+"""The same for the members of a score. Their figures and words are checked apart."""
 _WORDS: Final[Mapping[str, tuple[str | None, ...]]] = {
     "verdict": (*get_args(Verdict), None),
     "error_kind": get_args(ErrorKind),
@@ -78,7 +91,7 @@ def text_of_part(part: Json) -> str:
     return part if isinstance(part, str) else compact_json(part)
 
 
-def with_tuples(score: T) -> T:
+def _with_tuples(score: T) -> T:
     """Return a score from user code with tuples in place of sets, generators and other iterables of texts."""
     if not isinstance(score, Score):
         return score
@@ -91,7 +104,7 @@ def with_tuples(score: T) -> T:
     return score.replace(**odd) if odd else score
 
 
-def score_fault(score: object) -> str | None:
+def _score_fault(score: object) -> str | None:
     """Return which value of a score from user code cannot be recorded; None if all can."""
     if not isinstance(score, Score):
         return None  # `build_result` reports that
@@ -106,20 +119,76 @@ def score_fault(score: object) -> str | None:
 
 
 def _item_faults(score: Score) -> Iterator[str]:
-    for name in (*_LISTS, "unmet_required"):
-        for item in getattr(score, name) or ():
-            if not isinstance(item, str):
-                yield f"its `{name}` has a value of type {type(item).__name__}: expected texts"
+    yield from _odd_texts("", score)
     yield from _member_faults("results", score.results or ())
 
 
 def _member_faults(place: str, members: Sequence[object]) -> Iterator[str]:
     for number, member in enumerate(members):
         where = f"{place}[{number}]"
-        if isinstance(member, EvaluatorResult):
-            yield from _member_faults(f"{where}.evaluator_results", member.evaluator_results or ())
-        else:
+        if not isinstance(member, EvaluatorResult):
             yield f"its `{where}` is of type {type(member).__name__}: expected an EvaluatorResult"
+            continue
+        for name, expected in _MEMBER_TYPES.items():
+            if not isinstance(value := getattr(member, name), expected.type):
+                yield f"its `{where}.{name}` is of type {type(value).__name__}: expected {expected.text}"
+        yield from _odd_figures(where, member)
+        yield from _odd_texts(f"{where}.", member)
+        yield from _member_faults(f"{where}.evaluator_results", member.evaluator_results or ())
+
+
+def _odd_figures(where: str, member: EvaluatorResult) -> Iterator[str]:
+    """Yield the faults of what a member says in numbers and words."""
+    if not is_measure(member.score):
+        yield f"its `{where}.score` is {member.score!r}: expected a number from 0 to 1"
+    for name in ("weight", "duration_ms"):
+        if (value := getattr(member, name)) is not None and not is_amount(value):
+            yield f"its `{where}.{name}` is {value!r}: expected a number of 0 or more, or None"
+    if member.verdict not in get_args(Verdict):
+        yield f"its `{where}.verdict` is none of {', '.join(get_args(Verdict))}"
+    if member.error_kind not in (*get_args(ErrorKind), None):
+        yield f"its `{where}.error_kind` is none of {', '.join(get_args(ErrorKind))}"
+
+
+def _odd_texts(where: str, value: Score | EvaluatorResult) -> Iterator[str]:
+    for name in (*_LISTS, "unmet_required"):
+        for item in getattr(value, name) or ():
+            if not isinstance(item, str):
+                yield f"its `{where}{name}` has a value of type {type(item).__name__}: expected texts"
+
+
+def recordable(score: T, what: str) -> T:
+    """Return a score from user code with tuples. Raises `EvaluatorError` if it cannot be recorded.
+
+    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
+    """
+    score = _with_tuples(score)
+    if fault := _score_fault(score):
+        raise EvaluatorError(f"{what} returned a Score that cannot be recorded: {fault}")
+    if isinstance(score, Score) and score.error is None and score.results:
+        try:
+            require_judgements(score.results)
+        except EvaluatorError as error:
+            error.results = score.results
+            raise
+    return score
+
+
+def require_judgements(members: Sequence[EvaluatorResult]) -> None:
+    """Raise `EvaluatorError` if a member could not judge."""
+    broken = list(_broken(members))
+    if broken:
+        reasons = ((member.name, (member.error or "").strip() or "it does not say why") for member in broken)
+        message = "; ".join(f"member {name!r} could not judge: {reason}" for name, reason in reasons)
+        raise EvaluatorError(message, kind=broken[0].error_kind or "crash", output=broken[0].raw_output)
+
+
+def _broken(members: Sequence[EvaluatorResult]) -> Iterator[EvaluatorResult]:
+    for member in members:
+        if member.error is not None:
+            yield member
+        else:
+            yield from _broken(member.evaluator_results or ())
 
 
 def negated(score: Score) -> Score:

@@ -116,7 +116,7 @@ class _Reader(Generic[P]):
             faults = error.errors(include_url=False)
         except RecursionError:
             raise
-        except Exception as error:  # noqa: BLE001 - kinds of users have validators that may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
             self._place.error(f"{self._part.__name__} raised {type(error).__name__}: {error}")
             return None
         if self._has_variables and (shown := _with_texts(given, faults)) is not None:

@@ -1,7 +1,6 @@
 """Finds the project files of a program, from its source text and the words of its command."""
 
 import functools
-import inspect
 import re
 import shlex
 import sys
@@ -135,27 +134,6 @@ class ProjectFiles:
     def _name(self, path: Path) -> str:
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
         return path.name if root is None else path.relative_to(root).as_posix()
-
-
-def source_file(value: object) -> Path | None:
-    """Return the file that defines a function, a class, or the class of an object; None: unknown."""
-    function = getattr(value, "func", value)  # of a `functools.partial`
-    function = inspect.unwrap(function) if inspect.isfunction(function) else function
-    for candidate in (function, type(function)):
-        try:
-            return _file_of_methods(candidate) or Path(inspect.getfile(candidate))  # type: ignore[arg-type]
-        except (TypeError, OSError):
-            continue
-    return None
-
-
-def _file_of_methods(kind: object) -> Path | None:
-    """Return the file of a class by its own methods. Its module may be another: several conftest files share a name."""
-    if not isinstance(kind, type):
-        return None
-    members = (inspect.unwrap(each) for each in vars(kind).values() if inspect.isfunction(each))
-    names = (each.__code__.co_filename for each in members if each.__module__ == kind.__module__)
-    return next((Path(name) for name in names if not name.startswith("<")), None)
 
 
 def command_words(command: str) -> list[str]:

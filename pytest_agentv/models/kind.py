@@ -5,6 +5,7 @@ file, the JSON Schema, did-you-mean and the tables in the docs come from it. Imp
 lazily.
 """
 
+import sys
 import types
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
@@ -29,6 +30,11 @@ EXPECTED: Final = "expected"
 
 REFERENCE: Final = "x-definition"
 """Where `definition` keeps the name."""
+
+_OURS: Final = "pytest_agentv."
+_CALLERS: Final = ("pluggy", "_pytest")
+"""The packages that call code of users."""
+_MODULE: Final = "<module>"
 
 T = TypeVar("T")
 
@@ -107,9 +113,31 @@ class Kind(Part):
     kind: ClassVar[str]
     """The word for it in files and results."""
 
+    _made_in: ClassVar[tuple[str, ...]] = ()
+    """The files of the code that made a class of users. Its module may be another: conftest files share a name."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls._made_in = () if cls.__module__.startswith(_OURS) else tuple(dict.fromkeys(_files_that_run()))
+
     def to_plain(self) -> dict[str, Any]:
         """Return the kind and what was given, for hashes."""
         return {"kind": self.kind, **super().to_plain()}
+
+
+def _files_that_run() -> Iterator[str]:
+    """Yield the files of users whose code runs now, up to the one that is being imported or that pytest called."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not _name_of(frame).startswith(_CALLERS):
+        name = frame.f_code.co_filename
+        if not _name_of(frame).startswith((_OURS, "pydantic.")):
+            yield frame.f_globals.get("__file__") or name if name.startswith("<") else name
+        frame = None if frame.f_code.co_name == _MODULE else frame.f_back
+
+
+def _name_of(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def definition(name: str) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class Score(Record):
     raw_output: str | None = None
     """The output or reply of a judge if it was unreadable."""
     results: tuple[EvaluatorResult, ...] | None = None
-    """The members' results if the evaluator is a composite."""
+    """The members' results if the evaluator is a composite. If one has an `error`, the composite could not judge."""
     error: str | None = None
     """Why the judge's reply is not a judgement; the status of the case is then `error`."""
     error_kind: ErrorKind = "crash"

@@ -124,6 +124,32 @@ def test_validate_says_when_a_conftest_cannot_be_loaded(own, monkeypatch, capsys
     assert "no_such_module" in out
 
 
+@pytest.mark.parametrize(
+    ("conftest", "reason"),
+    [
+        ("def pytest_agentv_evaluators():\n    raise SystemExit('no judges')\n", "2: error: {}SystemExit: no judges"),
+        ("def pytest_agentv_evaluators():\n    raise SystemExit(0)\n", "2: error: {}SystemExit: 0"),
+        ("def pytest_agentv_evaluators():\n    raise OSError('two\\nlines')\n", "2: error: {}OSError: two lines"),
+        ("HOOK = 'pytest_agentv_'\nraise SystemExit('no judges')\n", "2: error: {}SystemExit: no judges"),
+        ("import no_such  # pytest_agentv_\n", " error: {}ModuleNotFoundError: No module named 'no_such'"),
+    ],
+)
+def test_a_conftest_that_ends_or_breaks_validate_is_an_error_on_one_line(
+    project, monkeypatch, capsys, conftest, reason
+):
+    """`sys.exit("text")` in a hook ended `agentv validate` without a word, with the exit code 0."""
+    project.write("evals/conftest.py", conftest)
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/a.eval.yaml", suite("{name: a, type: heuristic, hits: [x]}"))
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "."]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("evals/conftest.py:" + reason.format("kinds of conftest files are not known: "))
+    assert lines[1:] == ["2 files checked: 1 error, 0 warnings"]
+    assert main(["validate", "--plugin-kind=mine", "."]) == 0
+    assert ": warning: kinds of conftest files are not known: " in capsys.readouterr().out
+
+
 def test_validate_loads_no_conftest_that_adds_no_kinds(project, monkeypatch, capsys):
     project.write("conftest.py", "raise RuntimeError('loaded')\n")
     project.write("targets.yaml", TARGETS)
@@ -197,12 +223,15 @@ def test_a_kind_that_is_almost_right_says_what_it_lacks(own, returned, message):
     assert (result["error_detail"], result["attempts"]) == ({"stage": "setup", "kind": "config"}, 0)
 
 
-def test_a_hook_for_kinds_that_raises_is_named_with_its_line(own):
-    own.write("conftest.py", "def pytest_agentv_evaluators():\n    raise RuntimeError('oops')\n")
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])
+def test_a_hook_for_kinds_that_raises_is_named_with_its_line(own, error):
+    own.write("conftest.py", f"def pytest_agentv_evaluators():\n    raise {error}('oops')\n")
     own.write("a.eval.yaml", suite("{name: a, type: heuristic, hits: [hello]}"))
-    told = own.run().by_id["a"]["error"].split("\n")
-    assert told[0].endswith("pytest_agentv_evaluators raised RuntimeError: oops")
+    run = own.run()
+    told = run.by_id["a"]["error"].split("\n")
+    assert told[0].endswith(f"pytest_agentv_evaluators raised {error}: oops")
     assert told[1].strip() == "conftest.py:2 in pytest_agentv_evaluators"
+    assert run.internals == []
 
 
 def test_evaluators_may_be_objects_in_python(own):
@@ -277,6 +306,41 @@ def test_another_object_is_another_case_for_a_resumed_run(own):
     assert changed.exit_code == 1
 
 
+HOLDS = """
+from collections.abc import Callable
+from pytest_agentv import Evaluator, Score
+
+
+class Holds(Evaluator):
+    kind = "holds"
+    check: Callable[[str], bool]
+    words: set[str]
+
+    def evaluate(self, context):
+        return Score(float(self.check(context.candidate_answer)))
+
+
+def is_polite(answer):
+    return "hello" in answer
+
+
+def test_polite(agentv):
+    assert agentv.run("q", evaluators=[Holds(check=is_polite, words={"hello", "bye", "ciao", "moin"})])
+"""
+
+
+def test_functions_and_sets_of_an_object_are_the_same_case_in_each_run(own):
+    """Their addresses and their order were hashed, so resumed runs paid again, and no baseline was comparable."""
+    own.write("test_evals.py", HOLDS)
+    first = own.run("test_evals.py", subprocess=True)
+    again = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}", subprocess=True)
+    assert first.outcomes == {"passed": 1}
+    assert [result["timestamp"] for result in again.results] == [result["timestamp"] for result in first.results]
+    own.write("test_evals.py", HOLDS.replace('"hello" in', '"bye" in'))
+    changed = own.run("test_evals.py", f"--agentv-resume={own.path / 'out-1.jsonl'}", subprocess=True)
+    assert changed.outcomes == {"failed": 1}
+
+
 def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
     own.write("a.eval.yaml", suite("{name: near, type: alike, value: hallo world}"))
     resume = f"--agentv-resume={own.path / 'out-1.jsonl'}"
@@ -286,19 +350,122 @@ def test_a_resumed_run_judges_anew_when_the_code_of_a_kind_has_changed(own):
     assert own.run(resume).exit_code == 1
 
 
+JUDGING = """
+from typing import ClassVar
+
+from pytest_agentv import Evaluator, Score
+
+
+class Brevity(Evaluator):
+    kind = "brevity"
+    longest: ClassVar[int] = 5
+
+    async def evaluate(self, context):
+        return Score(float(len(context.candidate_answer) <= self.longest))
+
+
+class Judge:
+    def __init__(self, longest):
+        self.longest = longest
+
+    def evaluate(self, context):
+        return Score(float(len(context.candidate_answer) <= self.longest))
+
+
+def logged(method):
+    async def inner(self, context):
+        return await method(self, context)
+    return inner
+
+
+def kind_of(most):
+    class Made(Brevity):
+        kind = "made"
+        longest: ClassVar[int] = most
+    return Made
+
+
+def build(spec, services, longest):
+    return Judge(longest)
+
+
+def builder(longest):
+    def build(spec, services):
+        return Judge(longest)
+    return build
+"""
+
+KINDS = """
+from functools import partial
+from typing import ClassVar
+
+import judging
+
+
+class Mine(judging.Brevity):
+    kind = "mine"
+    longest: ClassVar[int] = 50
+
+
+class Decorated(judging.Brevity):
+    kind = "decorated"
+
+    @judging.logged
+    async def evaluate(self, context):
+        return judging.Score(float(len(context.candidate_answer) < 50))
+
+
+Early = judging.kind_of(50)
+
+
+def pytest_agentv_evaluators():
+    kinds = [Mine, Decorated]
+    made = {"early": Early, "late": judging.kind_of(50)}
+    factories = {"partly": partial(judging.build, longest=50), "closed": judging.builder(50)}
+    return {**{each.kind: each for each in kinds}, **made, **factories}
+"""
+
+
+def test_a_resumed_run_judges_anew_when_the_file_that_makes_a_kind_has_changed(project):
+    """The file was guessed by plain methods, and else by the name of the module, which several conftest files have."""
+    kinds = ("mine", "decorated", "early", "late", "partly", "closed")
+    project.write("judging.py", JUDGING)
+    project.write("conftest.py", KINDS)
+    project.write("evals/conftest.py", "import pytest\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
+    cases = [f"  - {{id: {kind}, expected_outcome: o, input: q, evaluators: [{{type: {kind}}}]}}\n" for kind in kinds]
+    project.write("evals/a.eval.yaml", "evalcases:\n" + "".join(cases))
+    resume = f"--agentv-resume={project.path / 'out-1.jsonl'}"
+    first, again = project.run(), project.run(resume)
+    assert [run.outcomes for run in (first, again)] == [{"passed": 6}] * 2
+    assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 6
+    project.write("conftest.py", KINDS.replace("50", "3"))
+    assert project.run(resume).outcomes == {"failed": 6}
+
+
 ODD = """
-    from pytest_agentv import Evaluator, EvaluatorResult, Score
+    from pytest_agentv import Evaluator, EvaluatorResult, JudgeMetrics, Score
 
     class Odd(Evaluator):
         kind = "odd"
         given: dict = {}
 
         def evaluate(self, context):
-            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=5)
+            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=JudgeMetrics("1"))
             return Score(1.0, **(self.given or {"results": [odd_member]}))
 
+    class Composed(Evaluator):
+        kind = "composed"
+        member: dict
+        deep: bool = False
+
+        def evaluate(self, context):
+            member = EvaluatorResult(**{"name": "b", "type": "b", "score": 1.0, "verdict": "pass"} | self.member)
+            above = EvaluatorResult("above", "b", 1.0, evaluator_results=(member,))
+            return Score(1.0, results=(above if self.deep else member,))
+
     def pytest_agentv_evaluators():
-        return [Odd]
+        return [Odd, Composed]
     """
 
 
@@ -325,10 +492,49 @@ def test_a_score_that_cannot_be_recorded_costs_neither_the_answer_nor_its_cost(p
     assert "$0.5000" in run.text
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_member_of_a_score_that_cannot_be_read_back_is_an_error_of_the_evaluator(paid, deep):
+    """Its line was skipped when the file was read, and a resumed run paid for the answer again."""
+    odd = {
+        "{score: .nan}": "score` is nan: expected a number from 0 to 1",
+        "{score: x}": "score` is 'x': expected a number from 0 to 1",
+        "{weight: -1}": "weight` is -1: expected a number of 0 or more, or None",
+        "{name: 3}": "name` is of type int: expected a text",
+        "{type: null}": "type` is of type NoneType: expected a text",
+        "{verdict: zzz}": "verdict` is none of pass, borderline, fail",
+        "{hits: 5}": "hits` is of type int: expected a list of texts",
+        "{misses: [5]}": "misses` has a value of type int: expected texts",
+        "{error: x, error_kind: odd}": "error_kind` is none of timeout, auth, rate_limit, network, process, config, ",
+        "{judge_metrics: 5}": "judge_metrics` is of type int: expected a JudgeMetrics or None",
+        "{evaluator_results: [5]}": "evaluator_results[0]` is of type int: expected an EvaluatorResult",
+    }
+    paid.write("a.eval.yaml", suite(*(f"{{type: composed, deep: {deep}, member: {each}}}" for each in odd)))
+    (result,) = paid.run().results
+    place = "evaluate() returned a Score that cannot be recorded: its `results[0]."
+    place += "evaluator_results[0]." if deep else ""
+    found = [each["error"] for each in result["evaluator_results"]]
+    assert [error.removeprefix(place).startswith(odd[each]) for error, each in zip(found, odd, strict=True)] == [
+        True
+    ] * 11
+    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_member_that_could_not_judge_makes_an_own_composite_an_error(paid, deep):
+    """It passed silently."""
+    paid.write(
+        "a.eval.yaml", suite(f"{{type: composed, deep: {deep}, member: {{error: judge is down, error_kind: network}}}}")
+    )
+    (result,) = paid.run().results
+    assert result["error"] == "member 'b' could not judge: judge is down"
+    assert result["error_detail"] == {"stage": "evaluator", "kind": "network"}
+    assert result["evaluator_results"][0]["evaluator_results"][0]["name"] == ("above" if deep else "b")
+
+
 def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     paid.write("a.eval.yaml", suite("{type: odd}"))
     (result,) = paid.run().results
-    assert result["error"].startswith("AttributeError: 'int' object has no attribute")
+    assert result["error"].startswith("TypeError: unsupported operand type(s) for +")
     assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
     assert result["execution_metrics"]["cost_usd"] == 0.5

@@ -176,6 +176,59 @@ def test_validate_knows_the_keys_of_a_conftest(own, monkeypatch, capsys):
     assert printed.count("wrd") == 1
 
 
+STRICT = """
+    from pydantic import field_validator
+    from pytest_agentv import Evaluator, Provider, Score
+
+    def checked(value):
+        raise SystemExit("gone") if value == "exit" else ZeroDivisionError("odd")
+
+    class Strict(Provider):
+        kind = "strict"
+        value: str
+        check = field_validator("value")(checked)
+
+        def open(self, environment):
+            return self
+
+    class Judge(Evaluator):
+        kind = "judge"
+        value: str
+        check = field_validator("value")(checked)
+
+        def evaluate(self, context):
+            return Score(1.0)
+
+    def pytest_agentv_providers():
+        return [Strict]
+
+    def pytest_agentv_evaluators():
+        return [Judge]
+    """
+
+
+@pytest.mark.parametrize(("value", "error"), [("exit", "SystemExit: gone"), ("odd", "ZeroDivisionError: odd")])
+def test_a_validator_of_a_kind_that_raises_anything_is_a_fault_with_its_place(
+    project, suite, monkeypatch, capsys, value, error
+):
+    project.write("conftest.py", STRICT)
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    project.write("evals/targets.yaml", f"targets: [{{name: default, provider: strict, value: {value}}}]\n")
+    project.write("evals/a.eval.yaml", suite(a="hello"))
+    case = f"{{id: b, expected_outcome: o, input: q, evaluators: [{{judge: {value}}}]}}"
+    project.write("b.eval.yaml", f"evalcases: [{case}]\n")
+    run = project.run()
+    errors = {name: result["error"] for name, result in run.by_id.items()}
+    assert errors["a"] == f"evals/targets.yaml:1: targets[0]: Strict raised {error}"
+    assert errors["b"] == f"b.eval.yaml:1: evalcases[0].evaluators[0]: Judge raised {error}"
+    assert run.internals == []
+    monkeypatch.chdir(project.path)
+    assert main(["validate", "."]) == 1
+    printed = capsys.readouterr().out
+    assert f"evals/targets.yaml:1: error: targets[0]: Strict raised {error}\n" in printed
+    assert f"b.eval.yaml:1: error: evalcases[0].evaluators[0]: Judge raised {error}\n" in printed
+
+
 def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
     own.run()
     own.write("targets.yaml", TARGETS.replace("word: hello}", "word: hello, times: 3}", 1))
@@ -314,6 +367,57 @@ def test_odd_data_for_debugging_costs_no_answer(project, suite):
     project.write("qa.eval.yaml", suite(a="hello"))
     (result,) = project.run().results
     assert (result["status"], result.get("request_attempts")) == ("pass", None)
+
+
+ODD_KINDS = """
+    from pytest_agentv import Evaluator, EvaluatorError, Provider, ProviderError, ProviderResponse
+
+    class Odd(Provider):
+        kind = "odd"
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            if request.eval_id == "raised":
+                raise ProviderError("gone", kind="unavailable")
+            return ProviderResponse(error="gone", error_kind="unavailable", cost_usd=0.5)
+
+        def invoke_batch(self, requests):
+            return [ProviderResponse(error="gone", error_kind="unavailable", cost_usd=0.5) for request in requests]
+
+    class Judge(Evaluator):
+        kind = "judge"
+
+        def evaluate(self, context):
+            error = EvaluatorError("gone")
+            error.kind = "unavailable"
+            raise error
+
+    def pytest_agentv_providers():
+        return [Odd]
+
+    def pytest_agentv_evaluators():
+        return [Judge]
+    """
+
+
+@pytest.mark.parametrize("name", ["raised", "returned", "batched", "judged"])
+def test_an_unknown_kind_of_an_error_is_a_crash_that_costs_no_record(project, suite, name):
+    project.write("conftest.py", ODD_KINDS)
+    kind = "{provider: mock, response: hello" if name == "judged" else "{provider: odd"
+    project.write("targets.yaml", f"targets: [{kind}, name: default, provider_batching: {name == 'batched'}}}]\n")
+    checks = "evaluators: [{type: judge}]" if name == "judged" else "evaluators: [{contains: hello}]"
+    project.write("qa.eval.yaml", f"evalcases: [{{id: {name}, expected_outcome: o, input: q, {checks}}}]\n")
+    run = project.run()
+    (result,) = run.results
+    assert result["error"].startswith("gone (its kind 'unavailable' is unknown: expected timeout, auth, ")
+    stage = "evaluator" if name == "judged" else "provider"
+    assert result["error_detail"] == {"stage": stage, "kind": "crash"}
+    cost = 0.5 if name in ("returned", "batched") else None
+    assert result.get("execution_metrics", {}).get("cost_usd") == cost
+    assert "1 error)" in run.text
+    assert "lost" not in run.text
 
 
 SLOW_PARTS = """

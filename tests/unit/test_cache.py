@@ -2,6 +2,7 @@ import asyncio
 import errno
 import importlib.util
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
-from pytest_agentv.engine.targets.cache import CachedProvider, public_settings
+from pytest_agentv.engine.targets.cache import CachedProvider, code_places, public_settings
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.messages import Message
@@ -19,6 +20,7 @@ from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
 from pytest_agentv.providers.apis.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli.cli import Cli
+from pytest_agentv.providers.factory_kind import class_of_factory
 from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.python.python import Python
 from pytest_agentv.runtime import files
@@ -110,6 +112,17 @@ def test_the_key_of_a_target_has_none_of_its_secrets() -> None:
     assert public_settings(settings) == {"words": ["-k", {"n": 1}], "pair": [1], "model": "gpt"}
 
 
+def test_the_key_of_a_target_does_not_depend_on_the_order_of_a_set_or_on_an_address() -> None:
+    def answer(function: object) -> object:
+        return lambda: function
+
+    for first, second in [({0, 8}, {8, 0}), (answer(answer), answer(answer)), ([{"a": {0, 8}}], [{"a": {8, 0}}])]:
+        assert public_settings(first) == public_settings(second)
+        assert str(public_settings(first)) == str(public_settings(second))
+    assert public_settings({0, 8}) != public_settings({0, 9})
+    assert public_settings(answer(answer)) != public_settings(answer(1))
+
+
 def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:
     provider, plain = CountingProvider(), target()
     for of in (plain, plain.replace(provider_batching=True), plain):
@@ -139,6 +152,55 @@ def test_code_of_one_name_in_two_folders_has_answers_of_its_own(tmp_path: Path) 
     kinds = {name: import_file(tmp_path / f"{name}.py").Talker for name in "ab"}
     assert asked([target(kinds[name](), "talker") for name in "aba"]) == 2
     assert asked([target().replace(path=str(tmp_path / name / "targets.yaml")) for name in "aba"]) == 1
+
+
+def test_the_key_of_a_users_kind_names_the_file_of_its_class_only(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(KIND)
+    kind = target(import_file(tmp_path / "a.py").Talker(), "talker")
+    assert code_places(kind, tmp_path / "cache") == {"code": "../a.py"}
+
+
+SPEAKER = """
+from typing import ClassVar
+from pytest_agentv.providers.kind import Provider
+class Speaker(Provider):
+    kind = "speaker"
+    says: ClassVar[str] = "?"
+    def open(self, environment): ...
+def kind_of(said):
+    class Made(Speaker):
+        says: ClassVar[str] = said
+    return Made
+def factory(target, variables, says): ...
+def factory_of(said):
+    def make(target, variables): return said
+    return make
+"""
+SPEAKERS = """
+from functools import partial
+from typing import ClassVar
+import speaker
+class Derived(speaker.Speaker):
+    says: ClassVar[str] = "I am a"
+Made = speaker.kind_of("I am a")
+Partly = partial(speaker.factory, says="I am a")
+Closed = speaker.factory_of("I am a")
+"""
+
+
+@pytest.mark.parametrize("name", ["Derived", "Made", "Partly", "Closed"])
+def test_a_kind_of_two_folders_that_is_made_of_the_code_of_a_third_has_answers_of_its_own(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "speaker.py").write_text(SPEAKER)
+    monkeypatch.setitem(sys.modules, "speaker", import_file(tmp_path / "speaker.py"))
+    provider = CountingProvider()
+    for folder in "aba":
+        (tmp_path / f"{folder}.py").write_text(SPEAKERS.replace("I am a", f"I am {folder}"))
+        kind = getattr(import_file(tmp_path / f"{folder}.py"), name)
+        settings = kind() if isinstance(kind, type) else class_of_factory("speaker", kind)()
+        ask(cached(provider, tmp_path / "cache", target(settings, "speaker")))
+    assert provider.calls == 2
 
 
 def test_answers_of_a_model_are_found_wherever_the_folder_of_the_cache_is_moved(tmp_path: Path) -> None:

@@ -105,6 +105,13 @@ def test_an_interrupt_ends_a_command_quietly(agentv, monkeypatch):
     assert (run.exit_code, run.out, run.err) == (130, "", "")
 
 
+@pytest.mark.parametrize(("code", "exit_code", "err"), [("gone", 1, "agentv: gone\n"), (None, 0, ""), (3, 3, "")])
+def test_code_that_ends_a_command_gives_the_exit_code_that_python_gives(agentv, monkeypatch, code, exit_code, err):
+    monkeypatch.setattr("pytest_agentv.cli.schema.run", lambda _: sys.exit(code))
+    run = agentv("schema", "eval")
+    assert (run.exit_code, run.out, run.err) == (exit_code, "", err)
+
+
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     results = "".join(f'{{"eval_id": "{"long" * 20}-{number}", "score": 1}}\n' for number in range(200))
     (tmp_path / "r.jsonl").write_text(results)

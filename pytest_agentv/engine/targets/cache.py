@@ -10,8 +10,7 @@ from typing import Final
 from pytest_agentv.engine.attempts import timed
 from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
 from pytest_agentv.errors import FileError
-from pytest_agentv.loading.project_files import source_file
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.models.base import ATOMS, Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
@@ -20,6 +19,9 @@ from pytest_agentv.providers.batches import one_for_each
 
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
+
+_UNLIKE_OTHERS: Final = os.urandom(8).hex()
+"""Stands in keys for values that cannot be compared with those of other runs."""
 
 
 class CachedProvider:
@@ -57,10 +59,7 @@ class CachedProvider:
         self._target = {"kind": target.kind, "settings": lasting_settings(target)}
         if target.provider_batching:
             self._target["batching"] = True  # the same command prints other output then
-        code = _code_place(target)
-        if code is not None:
-            home = as_at_home({"code": str(code), "folder": str(folder)})
-            self._target["code"] = os.path.relpath(str(home["code"]), str(home["folder"]))
+        self._target |= code_places(target, folder, as_at_home)
         self._folder = folder
         self._masker = masker
         self._as_at_home = as_at_home
@@ -111,15 +110,34 @@ class CachedProvider:
         return cached_file(self._folder, self._as_at_home(question))
 
 
-def _code_place(target: Target) -> Path | None:
-    """Return where a target's code lies, if its settings name it by a relative path or by a word.
+def code_places(target: Target, folder: Path, as_at_home: Callable[[JsonObject], JsonObject] = dict) -> JsonObject:
+    """Return where a target's code lies, seen from a folder, if its settings name it by a relative path or by a word.
 
     Two folders may each have an `agent.py`, or a kind of the same name.
     """
     settings = target.settings
     if settings.sources.callable is not None:
-        return Path(settings.sources.folder or Path(target.path or "").parent)
-    return None if settings.own_code is None else source_file(settings.own_code)
+        paths: Sequence[Path] = [Path(settings.sources.folder or Path(target.path or "").parent)]
+    elif settings.own_code is None:
+        return {}
+    else:
+        from pytest_agentv.loading.code_files import own_files  # noqa: PLC0415 - only for kinds of users
+
+        paths = own_files(settings.own_code)
+    home = as_at_home({"code": list(map(str, paths)), "folder": str(folder)})
+    places = [os.path.relpath(place, str(home["folder"])) for place in home["code"]]
+    code = {"code": places[0] if len(places) == 1 else places} if places else {}
+    return {**code, **_values_of_factory(settings.own_code)}
+
+
+def _values_of_factory(code: object) -> JsonObject:
+    """Return the hash of the values that a factory got from the code which made it: two folders may give it others."""
+    if code is None:
+        return {}
+    from pytest_agentv.loading.code_files import is_plain  # noqa: PLC0415 - as above
+    from pytest_agentv.loading.value_hashes import hash_value  # noqa: PLC0415 - as above
+
+    return {} if is_plain(code) else {"made of": hash_value(code).digest}
 
 
 def lasting_settings(target: Target) -> Json:
@@ -136,4 +154,11 @@ def public_settings(value: object) -> Json:
         return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
     if isinstance(value, list | tuple):
         return [public_settings(item) for item in value if not isinstance(item, Secret)]
-    return value
+    return value if type(value) in ATOMS or isinstance(value, float) else _public_value(value)
+
+
+def _public_value(value: object) -> Json:
+    """Return what stands for a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
+    from pytest_agentv.loading.value_hashes import text_of_value  # noqa: PLC0415 - few kinds have such values
+
+    return text_of_value(value) or _UNLIKE_OTHERS

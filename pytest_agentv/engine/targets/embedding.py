@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.engine.targets.answer_files import cached_file, write_entry
-from pytest_agentv.engine.targets.cache import lasting_settings
+from pytest_agentv.engine.targets.cache import code_places, lasting_settings
 from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, TargetError, locate
 from pytest_agentv.evaluators.context import Embedding
 from pytest_agentv.evaluators.metering import current_meter
@@ -76,7 +76,8 @@ class TargetEmbedder:
             tell: Hears why an embedding cannot be written.
         """
         self._name = target.name
-        self._settings = {"kind": target.kind, "settings": lasting_settings(target)}
+        code = {} if cache is None else code_places(target, cache)
+        self._settings = {"kind": target.kind, "settings": lasting_settings(target), **code}
         self._ask = ask
         self._cache = cache
         self._timeout_seconds = timeout_seconds

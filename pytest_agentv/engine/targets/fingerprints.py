@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.file_states import FileStates
-from pytest_agentv.loading.project_files import ProjectFiles, command_words, source_file
+from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.project_files import ProjectFiles, command_words
 from pytest_agentv.models.base import ATOMS, Json, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import Secret
@@ -20,6 +22,12 @@ _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
 
 _SHELL: Final = ("sh", "-lc")
+
+_NOT_KNOWN: Final = (
+    "it holds a {type}, whose state is not known, so resumed runs and the cache pay for its cases again, and "
+    "comparisons leave them out (the class of the object that has it may say what counts in a `__getstate__`, or in a "
+    "`__repr__`)"
+)
 
 
 class Fingerprints:
@@ -36,6 +44,10 @@ class Fingerprints:
         self._made_of: dict[str | None, tuple[Path, ...]] = {}
         """The files of hashes that processes start anew for each case. This process loads code only once."""
         self._targets: dict[tuple[Path, str], str] = {}
+        self._unlike_others = os.urandom(8).hex()
+        """Stands for values that cannot be compared with those of other runs."""
+        self._unknown: type | None = None
+        """The type of such a value in the keys that were hashed last."""
 
     async def target_hash(self, eval_dir: Path, name: str, own: Overrides) -> str | None:
         """Return the hash of a target's definition and code; None if it cannot be resolved."""
@@ -80,9 +92,9 @@ class Fingerprints:
             paths = tuple(files.of_words(words, folder))
             found |= files.hashes(paths)
             started += paths
-        codes = [self._hash_object(code) for member in members if (code := member.own_code) is not None]
+        codes = [self._hash_code(code) for member in members if (code := member.own_code) is not None]
         found |= {f"code {number}": code for number, code in enumerate(codes)}
-        plain = [self._plain(evaluator.to_plain()) for evaluator in evaluators]
+        plain = [self._plain_keys(evaluator) for evaluator in evaluators]
         started += self._started_files(*(judge_hash or "").split())
         return self._digest({"evaluators": plain, "files": found, "judge": judge_hash}, started)
 
@@ -110,24 +122,67 @@ class Fingerprints:
             except (AgentvError, OSError):
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
-            settings, own = self._plain(target.settings.to_plain()), target.settings.own_code
+            settings, own = self._plain_keys(target.settings), target.settings.own_code
             started = tuple(_started_files(target, files))
             self._targets[key] = self._digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
                 "files": files.hashes([*_called_files(target, files), *started]),
-                **({} if own is None else {"code": self._hash_object(own)}),
+                **({} if own is None else {"code": self._hash_code(own)}),
             }, started)  # fmt: skip
         return self._targets[key]
 
+    def _hash_code(self, code: object) -> str:
+        """Return the hash of the class or the factory of a kind, with the values that made the factory another one."""
+        from pytest_agentv.loading.code_files import is_plain  # noqa: PLC0415 - only for kinds of users
+
+        if is_plain(code):
+            return self._hash_object(code)
+        from pytest_agentv.loading.value_hashes import hash_value  # noqa: PLC0415 - few kinds need it
+
+        return _digest({"code": self._hash_object(code), "made of": hash_value(code, self._hash_named).digest})
+
     def _hash_object(self, value: object, makers: Sequence[Path] = ()) -> str:
-        """Return the hash of a user object's code, as far as its file and those of its makers show it."""
+        """Return the hash of a user object's code, as far as its files and those of its makers show it."""
+        from pytest_agentv.loading.code_files import source_files  # noqa: PLC0415 - only for code of users
+
         files = self._files_of(None)
-        path = source_file(value)
-        sources = (*makers, *(() if path is None else (path,)))
+        sources = (*makers, *source_files(value))
         found = files.hashes(file for source in sources for file in files.of_source(source))
         return _digest({"object": getattr(value, "__qualname__", type(value).__qualname__), "files": found})
+
+    def _hash_value(self, value: object) -> Json:
+        """Return the hash of a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
+        from pytest_agentv.loading.value_hashes import hash_value, is_a_text  # noqa: PLC0415 - few kinds have such values
+
+        if is_a_text(value):
+            return value
+        found = hash_value(value, self._hash_named)
+        if found.unknown is None:
+            return {"value": found.digest}
+        self._unknown = found.unknown
+        return {"value": self._unlike_others}
+
+    def _hash_named(self, code: Any) -> Json:
+        """Return what stands for a function or a class that a value refers to."""
+        return code.__module__, self._hash_object(code)
+
+    def _plain_keys(self, kind: Any) -> dict[str, Json]:
+        """Return the keys of an evaluator or a target, and warn of a value that no later run can compare."""
+        plain: dict[str, Json] = self._plain(kind.to_plain())
+        if self._unknown is not None:
+            self._warn_of(self._unknown, kind)
+            self._unknown = None
+        return plain
+
+    def _warn_of(self, unknown: type, kind: Any) -> None:
+        from pytest_agentv.loading.code_files import own_files  # noqa: PLC0415 - only for code of users
+
+        word, name = getattr(kind, "kind", "target"), f"{unknown.__module__}.{unknown.__qualname__}"
+        path = next(iter(own_files(type(kind))), self._roots[0])
+        problem = Problem(path, None, word, _NOT_KNOWN.format(type=name), level="warning")
+        self._pool.warn_once(problem, f"unknown-{_digest([word, name])}")
 
     def _files_of(self, folder: Path | None) -> ProjectFiles:
         if folder not in self._files:
@@ -147,7 +202,7 @@ class Fingerprints:
         if isinstance(value, str):
             is_below = value.startswith(self._root_text)
             return f"<root>{value.removeprefix(self._root_text)}" if is_below else value
-        if type(value) in ATOMS:
+        if type(value) in ATOMS or isinstance(value, float):
             return value
         if isinstance(value, Mapping):
             return {str(key): self._plain(item) for key, item in value.items()}
@@ -155,7 +210,7 @@ class Fingerprints:
             return [self._plain(item) for item in value]
         if isinstance(value, Secret):
             return {"secret": hashlib.sha256(value.reveal().encode("utf-8", "surrogatepass")).hexdigest()}
-        return self._plain(value.to_plain()) if isinstance(value, Plain) else value
+        return self._plain(value.to_plain()) if isinstance(value, Plain) else self._hash_value(value)
 
 
 def _called_files(target: Target, files: ProjectFiles) -> Iterator[Path]:

@@ -160,6 +160,12 @@ def _validate(
     except ValidationError as error:
         errors = (detail for detail in error.errors() if resolution or not _may_be_filled_in(detail))
         return None, tuple(_fault(part, keys, detail) for detail in errors)
+    except RecursionError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
+        may_pass = resolution is None and has_reference(str(given))
+        fault = Fault((), f"{part.__name__} raised {type(error).__name__}: {error}")
+        return None, () if may_pass else (fault,)
 
 
 def _may_be_filled_in(error: ErrorDetails) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from pytest_agentv.errors import HookError
 from pytest_agentv.models.kind_table import merge_kinds
 from pytest_agentv.runtime.user_errors import user_traceback
-from pytest_agentv.session.hooking.user_hooks import FOREIGN_FOLDERS
+from pytest_agentv.session.hooking.user_hooks import FOREIGN_FOLDERS, is_interrupt
 
 
 class HookedKinds(Mapping[str, Any]):
@@ -25,7 +25,9 @@ class HookedKinds(Mapping[str, Any]):
         """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
         try:
             found = self._ask()
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             raise HookError(f"{self._name} raised {user_traceback(error, *FOREIGN_FOLDERS)}", "crash") from error
         try:
             return merge_kinds(found)

@@ -8,7 +8,6 @@ import pytest
 
 from pytest_agentv.engine.overrides import OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.project_files import source_file
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.compat import fixture_functions, uses_own_fixture
 from pytest_agentv.session.running.eval_session import EvalSession
@@ -81,5 +80,6 @@ def asks_target(item: pytest.Item) -> bool:
 
 
 def _files_of_fixture(item: pytest.Item, name: str) -> tuple[Path, ...]:
-    files = map(source_file, fixture_functions(item, name))
-    return tuple(dict.fromkeys(file for file in files if file is not None))
+    from pytest_agentv.loading.code_files import source_files  # noqa: PLC0415 - only for fixtures of users
+
+    return tuple(dict.fromkeys(file for function in fixture_functions(item, name) for file in source_files(function)))

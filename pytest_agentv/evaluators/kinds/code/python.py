@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read, require_known
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
-from pytest_agentv.evaluators.shared import score_fault, with_tuples
+from pytest_agentv.evaluators.shared import recordable
 from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
@@ -191,10 +191,7 @@ async def _awaited(value: Any) -> Any:
 def read_result(value: Any, what: str) -> Score:
     """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
     if isinstance(value, Score | Mapping):
-        score = with_tuples(value if isinstance(value, Score) else _read_mapping(value, what))
-        if fault := score_fault(score):
-            raise EvaluatorError(f"{what} returned a Score that cannot be recorded: {fault}")
-        return score
+        return recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
     if isinstance(value, bool):
         text = beginning(what, _SHOWN)
         return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))

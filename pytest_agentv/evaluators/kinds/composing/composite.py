@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, mod
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
-from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
+from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, WeightedAverage
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.metering import current_meter
 from pytest_agentv.evaluators.run import may_ask_models, run_evaluator
+from pytest_agentv.evaluators.shared import require_judgements
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
@@ -115,7 +116,7 @@ class Composite(Evaluator):
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))
         try:
-            _require_judgements(results)
+            require_judgements(results)
             score = await self.aggregator.combine(results, context)
         except EvaluatorError as error:  # the findings of the other members were paid for
             error.results = tuple(result.replace(weight=None) for result in results)
@@ -152,10 +153,3 @@ def _require_unique_names(names: Iterable[str]) -> None:
     if repeated:
         message = f"the aggregator is given the members' results by name, but {repeated[0]!r} names more than one"
         raise EvaluatorError(f"{message}: give each member of the composite a name of its own", kind="config")
-
-
-def _require_judgements(results: Results) -> None:
-    broken = [result for result in results if result.error is not None]
-    if broken:
-        message = "; ".join(f"member {result.name!r} could not judge: {result.error}" for result in broken)
-        raise EvaluatorError(message, kind=broken[0].error_kind or "crash", output=broken[0].raw_output)
