@@ -35,11 +35,9 @@ class ProjectKinds:
         self.problems: list[Problem] = []
         """The faults that prevented the loading of conftest files."""
         self._folders = sorted({path.parent for path in files})
-        self._has_named = False
 
     def of(self, hook: str, built_in: Mapping[str, Any], named: Sequence[str] = ()) -> "Callable[[Path], LazyKinds]":
         """Return a function from a folder to the kinds of one hook. `named` kinds always count as kinds."""
-        self._has_named |= bool(named)
         return lambda folder: LazyKinds(self, hook, built_in, named, folder)
 
     @cached_property
@@ -86,8 +84,8 @@ class ProjectKinds:
         if path is None:
             path = (self._folders[0] if self._folders else Path.cwd()) / "conftest.py"
         message = f"kinds of conftest files are not known: {reason}"
-        # With kinds that are named on the command line, nobody expects that the conftest files can be loaded.
-        self.problems.append(Problem(path, line, "", message, level="warning" if self._has_named else "error"))
+        # A warning: files may be validated where the application and its dependencies are not installed.
+        self.problems.append(Problem(path, line, "", message, level="warning"))
 
 
 class _Asker:
