@@ -396,3 +396,33 @@ def test_a_number_of_more_digits_than_python_converts_leaves_json_as_it_is(bench
     answer = text.replace("{}", f'{{"a": {"9" * 5000}, "b": 1}}')
     result = bench.judged(check, answer)
     assert (result.score, result.error) == (float(passes), None)
+
+
+IN_A_TEXT = [
+    '```json\n{"code": "}", "draft": {"price": 120}, "note": "to be cont',
+    '{"patch": "+ return x;\\n+}", "draft": {"price": 120}, "note": "he said "hi" to me", "price": 99}',
+    'Here: {"code": "}", "draft": {"price": 120}, "price": 99,}',
+    '{"a": [1, 2}, "draft": {"price": 120}, "n": 1',
+    '```json\n[{"price": 120}, {"name": "x"\n```',
+    '[{"price": 120}, {"name": "he said "hi""}]',
+    '"code": "{", "draft": {"price": 120}, "price": 99}',
+    '{"md": "So:\n```json\n{"price": 120}\n```\n", "price": 99}',
+]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"contains-json": {"required": ["price"]}},
+        {"equals": {"price": 120}},
+        {"field": {"path": "price", "equals": 120}},
+        {"python": "data['price'] == 120"},
+        {"not-field": "draft"},
+        {"not-contains-json": {"required": ["price"]}},
+        {"not-equals": 120, "path": "price"},
+    ],
+)
+@pytest.mark.parametrize("answer", IN_A_TEXT)
+def test_a_part_of_a_damaged_answer_passes_no_check(bench, check, answer):
+    result = bench.judged(check, answer)
+    assert result.score == 0.0 or result.error is not None
