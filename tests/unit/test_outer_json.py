@@ -191,7 +191,7 @@ PROSE = st.sampled_from(
             r"$\{x : x > 0\}$",
             r"\text{a: b}",
             ":-}",
-            ":{ ",
+            "well :{ ",
             ";-]",
             ":]",
             "f(){ return 1; }",

@@ -28,6 +28,8 @@ _TEXTS: Final = {
 _AFTER_TEXT: Final = re.compile(rf"{BLANK}(?:[,:}}\]]|\Z)")
 _NAMED: Final = re.compile(rf"{BLANK}:")
 _QUOTED: Final = re.compile(r"""(["'`])\{\1""")
+_EMOTICON: Final = re.compile(r"""(?:^|[^"']\s)[:;]-?$""")
+"""What is before the brace of an emoticon. After a name, a colon is one of JSON."""
 PAIRS: Final = {"}": "{", "]": "["}
 
 
@@ -41,13 +43,18 @@ class BrokenJson:
 
     def end_of(self, begin: int) -> int | None:
         """Return where the region of a broken value ends; None if the bracket begins no value."""
+        if self._begins_value(begin):
+            return _Region(self._text, begin, *self._limits(begin)).end()
+        return None
+
+    def _begins_value(self, begin: int) -> bool:
+        """Return whether a bracket begins a value. A brace of an emoticon, or one in quotation marks, does not."""
         text = self._text
         if text[begin] == "[":
-            if begin not in self._reader.broken_lists:
-                return None
-        elif _QUOTED.match(text, max(0, begin - 1)) and not START.match(text, begin):
-            return None
-        return _Region(text, begin, *self._limits(begin)).end()
+            return begin in self._reader.broken_lists
+        if _EMOTICON.search(text[max(0, begin - 4) : begin]):
+            return False
+        return START.match(text, begin) is not None or not _QUOTED.match(text, max(0, begin - 1))
 
     def _limits(self, begin: int) -> tuple[int, int]:
         """Return where the region that begins at a place ends if it is not closed, and where it ends in doubt."""
