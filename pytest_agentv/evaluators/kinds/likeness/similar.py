@@ -50,7 +50,8 @@ class Similar(Likeness):
             raise EvaluatorError(f"there is no target {self.target!r} that could give embeddings", "config")
         answer = trim(context.candidate_answer)
         if not answer:  # APIs refuse an empty text
-            return Score(0.0, misses=("the answer is empty",), details={"similarity": 0.0})
+            miss = "the answer is empty"
+            return Score(0.0, misses=(miss,), details={"similarity": 0.0}, unchecked=miss)
         found = await embedder.embed([answer, trim(self.value)])
         # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
         return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))
