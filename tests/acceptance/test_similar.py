@@ -146,6 +146,19 @@ def test_what_embeddings_cost_is_not_part_of_an_aggregators_question(project, ll
         (KINDS["openai"], Reply(status=400), "the target 'embeddings' gave no embeddings: ", {"calls": 1}),
         (KINDS["openai"], Reply(content={"data": []}), "replied without a vector for each text", {"calls": 1}),
         (
+            KINDS["openai"],
+            Reply(content={"data": [{"index": 0, "embedding": [1, 0]}]}),
+            "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts",
+            {"calls": 1},
+        ),
+        (
+            KINDS["openai"],
+            Reply(content={"data": [{"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [0, 0]}]}),
+            "it replied without a vector for one of the texts",
+            {"calls": 1},
+        ),
+        (KINDS["gemini"], Reply(content={"embeddings": [{"values": [1]}]}), "without a vector for each", {"calls": 1}),
+        (
             "provider: mock, response: x",
             Reply(),
             "target 'embeddings' (mock) gives no embeddings: openai, azure and",

@@ -18,7 +18,7 @@ from pytest_agentv.models.targets import Target
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
 from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.apis.data import vectors_of
-from pytest_agentv.providers.apis.openai import OpenAi
+from pytest_agentv.providers.apis.openai import OpenAi, read_data
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS
@@ -311,5 +311,22 @@ def test_a_usual_url_that_is_none_is_an_error_of_the_targets_file() -> None:
 
 @pytest.mark.parametrize("vector", [[], [0, 0.0], [math.nan, 1.0], [math.inf, 1.0], [1e200], [True], ["1"], 5])
 def test_a_vector_without_a_direction_is_none(vector):
-    assert vectors_of([[1, 0.5], vector]) is None
+    assert vectors_of([vector]) is None
+    assert vectors_of([[1, 0.5], vector]) == ((1.0, 0.5), None)
     assert vectors_of([[1, 0.5], [0, -2]]) == ((1.0, 0.5), (0.0, -2.0))
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([1, 0], Embeddings(((1.0, 2.0), (1.0, 1.0)), is_numbered=True)),
+        ([2, 0], Embeddings(((1.0, 2.0), None, (1.0, 1.0)), is_numbered=True)),
+        ([2, 1], Embeddings(((1.0, 2.0), (1.0, 1.0)))),
+        ([0, 0], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
+        ([None, None], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
+        ([0, 10**12], Embeddings(((1.0, 1.0), (1.0, 2.0)))),
+    ],
+)
+def test_vectors_belong_to_the_texts_that_their_numbers_say(places, expected):
+    data = [{"index": place, "embedding": [1, index + 1]} for index, place in enumerate(places)]
+    assert read_data({"data": data}) == expected

@@ -15,21 +15,24 @@ from pytest_agentv.providers.apis.base import Embeddings
 from pytest_agentv.providers.mock import Mock
 from pytest_agentv.providers.repeating import ContentError
 
+MISSING = "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts"
+
 
 class Server:
-    """Refuses requests with more than `most` texts, and those with the text `bad`."""
+    """Refuses requests with more than `most` texts, and those with the text `bad`. Gives no vector for `lost`."""
 
-    def __init__(self, most: int = 64, error: ProviderError | None = None) -> None:
+    def __init__(self, most: int = 64, error: ProviderError | None = None, cache: Path | None = None) -> None:
         self.most = most
         self.error = error or ContentError("model 'e' replied HTTP 400", "config", {"request_attempts": 1})
         self.sizes: list[int] = []
-        self.embedder = TargetEmbedder(Target("embeddings", "mock", Mock()), self.answer, None, None)
+        self.embedder = TargetEmbedder(Target("embeddings", "mock", Mock()), self.answer, cache, None)
 
     async def answer(self, texts: Sequence[str], _: float | None) -> Embeddings:
         self.sizes.append(len(texts))
         if len(texts) > self.most or "bad" in texts:
             raise self.error
-        return Embeddings(tuple((1.0, float(len(text))) for text in texts), 10 * len(texts), 0.5 * len(texts))
+        vectors = tuple(None if text == "lost" else (1.0, float(len(text))) for text in texts)
+        return Embeddings(vectors, 10 * len(texts), 0.5 * len(texts))
 
     async def ask(self, *questions: Sequence[str]) -> list[Sequence[Embedding] | BaseException]:
         """Ask for the texts of several cases at a time."""
@@ -72,6 +75,26 @@ def test_a_text_that_a_server_refuses_is_an_error_of_its_own_case_only() -> None
     assert server.sizes == [5, 1, 1, 1, 1, 1], "together, and then each text alone"
     assert not isinstance(first, BaseException)
     assert [(each.tokens, each.cost_usd) for each in first] == [(10, 0.5)] * 2, "what was refused costs nothing"
+
+
+def test_a_text_without_a_vector_is_an_error_of_its_own_case_only(tmp_path: Path) -> None:
+    server = Server(cache=tmp_path)
+
+    async def run() -> list[Sequence[Embedding] | BaseException]:
+        return [*await server.ask(["a", "b"], ["lost", "c"]), *await server.ask(["c", "a"], ["lost", "b"])]
+
+    good, bad, again, still_bad = asyncio.run(run())
+
+    assert [[each.vector for each in found] for found in (good, again) if not isinstance(found, BaseException)] == [
+        [(1.0, 1.0)] * 2
+    ] * 2
+    for found in (bad, still_bad):
+        assert isinstance(found, EvaluatorError)
+        assert str(found) == MISSING
+    assert server.sizes == [4, 1], "what was paid for is kept, and only what lacks is asked for again"
+    other = Server(cache=tmp_path)
+    asyncio.run(other.ask(["a", "b", "c"], ["lost"]))
+    assert other.sizes == [1], "the cache keeps the good vectors only"
 
 
 @pytest.mark.parametrize("kind", ["rate_limit", "auth", "network", "timeout", "config"])

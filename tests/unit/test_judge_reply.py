@@ -12,7 +12,8 @@ from thorough import varied
 
 from pytest_agentv.evaluators.base import Context, Services
 from pytest_agentv.evaluators.judging.grading import has_score
-from pytest_agentv.evaluators.judging.json_text import json_objects, outer_objects
+from pytest_agentv.evaluators.judging.json_text import json_objects
+from pytest_agentv.evaluators.judging.outer_json import outer_objects
 from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, Quotes, own_object, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import Rubric
 from pytest_agentv.evaluators.judging.thoughts import without_thoughts
@@ -158,6 +159,12 @@ def test_a_quotation_of_the_contract_is_not_the_judgement() -> None:
         ('{"reasoning": "He said "yes" to it", "tone": {"score": 1}, "score": 0}', None),
         ('{criteria: {"score": 1}, score: 0}', None),
         ("{'tone': {\"score\": 1}, 'score': 0}", None),
+        (
+            '{"reasoning": "It lacks its }", "style": {"score": 1, "hits": ["neat"]}, "score": 0, "misses": ["w',
+            None,
+        ),
+        ('{"reasoning": "it says "}" twice", "style": {"score": 1}, "score": 0}', None),
+        ('{"reasoning": "The } is missing", "style": {"score": 1}, "score": 0,}', None),
         ('{"score": 1 "hits": []} Once more: {"score": 0.2}', 0.2),
         ('It ends with `if (x) {`: {"score": 0.2}', 0.2),
         ('{"reasoning": "It says "{name}"", "tone": {"score": 1}, "score": 0}', None),
@@ -259,6 +266,12 @@ def test_no_text_can_close_its_own_marker() -> None:
         varied('{"a":x' * 30_000),
         '{"a":"b' * 25_000 + "\n",
         "{ {}" * 60_000,
+        varied('["x", ' * 30_000),
+        varied("{a:}" * 40_000),
+        varied("{a: '" * 40_000),
+        varied('{"a": "x" y} ' * 15_000),
+        varied('{"a": 1}, "x" ] ' * 15_000),
+        varied("```\n{a: \n" * 20_000),
     ],
 )
 def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:

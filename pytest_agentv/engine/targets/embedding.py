@@ -102,6 +102,9 @@ class TargetEmbedder:
             found = {text: outcome.get() for text, outcome in outcomes.items()}
         except ProviderError as error:
             raise EvaluatorError(f"the target {self._name!r} gave no embeddings: {error}", error.kind) from None
+        if not all(each.vector for each in found.values()):
+            told = "gave no embeddings: it replied without a vector for one of the texts"
+            raise EvaluatorError(f"the target {self._name!r} {told}", "crash")
         free = {text: Embedding(each.vector) for text, each in found.items()}
         is_paid = [text in sent and text not in texts[:place] for place, text in enumerate(texts)]
         return [found[text] if paid else free[text] for text, paid in zip(texts, is_paid, strict=True)]
@@ -137,7 +140,8 @@ class TargetEmbedder:
                 self._known.pop(text).set_result(Outcome(error=outcome.error))
             return False
         for text, embedding in zip(texts, outcome.get(), strict=True):
-            self._known[text].set_result(Outcome(embedding))
+            waiting = self._known[text] if embedding.vector else self._known.pop(text)  # a later case may try again
+            waiting.set_result(Outcome(embedding))
         return True
 
     async def _send_each(self, texts: Sequence[str]) -> bool:
@@ -154,7 +158,8 @@ class TargetEmbedder:
         """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""
         embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
         for text, embedding in zip(texts, embeddings, strict=True):
-            self._keep(text, embedding)
+            if embedding.vector:
+                self._keep(text, embedding)
         return embeddings
 
     def _keep(self, text: str, embedding: Embedding) -> None:
@@ -186,12 +191,12 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
 
 
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
-    """Yield the embedding of each text, with its share of tokens and cost, by its length."""
+    """Yield the embedding of each text, with its share of tokens and cost, by its length. It is empty for no vector."""
     total = sum(map(len, texts)) or 1
     for text, vector in zip(texts, found.vectors, strict=True):
         share = len(text) / total
         cost = None if found.cost_usd is None else found.cost_usd * share
-        yield Embedding(vector, found.tokens * share or None, cost)
+        yield Embedding(vector or (), found.tokens * share or None, cost)
 
 
 def _read(path: Path) -> Embedding | None:
@@ -199,4 +204,4 @@ def _read(path: Path) -> Embedding | None:
         vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return None if vectors is None else Embedding(vectors[0])
+    return Embedding(vectors[0]) if vectors and vectors[0] else None

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.judging.json_text import outer_objects, outer_values
+from pytest_agentv.evaluators.judging.outer_json import outer_objects, outer_values
 from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.text import counted, strict_json, whole_number
 
@@ -20,8 +20,8 @@ SHOWN_KEYS: Final = 8
 def parse_answer(answer: str) -> Json | Absent:
     """Return the JSON of an answer, which may have text and fences around it; `ABSENT` if there is none.
 
-    Several objects are ambiguous, and count as none. So does a part of a value that is cut. Amid text, a list counts
-    if it holds objects: others may be marks such as [1].
+    Several objects are ambiguous, and count as none. So does a part of a value that is cut or broken. Amid text, a
+    list counts if it holds objects: others may be marks such as [1].
     """
     found = _parse_whole(answer)
     if found is not ABSENT:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
@@ -18,16 +18,14 @@ from pytest_agentv.models.text import strict_json, whole_number
 DEEPEST: Final = 100
 """Levels of nesting that are read; deeper values count as broken."""
 
-_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
-_START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{_STRING}[ \t\n\r]*+:)")
-_START_OF_ANY: Final = re.compile(rf"\[|{_START.pattern}")
-_BRACE: Final = re.compile(r"""\{(?P<object>(?=[ \t\n\r]*(?:["']|\w++[ \t]*:)))?|\}""")
-_TOKEN: Final = re.compile(
-    rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{_STRING})|"
-    r"(?P<scalar>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null))"
-)
+STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
+SCALAR: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null"
+START: Final = re.compile(rf"\{{[ \t\n\r]*+(?:\}}|{STRING}[ \t\n\r]*+:)")
+_START_OF_ANY: Final = re.compile(rf"\[|{START.pattern}")
+_TOKEN: Final = re.compile(rf"[ \t\n\r]*+(?:(?P<mark>[{{}}\[\],:])|(?P<string>{STRING})|(?P<scalar>{SCALAR}))")
 _CUT: Final = re.compile(r'[ \t\n\r]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*\\?|[-+.\w]*+)', re.DOTALL)
 """What is left of a text whose end cuts a value: nothing, or a part of a string, a number or a word."""
+_LACKS_COMMA: Final = re.compile(r'[ \t\n\r]*+(?:\{|\[[ \t\n\r]*+[{\["])')
 
 
 @record
@@ -49,80 +47,28 @@ class FoundValue(NamedTuple):
     begin: int
 
 
-_Fates: TypeAlias = dict[int, tuple[int, Json] | None]
-"""By the start of an object or a list, its end and value. None: it is broken."""
-
-
 def json_objects(text: str) -> Iterator[FoundObject]:
     """Yield the JSON objects of a text in order: alone, in code fences or amid prose.
 
     Objects within an object are parts of it and are not yielded.
     """
-    return (FoundObject(*found) for found in _values(text, _START, {}))
-
-
-def outer_objects(text: str) -> Iterator[FoundObject]:
-    """Yield the JSON objects of a text that are no parts of a value that is cut, or of an object that is broken.
-
-    A quotation mark in a text breaks an object. A brace that begins no object, as in code, does not count.
-    """
-    return (FoundObject(*found) for found in _outer(text, _START))
-
-
-def outer_values(text: str) -> Iterator[FoundValue]:
-    """Yield the JSON objects and lists of a text, as `outer_objects` does."""
-    return _outer(text, _START_OF_ANY)
-
-
-def _outer(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
-    open_braces: list[bool] = []
-    broken = done = 0
-    fates: _Fates = {}
-    for found in _values(text[: _cut_list(text, fates)], starts, fates):
-        for brace in _BRACE.finditer(text, done, found.begin):
-            if brace[0].startswith("{"):
-                open_braces.append(brace["object"] is not None)
-                broken += open_braces[-1]
-            elif open_braces:
-                broken -= open_braces.pop()
-        done = found.begin + len(found.text)
-        if not broken:
-            yield found
-
-
-def _cut_list(text: str, fates: _Fates) -> int | None:
-    """Return where a list begins that the end of the text cuts. A bracket in prose begins no list that goes so far.
-
-    Adds what is read on the way to the fates.
-    """
-    attempts = _attempts(text, _START_OF_ANY, fates) if "[" in text else ()
-    return next((begin for begin, _, is_cut in attempts if is_cut and text[begin] == "["), None)
+    return (FoundObject(*found) for found in _values(text, START))
 
 
 def json_values(text: str) -> Iterator[FoundValue]:
     """Yield the JSON objects and lists of a text, as `json_objects` does. Those within another are parts of it."""
-    return _values(text, _START_OF_ANY, {})
+    return _values(text, _START_OF_ANY)
 
 
-def _values(text: str, starts: re.Pattern[str], fates: _Fates) -> Iterator[FoundValue]:
-    for begin, fate, _ in _attempts(text, starts, fates):
-        if fate is not None:
-            yield FoundValue(fate[1], text[begin : fate[0]], begin)
-
-
-def _attempts(text: str, starts: re.Pattern[str], fates: _Fates) -> Iterator[tuple[int, tuple[int, Json] | None, bool]]:
-    """Yield where values may begin, their ends and values (None: broken), and whether the end of the text cuts them.
-
-    Known fates are not read again. They never say that the end of the text cuts the value.
-    """
+def _values(text: str, starts: re.Pattern[str]) -> Iterator[FoundValue]:
+    reader = Reader(text)
     start = starts.search(text)
     while start:
-        begin, is_cut = start.start(), False
-        if begin not in fates:
-            is_cut = _Reader(text, fates).read(begin)
-        fate = fates[begin]
-        yield begin, fate, is_cut
-        start = starts.search(text, begin + 1 if fate is None else fate[0])
+        begin = start.start()
+        found = reader.read(begin)
+        if found:
+            yield found
+        start = starts.search(text, begin + len(found.text) if found else begin + 1)
 
 
 def json_object(text: str) -> JsonObject | None:
@@ -154,26 +100,53 @@ class _Open:
             self.value.append(item)
 
 
-class _Reader:
-    """Reads an object, and remembers the ends of all objects in it."""
+class Reader:
+    """Reads objects and lists of a text, and remembers the ends of all that are in them."""
 
-    def __init__(self, text: str, fates: _Fates) -> None:
-        self._text = text
-        self._fates = fates
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.broken_lists: set[int] = set()
+        """Where lists begin that are cut or broken. A bracket of prose begins no list."""
+        self._fates: dict[int, tuple[int, Json] | None] = {}
+        """By the start of an object or a list, its end and value. None: it is broken."""
         self._open: list[_Open] = []
         self._expects = "value"
 
-    def read(self, begin: int) -> bool:
-        """Read the object that begins at a position. Return whether the end of the text cuts it."""
-        position = begin
-        while (token := _TOKEN.match(self._text, position)) and self._take(token):
+    def read(self, begin: int) -> FoundValue | None:
+        """Return the object or list that begins at a position; None if it is cut or broken."""
+        if begin not in self._fates:
+            self._read(begin)
+        return self.known(begin)
+
+    def known(self, begin: int) -> FoundValue | None:
+        """Return the object or list that begins at a position, if it was read."""
+        fate = self._fates.get(begin)
+        return fate and FoundValue(fate[1], self.text[begin : fate[0]], begin)
+
+    def _read(self, begin: int) -> None:
+        self._open, self._expects, position = [], "value", begin
+        while (token := _TOKEN.match(self.text, position)) and self._take(token):
             position = token.end()
             if not self._open:
-                return False
+                return
         # A fault breaks the open values, but no complete ones.
         self._fates |= dict.fromkeys(part.begin for part in self._open)
         self._fates.setdefault(begin, None)
-        return _CUT.fullmatch(self._text, position) is not None
+        is_data = _CUT.fullmatch(self.text, position) or _LACKS_COMMA.match(self.text, position)
+        inner: _Open | None = None
+        for part in reversed(self._open):
+            if isinstance(part.value, list) and (is_data or self._is_list(part.value, inner)):
+                self.broken_lists.add(part.begin)
+            inner = part
+
+    def _is_list(self, items: list[Json], inner: _Open | None) -> bool:
+        """Return whether a bracket begins a list that is broken: data of JSON is in it, and not only numbers."""
+        if any(isinstance(item, dict | list) for item in items) or (inner and items):
+            return True
+        if inner:
+            return isinstance(inner.value, dict) or inner.begin in self.broken_lists
+        # A text is data if another item follows: `["']` in a pattern is no list.
+        return any(isinstance(item, str) for item in items) and (len(items) > 1 or self._expects == "value")
 
     def _take(self, token: re.Match[str]) -> bool:
         """Read the next token. Return whether it is allowed there."""

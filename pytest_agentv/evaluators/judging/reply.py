@@ -13,7 +13,8 @@ from typing import Final, ParamSpec, TypeVar
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
-from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects, outer_objects
+from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
+from pytest_agentv.evaluators.judging.outer_json import outer_objects
 from pytest_agentv.evaluators.judging.thoughts import first_end_of_thoughts, without_thoughts
 from pytest_agentv.models.base import Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked

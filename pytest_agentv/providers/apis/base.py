@@ -105,14 +105,16 @@ class ModelReply(Record):
 class Embeddings(Record):
     """The vectors of some texts, from a model."""
 
-    vectors: tuple[tuple[float, ...], ...]
-    """One vector per text, in order."""
+    vectors: tuple[tuple[float, ...] | None, ...]
+    """One vector per text, in order. None: the model gave none, or one without a direction."""
     tokens: int = 0
     """The tokens of all texts; 0: not reported."""
     cost_usd: float | None = None
     """US dollars for all texts; None: the price is unknown."""
     model: str | None = None
     """The model, as the API names it."""
+    is_numbered: bool = False
+    """Whether the API says which text each vector is of, so that some may lack."""
 
 
 @runtime_checkable

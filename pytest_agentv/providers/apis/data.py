@@ -127,12 +127,15 @@ def terms_of(tier: Json) -> dict[str, str]:
     return {} if word in _USUAL_TIERS else {"processing": word} if word == "batch" else {"service_tier": word}
 
 
-def vectors_of(values: Json) -> tuple[tuple[float, ...], ...] | None:
-    """Return vectors; None if one of the values is not a list of numbers, or has no direction.
+def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] | None:
+    """Return vectors; None for a value that is not a list of numbers or has no direction, and without any vector.
 
     Broken servers send zeros or NaN. A negated `similar` would pass then.
     """
-    if not isinstance(values, list) or not values:
-        return None
-    is_vector = all(isinstance(each, list) and any(each) and all(map(is_measure, each)) for each in values)
-    return tuple(tuple(map(float, each)) for each in values) if is_vector else None
+    vectors = tuple(map(_vector_of, values))
+    return vectors if any(vectors) else None
+
+
+def _vector_of(value: Json) -> tuple[float, ...] | None:
+    is_vector = isinstance(value, list) and any(value) and all(map(is_measure, value))
+    return tuple(map(float, value)) if is_vector else None

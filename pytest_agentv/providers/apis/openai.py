@@ -34,6 +34,8 @@ _DEVELOPER: Final = re.compile(r"o\d")
 """Models whose system message has the role `developer`."""
 _REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
 """Models whose limit `max_completion_tokens` includes reasoning."""
+_MOST_VECTORS: Final = 10_000
+"""More vectors than an API takes texts in one request."""
 _FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
 """Models that accept no temperature but 1."""
 
@@ -110,13 +112,19 @@ class OpenAiApi:
 
 
 def read_data(reply: JsonObject) -> Embeddings | None:
-    """Read the vectors of a reply, which may be in another order than the texts."""
+    """Read the vectors of a reply, which may be in another order than the texts, and lack some."""
     data = entries(reply.get("data"))
-    vectors = vectors_of([each.get("embedding") for each in sorted(data, key=lambda each: count(each.get("index")))])
+    found = {count(each["index"]): each.get("embedding") for each in data if is_count(each.get("index"))}
+    is_numbered = len(found) == len(data) and 0 in found and max(found) < _MOST_VECTORS
+    if is_numbered:
+        vectors = vectors_of([found.get(place) for place in range(max(found) + 1)])
+    else:
+        data = sorted(data, key=lambda each: count(each.get("index")))
+        vectors = vectors_of([each.get("embedding") for each in data])
     if vectors is None:
         return None
     tokens = count(mapping(reply.get("usage")).get("prompt_tokens"))
-    return Embeddings(vectors, tokens, model=name_of(reply.get("model")))
+    return Embeddings(vectors, tokens, model=name_of(reply.get("model")), is_numbered=is_numbered)
 
 
 def chat_body(

@@ -81,9 +81,10 @@ class DirectClient:
         found = api.read_embeddings(raw)
         if found is None and raw.get("error"):
             raise RequestError(without_choice(raw, self._model))
-        if found is None or len(found.vectors) != len(texts):
+        missing = -1 if found is None else len(texts) - len(found.vectors)
+        if found is None or missing < 0 or (missing and not found.is_numbered):
             raise RequestError(RequestFailure(f"{self._model} replied without a vector for each text", "crash"))
-        return found
+        return found.replace(vectors=(*found.vectors, *[None] * missing))
 
     async def close(self) -> None:
         """Close the connections."""

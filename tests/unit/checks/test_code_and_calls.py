@@ -781,6 +781,12 @@ def test_bleu_ignores_a_byte_order_mark(bench):
     assert bench.judged({"bleu": "The tent costs 120 euros."}, "\ufeffThe tent costs 120 euros.\n").score == 1.0
 
 
+@pytest.mark.parametrize("check", ["similar", "not-similar"])
+def test_an_empty_answer_has_no_embedding_to_compare(bench, check):
+    result = bench.judged({check: "a tent"}, " \n", services=Services(embedders={"embeddings": object()}))
+    assert (result.score, result.misses, result.error) == (0.0, ("the answer is empty",), None)
+
+
 def test_bleu_is_that_of_sacrebleu_as_a_share(bench):
     pytest.importorskip("sacrebleu")
     result = bench.judged({"bleu": "The tent costs 120 euros."}, "The tent costs 120 euros today.")

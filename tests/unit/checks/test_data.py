@@ -11,6 +11,7 @@ import warm
 from busy import slowness
 from thorough import varied
 
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several
 from pytest_agentv.evaluators.comparing.patterns import search_now
@@ -375,6 +376,11 @@ def test_a_schema_may_stand_in_a_file(bench):
     [
         ({"$ref": "http://127.0.0.1:9/x.json"}, "'http://127.0.0.1:9/x.json' is not within the schema, and is not"),
         ({"$ref": "#/definitions/x"}, "its $ref '#/definitions/x' is not within the schema, and is not fetched"),
+        ({"$ref": "#"}, "its $ref '#' leads back to itself with the same value, so it never ends"),
+        ({"$id": "a", "allOf": [{"not": {"$ref": "#"}}]}, "its $ref '#' leads back to itself"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}, "its $ref '#/$defs/a' leads back"),
+        ({"if": {"$ref": "#/$defs/a"}, "$defs": {"a": {"anyOf": [{"if": {}, "then": {"$ref": "#"}}]}}}, "leads back"),
+        ({"dependentSchemas": {"a": {"oneOf": [True, {"$dynamicRef": "#"}]}}}, "its $ref '#' leads back to itself"),
         ({"type": "strin"}, "type: 'strin' is not valid under any of the given schemas"),
         ({"pattern": "("}, "is no JSON Schema: pattern: '(' is no regular expression of JavaScript: ')' is missing"),
     ],
@@ -383,6 +389,39 @@ def test_a_schema_that_cannot_be_used_is_an_error_of_the_case(bench, schema, fau
     _, faults = bench.load({"is-json": schema})
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "additionalProperties": {"$ref": "#"}},
+        {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}], "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+        {"properties": {"not": {"$ref": "#"}, "$ref": {"type": "null"}}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "definitions": {"a": {"$ref": "#/definitions/b", "not": {"$ref": "#"}}, "b": {}},
+            "$ref": "#/definitions/a",
+        },
+    ],
+)
+def test_a_schema_may_refer_to_itself_for_parts_of_a_value(bench, schema):
+    assert bench.judged({"is-json": schema}, '{"a": {"a": null}}').score == 1.0
+
+
+class PanicException(BaseException):
+    """What `rpds` raises where the stack is full."""
+
+
+@pytest.mark.parametrize(("fault", "is_ours"), [(PanicException, True), (KeyboardInterrupt, False)])
+def test_a_panic_of_the_schema_library_is_an_error_of_the_case(bench, monkeypatch, fault, is_ours):
+    def fail(*_args):
+        raise fault("__eq__ failed!")
+
+    evaluator = bench.one({"is-json": {}})
+    monkeypatch.setattr("pytest_agentv.evaluators.kinds.data.json_check.validator_for", fail)
+    with pytest.raises(EvaluatorError if is_ours else fault) as caught:
+        evaluator.faults({})
+    assert not is_ours or str(caught.value) == "the schema or the answer is nested too deeply"
 
 
 def test_references_are_never_fetched_nor_followed_out(bench):
@@ -419,3 +458,33 @@ def test_a_number_of_more_digits_than_python_converts_leaves_json_as_it_is(bench
     answer = text.replace("{}", f'{{"a": {"9" * 5000}, "b": 1}}')
     result = bench.judged(check, answer)
     assert (result.score, result.error) == (float(passes), None)
+
+
+IN_A_TEXT = [
+    '```json\n{"code": "}", "draft": {"price": 120}, "note": "to be cont',
+    '{"patch": "+ return x;\\n+}", "draft": {"price": 120}, "note": "he said "hi" to me", "price": 99}',
+    'Here: {"code": "}", "draft": {"price": 120}, "price": 99,}',
+    '{"a": [1, 2}, "draft": {"price": 120}, "n": 1',
+    '```json\n[{"price": 120}, {"name": "x"\n```',
+    '[{"price": 120}, {"name": "he said "hi""}]',
+    '"code": "{", "draft": {"price": 120}, "price": 99}',
+    '{"md": "So:\n```json\n{"price": 120}\n```\n", "price": 99}',
+]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"contains-json": {"required": ["price"]}},
+        {"equals": {"price": 120}},
+        {"field": {"path": "price", "equals": 120}},
+        {"python": "data['price'] == 120"},
+        {"not-field": "draft"},
+        {"not-contains-json": {"required": ["price"]}},
+        {"not-equals": 120, "path": "price"},
+    ],
+)
+@pytest.mark.parametrize("answer", IN_A_TEXT)
+def test_a_part_of_a_damaged_answer_passes_no_check(bench, check, answer):
+    result = bench.judged(check, answer)
+    assert result.score == 0.0 or result.error is not None

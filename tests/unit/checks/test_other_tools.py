@@ -248,7 +248,10 @@ def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench,
     )
 
 
-@pytest.mark.parametrize("schema", [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#"}, {"format": "date"}])
+@pytest.mark.parametrize(
+    "schema",
+    [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"format": "date"}],
+)
 def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
     checks, faults = bench.load({"is-json": schema})
     assert (len(checks), faults) == (1, [])

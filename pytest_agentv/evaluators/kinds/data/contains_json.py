@@ -1,24 +1,16 @@
 """`contains-json`: there is JSON in the answer."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.comparing.answer_data import parse_json
-from pytest_agentv.evaluators.judging.json_text import (
-    FoundObject,
-    FoundValue,
-    json_objects,
-    json_values,
-    outer_objects,
-    outer_values,
-)
+from pytest_agentv.evaluators.judging.json_text import FoundObject, FoundValue, json_objects, json_values
+from pytest_agentv.evaluators.judging.outer_json import outer_objects, outer_values
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
 
-_FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 _ONLY_A_PART: Final = "only a part of JSON that is cut or broken is as wanted"
 _OF_OBJECTS: Final = frozenset(
     {
@@ -39,7 +31,7 @@ class ContainsJson(JsonCheck):
     """The answer contains a JSON object or list that fits a JSON Schema; other text around it is allowed.
 
     Only objects fit a schema that names keys, as `required` does, and says nothing of lists. A part of a value that
-    is cut, or of a broken object, does not count.
+    is cut or broken does not count.
     """
 
     kind = "contains-json"
@@ -75,11 +67,10 @@ def _is_of_objects(schema: Json) -> bool:
 
 
 def _json_within(answer: str) -> Iterator[Json]:
-    """Yield the lists and objects of an answer: the whole answer, and those in fences and in text."""
-    for text in (answer, *_FENCED.findall(answer)):
-        value = parse_json(text)
-        if value is not ABSENT and isinstance(value, dict | list):
-            yield value
+    """Yield the lists and objects of an answer: the whole answer, and those amid text."""
+    value = parse_json(answer)
+    if value is not ABSENT and isinstance(value, dict | list):
+        yield value
     yield from _json_amid(answer, outer_values, outer_objects)
 
 

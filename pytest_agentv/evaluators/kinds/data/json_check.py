@@ -2,13 +2,14 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.comparing.schema_references import reference_fault
 from pytest_agentv.evaluators.comparing.schemas import FormatHint, pattern_checker, schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.loading.cases.references import Scope
@@ -19,6 +20,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.scores import Score
 
 SHOWN_FAULTS: Final = 3
+_TOO_DEEP: Final = "the schema or the answer is nested too deeply"
 _SHOWN: Final = 200
 """Characters of a fault that a miss shows."""
 
@@ -112,10 +114,19 @@ class JsonCheck(Evaluator):
         except OverflowError:  # `multipleOf` divides, which the number 1e400 does not bear
             return ["holds a number that is too large to be checked"]
         except RecursionError:
-            raise EvaluatorError("the schema or the answer is nested too deeply", "config") from None
-        except Exception as error:  # noqa: BLE001 - the package `referencing` raises errors of its own
+            raise EvaluatorError(_TOO_DEEP, "config") from None
+        except BaseException as error:  # the package `referencing` raises errors of its own
+            if _is_panic(error):
+                raise EvaluatorError(_TOO_DEEP, "config") from None
+            if not isinstance(error, Exception):  # of pytest-timeout, for example
+                raise
             raise EvaluatorError(f"the schema cannot be used: {error}", "config") from None
         return [_fault(each) for each in found[:SHOWN_FAULTS]]
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Return whether code in Rust gave up. `rpds`, which `referencing` uses, does so where the stack is full."""
+    return type(error).__name__ == "PanicException"
 
 
 def _fault(error: Any) -> str:
@@ -136,47 +147,14 @@ def schema_fault(schema: Json) -> str | None:
             kind: Any = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
         kind.check_schema(schema, format_checker=pattern_checker())
         schema_validator(json.dumps(schema, sort_keys=True))
+        return reference_fault(schema)
     except jsonschema.SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".")
         fault = masked(str(error.cause or error.message))[:_SHOWN]
         return f"is no JSON Schema: {where + ': ' if where else ''}{fault}"
     except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON lacks
         return f"is no JSON Schema: {error}"
-    except RecursionError:
-        return "is no JSON Schema: it is nested too deeply"
-    return next((f"its $ref {ref!r} is not within the schema, and is not fetched" for ref in _dangling(schema)), None)
-
-
-def _dangling(schema: Json) -> Iterator[str]:
-    """Yield references to other documents, and broken references in a schema without ids of its own."""
-    from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - as above
-    from referencing import Resource  # noqa: PLC0415 - as above
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as above
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415 - as above
-
-    references = list(_references(schema))
-    if not references or any(True for _ in _values_of(schema, "$id")):
-        return
-    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
-    resolver = REGISTRY.with_resource("", resource).resolver()
-    for reference in references:
-        try:
-            resolver.lookup(reference)
-        except Unresolvable:
-            yield reference
-
-
-def _references(schema: Json) -> Iterator[str]:
-    return (value for value in _values_of(schema, "$ref") if isinstance(value, str))
-
-
-def _values_of(schema: Json, key: str) -> Iterator[Json]:
-    waiting = [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            if key in value:
-                yield value[key]
-            waiting += [item for name, item in value.items() if name not in ("const", "enum", "default", "examples")]
-        elif isinstance(value, list | tuple):
-            waiting += value
+    except BaseException as error:
+        if isinstance(error, RecursionError) or _is_panic(error):
+            return "is no JSON Schema: it is nested too deeply"
+        raise
