@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, depends_on_number
 from pytest_agentv.reporting.verdicts.columns import ShortNames, bounds, percent, plain, short_list, wrapped
 from pytest_agentv.reporting.verdicts.comparison_lines import comparison_lines
 from pytest_agentv.reporting.verdicts.hints import tool_hint
@@ -62,6 +62,8 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
         yield SummaryLine(f"{'':24}95 %: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
     elif any(case.stopped is not None for case in cases):
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
+    if depends_on_number(cases):
+        yield SummaryLine("The answers seem to depend on their number: --agentv-stop=never asks for all", "warning")
 
 
 def _repeat_lines(

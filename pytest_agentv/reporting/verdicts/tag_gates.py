@@ -9,7 +9,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.values import parse_pass_rate
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, values_of
 from pytest_agentv.reporting.verdicts.columns import percent
 
 Tier: TypeAlias = Literal["critical", "advisory"]
@@ -90,7 +90,7 @@ def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[Ra
 
 
 def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Tier = "critical") -> RateCheck:
-    values = [case.value for case in cases if case.scores]
+    values = values_of([case for case in cases if case.scores])
     return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
 
 
