@@ -190,6 +190,11 @@ def depends_on_number(cases: Sequence[JudgedCase]) -> bool:
     return any(each.units >= LEAST_DIFFERING and each.mean > max(2 * each.error, _SLACK) for each in found)
 
 
+def measure_of(cases: Sequence[JudgedCase]) -> str:
+    """Return what `values_of` are: pass rates, or scores if the threshold of an answer is unknown."""
+    return "Pass rate" if all(case.threshold is not None for case in cases if case.scores) else "Mean score"
+
+
 def is_graded(cases: Sequence[JudgedCase]) -> bool:
     """Whether cases have more values than 0 and 1: several answers each, or scores without a threshold."""
     return any(case.threshold is None or case.judged > 1 for case in cases)
