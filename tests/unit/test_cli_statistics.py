@@ -392,6 +392,32 @@ def test_labels_on_a_scale_and_of_several_people(agentv):
     assert "Krippendorff's alpha of 2 people: 1.000" in done.out
 
 
+@pytest.mark.parametrize("label_of_another_case", [1, 2])
+@pytest.mark.parametrize(
+    ("given", "threshold", "counts"),
+    [
+        ([5, 5, 1], 0.8, "pass"),  # their mean is below the threshold
+        ([5, 1, 1], 0.2, "fail"),
+        ([4, 4, 1], 0.75, "pass"),
+        ([4, 4, 1], 0.76, "fail"),
+        ([3, 3, 1], None, "pass"),
+        ([2, 2, 5], None, "fail"),
+        ([5, 1], 0.2, "split"),
+        ([5, 4, 1, 1], 0.5, "split"),
+    ],
+)
+def test_the_majority_decides_about_a_case_on_a_scale(agentv, given, threshold, counts, label_of_another_case):
+    """With a 2 instead of a 1 for another case, the mean of the people decided about this one."""
+    given = [("a", label) for label in given] + [("b", label_of_another_case)]
+    rule = {} if threshold is None else {"threshold": threshold}
+    results("a.jsonl", [{"eval_id": name, "score": 1, **rule} for name in "ab"])
+    said = [{"eval_id": name, "label": label, "rater": f"r{n}"} for n, (name, label) in enumerate(given)]
+    found = json.loads(agentv("agree", results("l.jsonl", said), "a.jsonl", "--scale=1..5", "--format=json").out)
+    other = threshold == 0.2 and label_of_another_case == 2
+    counted = (counts == "pass") + other, (counts == "fail") + (not other), counts == "split"
+    assert (found["confusion"]["both_pass"], found["confusion"]["only_judge"], found["split"]) == counted
+
+
 def test_cases_on_which_people_are_split_have_no_label(agentv):
     """A draw counted as "pass": two people of whom one said "fail" agreed with any judge that passes."""
     labels = "eval_id,label,rater\n" + "".join(
