@@ -33,6 +33,7 @@ from pytest_agentv.reporting.html.plots.trades import trade_plots
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.texts import spelled
 from pytest_agentv.reporting.verdicts.cases import measure_of
+from pytest_agentv.reporting.verdicts.columns import percent
 from pytest_agentv.runtime.files import write_atomically
 
 STATIC_ROWS: Final = 40
@@ -155,7 +156,7 @@ def _hash(text: str) -> str:
 
 def _title(compared: Compared, verdict: Headline) -> str:
     rate = compared.statistics.rate
-    share = f"{100 * rate.mean:.1f} % " if rate is not None else ""
+    share = f"{percent(rate.mean)} " if rate is not None else ""
     return f"{verdict.sign} {share}– agentv report"
 
 

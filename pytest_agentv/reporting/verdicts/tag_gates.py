@@ -51,7 +51,7 @@ class RateCheck(Record):
         relation = "reaches" if self.is_reached else "is below"
         cases = counted(self.n, "case")
         wanted = f"{percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
-        return f"the pass rate {percent(self.rate)} of {cases} {relation} {wanted}"
+        return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
 
 
 def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:

@@ -335,3 +335,8 @@ def test_a_list_ends_in_time():
     assert line.endswith("more: --agentv-verbose")
     assert short_list(names, verbose=True).count(",") == 19
     assert short_list(["one"], verbose=False) == "one"
+
+
+def test_a_rate_that_is_not_100_percent_does_not_look_like_it():
+    assert "Pass rate      99.95 %  95 %:" in section(run_of([1] * 2099 + [0], 1))
+    assert "Pass rate      100.0 %  95 %:" in section(run_of([1] * 2100, 1))
