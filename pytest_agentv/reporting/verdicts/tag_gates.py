@@ -1,6 +1,7 @@
 """Gates by tag: the ini key `agentv_gates`."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -98,7 +99,10 @@ def _parse(line: str) -> TagGate:
     tag, _, rest = (part.strip() for part in line.rpartition(": "))
     if not tag:
         raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    words = dict(_word(word) for word in rest.split())
+    pairs = [_word(word) for word in rest.split()]
+    words = dict(pairs)
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
     if "min_rate" not in words:
         raise ValueError("min_rate is missing")
     tier = words.get("tier", "critical")

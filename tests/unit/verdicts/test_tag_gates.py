@@ -12,6 +12,7 @@ def test_one_gate_a_line():
         TagGate("small talk", 0.7, "advisory"),
     )
     assert parse_tag_gates(["a: min_rate=1"]) == (TagGate("a", 1.0, "critical"),)
+    assert str(parse_tag_gates(["a: min_rate=-0.0"])[0].min_rate) == "0.0"
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,8 @@ def test_one_gate_a_line():
         (["a: min_rate=2"], "pass rate 2 is out of range: expected a number from 0 to 1"),
         (["a: min_rate=1 tier=critcal"], "unknown tier 'critcal': expected critical or advisory (did you mean"),
         (["a: min_rate=1", "a: min_rate=0.5"], "the tag 'a' has two gates"),
+        (["a: min_rate=0.9 min_rate=0.1"], "'a: min_rate=0.9 min_rate=0.1': min_rate is given twice: expected once"),
+        (["a: min_rate=1 tier=advisory tier=critical"], "tier is given twice: expected once"),
         (["a: x", "b: y"], "'b: y'"),
     ],
 )  # fmt: skip
