@@ -325,11 +325,18 @@ def test_a_plan_needs_judged_cases(agentv):
         assert f"no case of {name} was judged, so there is nothing to learn from" in done.err
 
 
-@pytest.mark.parametrize("points", ["0", "101", "many", "nan"])
-def test_a_plan_needs_points(agentv, points):
+@pytest.mark.parametrize(
+    ("points", "least"),
+    [("0", "0"), ("101", "0"), ("many", "0"), ("nan", "0"), ("1e-300", "1e-07"), ("1e-7", "1e-07")],
+)
+def test_a_plan_needs_points(agentv, points, least):
     done = agentv("plan", run("a.jsonl", [5]), f"--see={points}")
     assert done.exit_code == 2
-    assert "expected points, a number above 0 up to 100" in done.err
+    assert f"expected points, a number above {least} up to 100" in done.err
+
+
+def test_a_plan_for_the_least_drop_has_numbers(agentv):
+    assert agentv("plan", run("a.jsonl", [5, 4]), "--see=1.1e-7").exit_code == 0
 
 
 LABELS = [("c0", "pass"), ("c1", "fail"), ("c2", "pass"), ("c3", "fail"), ("c9", "pass")]

@@ -19,7 +19,14 @@ from pytest_agentv.reporting.verdicts.pairing import (
     unconfirmed,
 )
 from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_change
-from pytest_agentv.statistics.planning import cases_to_see, drop_seen, most_within, variance_between, variance_within
+from pytest_agentv.statistics.planning import (
+    NO_DROP,
+    cases_to_see,
+    drop_seen,
+    most_within,
+    variance_between,
+    variance_within,
+)
 
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
@@ -122,7 +129,7 @@ def compare_runs(
 
 def _cases_needed(pairs: Sequence[Pair], deltas: Sequence[float], difference: Difference, drop: float) -> int | None:
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
-    if difference.estimate.units < 2 or drop <= 0:
+    if difference.estimate.units < 2 or drop <= NO_DROP:
         return None
     repeats, size = _answers_of_both(pairs), len(pairs) / difference.estimate.units
     seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))

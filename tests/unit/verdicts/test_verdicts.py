@@ -462,8 +462,11 @@ def test_parts_of_two_cases_have_a_row_if_they_are_not_all():
     assert parts_of(pair_cases([each.replace(tags=()) for each in new], old).pairs) == []
 
 
-def test_no_number_of_cases_shows_a_drop_of_nothing():
-    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=0.0).cases_needed is None
+@pytest.mark.parametrize("margin", [0.0, 5e-324, 1e-200, 1e-9])
+def test_no_number_of_cases_shows_a_drop_of_nothing(margin):
+    """The square of a tiny drop overflowed, after all answers of a run were paid for."""
+    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=margin).cases_needed is None
+    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=1.1e-9).cases_needed > 1e15
 
 
 def test_a_rate_of_nothing_is_not_reached():
