@@ -115,8 +115,8 @@ def compare_runs(
         cases,
         decide_change(difference, margin),
         difference,
-        worse=sum(delta < -1e-9 for delta in deltas),
-        better=sum(delta > 1e-9 for delta in deltas),
+        worse=sum(delta < 0 for delta in deltas),
+        better=sum(delta > 0 for delta in deltas),
         least_drop=drop_seen(
             difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
         ),

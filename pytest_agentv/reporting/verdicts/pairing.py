@@ -16,6 +16,7 @@ from pytest_agentv.statistics.broken import (
     benjamini_hochberg,
     fisher_less,
 )
+from pytest_agentv.statistics.planning import NO_DROP
 
 State: TypeAlias = Literal["compared", "new", "changed", "error", "gone", "skipped"]
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
@@ -170,10 +171,11 @@ def pair_cases(
 
 
 def deltas_of(pairs: Sequence[Pair]) -> list[float]:
-    """Return the changes of the pass rates of some pairs. Each side has the values of these cases together."""
+    """Return the changes of the pass rates of some pairs: 0 for rounding. Each side has the values of these cases."""
     sides = [pair.sides for pair in pairs]
     new, old = (values_of([side[index] for side in sides]) for index in (0, 1))
-    return [now - before for now, before in zip(new, old, strict=True)]
+    changes = (now - before for now, before in zip(new, old, strict=True))
+    return [0.0 if abs(change) <= NO_DROP else change for change in changes]
 
 
 def unconfirmed(pairing: Pairing, cases: Sequence[CaseComparison]) -> tuple[Pair, ...]:

@@ -45,6 +45,18 @@ def test_answers_count_as_passes_and_as_scores_only_where_no_threshold_is_known(
     assert deltas_of(pair_cases([new], [unknown]).pairs) == [pytest.approx(0.3)]
 
 
+def test_rounding_is_no_change():
+    """The report called two of two cases worse, of which its own figure said that none was."""
+    old = [case(name, 0, 1, scores=(0.2,), threshold=None) for name in "abc"]
+    new = [
+        case(name, 0, 3, scores=scores, threshold=None)
+        for name, scores in zip("ab", [(0.1, 0.2, 0.3)] * 2, strict=True)
+    ]
+    comparison = compare_runs([*new, case("c", 0, 1, scores=(0.2 + 1e-8,), threshold=None)], old)
+    assert [each.delta for each in comparison.cases] == [0.0, 0.0, pytest.approx(1e-8)]
+    assert (comparison.worse, comparison.better, comparison.difference.differing) == (0, 1, 1)
+
+
 def test_a_case_that_was_skipped_is_not_gone():
     old = [case("a", 5), case("b", 5), case("c", 5)]
     pairing = pair_cases([case("a", 5)], old, skipped=old[1:2])
