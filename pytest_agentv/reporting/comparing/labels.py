@@ -112,10 +112,14 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
 
 def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
     """Return the labels by the positions of their cases, and how many labels have no case."""
+    named: dict[str | None, list[int]] = {}
+    for index, case in enumerate(cases):
+        for name in {case.eval_id, case.node_id}:
+            named.setdefault(name, []).append(index)
     found: dict[int, list[Label]] = {}
     unmatched = 0
     for label in labels:
-        indexes = [index for index, case in enumerate(cases) if _is_of(label, case)]
+        indexes = [index for index in named.get(label.eval_id, ()) if _is_in(label, cases[index])]
         if len(indexes) > 1:
             raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
         unmatched += not indexes
@@ -175,9 +179,8 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
     return (number - low) / (high - low)
 
 
-def _is_of(label: Label, case: JudgedCase) -> bool:
-    if label.eval_id not in (case.eval_id, case.node_id):
-        return False
+def _is_in(label: Label, case: JudgedCase) -> bool:
+    """Whether the file and the target of a label, if it names them, are those of a case."""
     same_file = label.eval_file is None or label.eval_file == case.eval_file
     return same_file and (label.target is None or label.target == case.target)
 
