@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatch
 from glob import iglob
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +70,7 @@ def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]
 def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
     """Return the eval files that a run without paths would collect, and the paths of this run leave out.
 
-    It depends on the command line only, so that each process of a run finds the same ones. Options and hooks that
-    ignore files say that these are no part of the whole.
+    Options alone decide, so that each process of a run finds the same ones. What they ignore is no part of the whole.
     """
     named = [_absolute(config.invocation_params.dir, str(arg).partition("::")[0]) for arg in config.args]
     root, patterns = config.rootpath, config.getini("testpaths")
@@ -78,7 +78,7 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
     whole = [_absolute(root, path) for path in found] or [root]
     if all(any(path.is_relative_to(each) for each in named) for path in whole):
         return ()  # nothing is searched in most runs
-    files = {file for path in whole for file in _files_below(path, config)}
+    files = {file for path in whole for file in _files_below(path, config) if not _is_ignored(file, path, config)}
     return tuple(sorted(file for file in files if not any(file.is_relative_to(each) for each in named)))
 
 
@@ -92,15 +92,20 @@ def _absolute(folder: Path, path: str | Path) -> Path:
 
 
 def _files_below(path: Path, config: pytest.Config) -> Iterator[Path]:
-    """Yield the eval files in a folder, without those in folders that pytest does not enter."""
-    root, globs, skipped = config.rootpath, eval_globs(config), config.getini("norecursedirs")
-    ignored = [_absolute(config.invocation_params.dir, each) for each in config.getoption("ignore", None) or ()]
-    for file in (path,) if path.is_file() else walk(path):
-        folders = file.relative_to(path).parts[:-1]
-        is_entered = not any(fnmatch(folder, pattern) for folder in folders for pattern in skipped)
-        is_left = is_entered and not any(file.is_relative_to(each) for each in ignored)
-        if is_left and is_eval_file(file, root=root, is_named=False, globs=globs):
-            yield file
+    """Yield the eval files in a folder."""
+    root, globs = config.rootpath, eval_globs(config)
+    files = (path,) if path.is_file() else walk(path)
+    yield from (file for file in files if is_eval_file(file, root=root, is_named=False, globs=globs))
+
+
+def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
+    """Whether pytest does not enter a folder of a file, or ignores it."""
+    given = (config.getoption(name, None) or () for name in ("ignore", "ignore_glob"))
+    ignored = [str(_absolute(config.invocation_params.dir, each)) for each in chain(*given)]
+    folders, skipped = file.relative_to(below).parts[:-1], config.getini("norecursedirs")
+    return any(fnmatch(folder, pattern) for folder in folders for pattern in skipped) or any(
+        fnmatch(str(each), pattern) for each in (file, *file.parents) for pattern in ignored
+    )
 
 
 def _eval_files(node_ids: Iterable[str]) -> set[str]:
