@@ -10,6 +10,8 @@ from pytest_agentv.statistics.repeats import needed_passes
 
 NO_DEVIATION: Final = 1e-12
 """A deviation or variance up to this value counts as none."""
+NO_DROP: Final = 1e-9
+"""A drop up to this value is none: rates that differ by no more are the same."""
 _CERTAINLY: Final = 100
 """If so many cases differ on average, fewer than `LEAST_DIFFERING` hardly ever do. Binomials would be too large."""
 _MANY_GROUPS: Final = 1000
@@ -53,7 +55,7 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int, size:
     Where neither variance, or hardly any, shows anything, the units are the inverse of `drop_seen`.
 
     Args:
-        drop: The drop of the mean to see, above 0.
+        drop: The drop of the mean to see, above `NO_DROP`.
         within: Variance of the answers of one case.
         between: Variance of the units' true differences.
         repeats: Answers per case in both runs.

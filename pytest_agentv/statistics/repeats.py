@@ -42,6 +42,29 @@ def pass_rate(passes: int, judged: int, stopped: Verdict | None) -> float:
     return (passes - 1) / (judged - 1) if stopped == "pass" else passes / (judged - 1)
 
 
+def within_ranges(values: Sequence[float], ranges: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the values of some cases; if the mean of the ranges excludes their mean, as near as it comes to that.
+
+    Args:
+        values: The pass rates of the cases, as `pass_rate` estimates them.
+        ranges: The lowest and the highest pass rate that all planned answers of each case can have.
+
+    The estimate assumes that any order of a case's answers is as likely. Where a mean cannot be, that is refuted, or it
+    is bad luck. Then values move towards their ranges, all by the same share, and no further: cutting each of them
+    off at its range would make runs of good answers look worse by up to 4 points.
+    """
+    total, slack = math.fsum(values), _SLACK * len(values)
+    lowest, highest = (math.fsum(bounds) for bounds in zip(*ranges, strict=True)) if ranges else (0.0, 0.0)
+    if total > highest + slack:
+        bound, cut = highest, [min(value, high) for value, (_, high) in zip(values, ranges, strict=True)]
+    elif total < lowest - slack:
+        bound, cut = lowest, [max(value, low) for value, (low, _) in zip(values, ranges, strict=True)]
+    else:
+        return list(values)
+    share = (total - bound) / (total - math.fsum(cut))
+    return [value + share * (end - value) for value, end in zip(values, cut, strict=True)]
+
+
 def answer_variance(passes: int, judged: int, stopped: Verdict | None) -> float | None:
     """Return the unbiased variance p (1 - p) of one answer of a case; None if its answers do not tell.
 

@@ -783,6 +783,57 @@ def test_a_gate_of_cases_in_files_that_were_not_collected_gets_no_verdict(projec
     }
 
 
+@pytest.mark.parametrize("mode", [(), varied(("-n", "2"))], ids=["plain", "n2"])
+@pytest.mark.parametrize("path", ["evals/more", "evals/more/b.eval.yaml"])
+def test_a_gate_gets_no_verdict_on_a_part_of_its_cases(project, mode, path, monkeypatch):
+    """A gate on all files was red, and on one of them green."""
+    project.write("pytest.ini", "[pytest]\nagentv_gates = booking: min_rate=0.4\n")
+    write(project, suite(2, "tags: [booking]"))
+    project.write("evals/more/b.eval.yaml", suite(2, "tags: [booking]", first=10))
+    monkeypatch.setenv("BROKEN", "c0 c1 c10")
+    flags = ("--agentv-gate=run", "--agentv-min-rate=0.4")
+    whole = project.run(*flags, mode=mode)
+    assert "GATE booking: FAILED, the pass rate 25.0 % of 4 cases is below 40.0 %" in section(whole)
+    run = project.run(path, *flags, mode=mode)
+    reasons = {each["name"]: each["reason"] for each in verdict(project, 2)["gates"] if each["not_enforced"]}
+    assert reasons == dict.fromkeys(("gate::run", "gate::booking"), "evals/a.eval.yaml was not collected: no verdict")
+    assert "GATE run: not enforced, evals/a.eval.yaml was not collected: no verdict" in section(run)
+    assert (run.exit_code, run.outcomes["failed"], run.outcomes["xfailed"]) == (1, 1, 2), "each case for itself"
+    assert "judged with the run" not in run.text
+
+
+@pytest.mark.parametrize(
+    ("ini", "path"),
+    [
+        ("testpaths = evals/more", "evals/more"),
+        ("testpaths = evals/m*", "evals"),
+        ("norecursedirs = old .*", "evals/more"),
+        ("addopts = --ignore=evals/old", "evals/more"),
+        ("addopts = --ignore-glob=*/ol?", "evals/more"),
+        ("", "."),
+    ],
+)
+def test_files_that_no_run_collects_leave_out_nothing(project, ini, path, monkeypatch):
+    project.write("pytest.ini", f"[pytest]\n{ini}\nagentv_gates =\n    booking: min_rate=0.4\n")
+    write(project, suite(2, "tags: [booking]"))
+    (project.path / "evals/old").mkdir()
+    (project.path / "evals/a.eval.yaml").rename(project.path / "evals/old/a.eval.yaml")
+    project.write("evals/more/b.eval.yaml", suite(2, "tags: [booking]", first=10))
+    run = project.run(path, "--agentv-gate=run", "--agentv-min-rate=0.4")
+    count = len(run.results)
+    assert f"GATE run: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
+    assert f"GATE booking: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
+
+
+def test_a_gate_is_judged_where_files_without_its_cases_are_left_out(project):
+    project.write("pytest.ini", GATES)
+    write(project, suite(2, "tags: [smalltalk]"))
+    project.write("evals/more/b.eval.yaml", suite(2, "tags: [booking]", first=10))
+    text = section(project.run("evals/more", "--agentv-gate=run"))
+    assert "GATE booking: passed" in text
+    assert "GATE smalltalk: not enforced, none of its cases was collected: no verdict" in text
+
+
 def test_evals_in_python_alone_get_no_verdict_of_gates_on_cases_of_files(project):
     project.write("pytest.ini", GATES)
     write(project, suite(2, c0="tags: [booking]", c1="tags: [smalltalk]"))

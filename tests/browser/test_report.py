@@ -33,6 +33,21 @@ class TestList:
         assert page.get_attribute("[data-outcome=error]", "aria-pressed") == "true"
         assert set(page.eval_on_selector_all("#list .tag", "all => all.map(n => n.className)")) == {"tag error"}
 
+    def test_scores_without_a_threshold_are_no_verdict(self, browser: Any, tmp_path: Path) -> None:
+        values = [{"eval_id": f"c{n}", "score": n / 4} for n in range(4)]
+        opened = Opened(browser, report_from(tmp_path, values))
+        page = opened.open()
+        assert page.title() == "? 37.5 % – agentv report"
+        assert opened.count() == "4 results: 0 passed, 0 failed, 0 errors, 4 with a score only"
+        page.click("[data-outcome=scored]")
+        assert opened.ids() == ["c0", "c1", "c2", "c3"]
+        page.click("#list .row >> nth=1")
+        page.wait_for_selector(".why-box.scored")
+        assert page.text_content(".why-box") == "Scored: score 0.25, no threshold is known"
+        assert page.text_content("#case-title") == "○ Scored c1"
+        assert opened.said == []
+        opened.context.close()
+
     @pytest.mark.parametrize(("name", "value"), [("file", "evals/returns.eval.yaml"), ("target", "large-model")])
     def test_choices_filter(self, opened: Opened, page: Any, name: str, value: str) -> None:
         page.select_option(f"#f-{name}", value)

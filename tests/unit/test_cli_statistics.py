@@ -1,13 +1,17 @@
 """`agentv compare --statistics`, `agentv plan`, `agentv agree`: what they print, and their exit codes."""
 
 import json
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from verdict_cases import case, run_of
 
 from pytest_agentv.reporting.baselines.writing import baseline_text
+from pytest_agentv.reporting.comparing.labels import Label, agree
 from pytest_agentv.reporting.verdicts.baseline import baseline_of
+from pytest_agentv.reporting.verdicts.case_reading import case_of
 from pytest_agentv.reporting.verdicts.cases import unique_names
 
 
@@ -325,11 +329,18 @@ def test_a_plan_needs_judged_cases(agentv):
         assert f"no case of {name} was judged, so there is nothing to learn from" in done.err
 
 
-@pytest.mark.parametrize("points", ["0", "101", "many", "nan"])
-def test_a_plan_needs_points(agentv, points):
+@pytest.mark.parametrize(
+    ("points", "least"),
+    [("0", "0"), ("101", "0"), ("many", "0"), ("nan", "0"), ("1e-300", "1e-07"), ("1e-7", "1e-07")],
+)
+def test_a_plan_needs_points(agentv, points, least):
     done = agentv("plan", run("a.jsonl", [5]), f"--see={points}")
     assert done.exit_code == 2
-    assert "expected points, a number above 0 up to 100" in done.err
+    assert f"expected points, a number above {least} up to 100" in done.err
+
+
+def test_a_plan_for_the_least_drop_has_numbers(agentv):
+    assert agentv("plan", run("a.jsonl", [5, 4]), "--see=1.1e-7").exit_code == 0
 
 
 LABELS = [("c0", "pass"), ("c1", "fail"), ("c2", "pass"), ("c3", "fail"), ("c9", "pass")]
@@ -392,6 +403,32 @@ def test_labels_on_a_scale_and_of_several_people(agentv):
     assert "Krippendorff's alpha of 2 people: 1.000" in done.out
 
 
+@pytest.mark.parametrize("label_of_another_case", [1, 2])
+@pytest.mark.parametrize(
+    ("given", "threshold", "counts"),
+    [
+        ([5, 5, 1], 0.8, "pass"),  # their mean is below the threshold
+        ([5, 1, 1], 0.2, "fail"),
+        ([4, 4, 1], 0.75, "pass"),
+        ([4, 4, 1], 0.76, "fail"),
+        ([3, 3, 1], None, "pass"),
+        ([2, 2, 5], None, "fail"),
+        ([5, 1], 0.2, "split"),
+        ([5, 4, 1, 1], 0.5, "split"),
+    ],
+)
+def test_the_majority_decides_about_a_case_on_a_scale(agentv, given, threshold, counts, label_of_another_case):
+    """With a 2 instead of a 1 for another case, the mean of the people decided about this one."""
+    given = [("a", label) for label in given] + [("b", label_of_another_case)]
+    rule = {} if threshold is None else {"threshold": threshold}
+    results("a.jsonl", [{"eval_id": name, "score": 1, **rule} for name in "ab"])
+    said = [{"eval_id": name, "label": label, "rater": f"r{n}"} for n, (name, label) in enumerate(given)]
+    found = json.loads(agentv("agree", results("l.jsonl", said), "a.jsonl", "--scale=1..5", "--format=json").out)
+    other = threshold == 0.2 and label_of_another_case == 2
+    counted = (counts == "pass") + other, (counts == "fail") + (not other), counts == "split"
+    assert (found["confusion"]["both_pass"], found["confusion"]["only_judge"], found["split"]) == counted
+
+
 def test_cases_on_which_people_are_split_have_no_label(agentv):
     """A draw counted as "pass": two people of whom one said "fail" agreed with any judge that passes."""
     labels = "eval_id,label,rater\n" + "".join(
@@ -440,6 +477,23 @@ def test_a_label_is_of_one_answer(agentv, different, told, added):
     keys = {key: second[key] for key in different if key != "node_id"} or {"eval_id": "x.yaml::c[2]"}
     done = agentv("agree", results("l.jsonl", [{"eval_id": "c", "label": "fail", **keys}]), "r.jsonl", "--format=json")
     assert json.loads(done.out)["confusion"] == {"both_pass": 0, "only_judge": 0, "only_label": 0, "both_fail": 1}
+
+
+def test_twice_as_many_labels_take_twice_the_work():
+    """10,000 labels of 10,000 cases took 12 seconds."""
+
+    def calls(count):
+        cases = [case_of({"eval_id": f"c{n}", "score": n % 2, "threshold": 0.5}) for n in range(count)]
+        said = [Label(f"c{n}", float(n % 3 > 0), Path("l.csv"), n) for n in range(count)]
+        seen = Counter()
+        sys.setprofile(lambda frame, event, _: seen.update([event]))
+        try:
+            assert agree(said, cases).cases == count
+        finally:
+            sys.setprofile(None)
+        return seen["call"]
+
+    assert calls(200) < 2.5 * calls(100)
 
 
 def test_each_target_has_labels_of_its_own(agentv):

@@ -288,6 +288,41 @@ def test_kept_answers_are_held_against_the_rules_of_now(plan: RepeatPlan, thresh
         assert verdict(again.repeat.passes, again.repeat.judged - again.repeat.passes, 5, plan.min_pass_rate) == status
 
 
+@pytest.mark.parametrize(
+    ("signs", "min_rate", "rate"), [("pfpp", 0.2, 2 / 3), ("fpff", 0.2, 1 / 3), ("ppp", 0.4, 1.0), ("pfpp", 0.6, 2 / 3)]
+)
+def test_a_kept_case_keeps_the_stop_that_its_number_of_answers_comes_from(
+    signs: str, min_rate: float, rate: float
+) -> None:
+    """After a resumed run with another rate, the same answers passed more often."""
+    kept = combine_answers(answers(signs), plan_of(5, 0.6), together=False)
+    again = judged_anew(kept, plan_of(5, min_rate), THRESHOLD)
+    assert kept.repeat is not None
+    assert kept.repeat.pass_rate == pytest.approx(rate)
+    assert again is not None
+    assert again.repeat is not None
+    names = ("stopped", "pass_rate", "pass_rate_low", "pass_rate_high", "flaky", "asked")
+    assert [getattr(again.repeat, name) for name in names] == [getattr(kept.repeat, name) for name in names]
+    assert again.repeat.needed == plan_of(5, min_rate).needed
+
+
+@pytest.mark.parametrize(("threshold", "rate"), [(0.2, 1.0), (0.5, 2 / 3), (0.9, 1 / 3)])
+def test_the_rate_of_kept_answers_is_unbiased_with_other_rules(threshold: float, rate: float) -> None:
+    """Over all orders of five answers with three equally likely scores."""
+    rates, plan = [], plan_of(5, 0.6)
+    for scores in itertools.product((0.25, 0.6, 1.0), repeat=5):
+        every = [answer("p" if score >= 0.5 else "f").replace(score=score) for score in scores]
+        ends = next(count for count in range(1, 6) if plan.verdict(every[:count]) is not None)
+        again = judged_anew(
+            combine_answers(every[:ends], plan, together=False), plan_of(5, 0.0), Threshold(threshold, "ini")
+        )
+        assert again is not None
+        assert again.repeat is not None
+        assert again.repeat.pass_rate is not None
+        rates.append(again.repeat.pass_rate)
+    assert math.fsum(rates) / len(rates) == pytest.approx(rate)
+
+
 def test_kept_answers_do_not_tell_what_more_than_their_scores_decided() -> None:
     results = [answer("p"), answer("p").replace(status="fail", unmet_required=("polite",))]
     kept = combine_answers(results, plan_of(2, 1.0), together=True)

@@ -14,7 +14,7 @@ from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.baselines.reading import read_baseline
 from pytest_agentv.reporting.comparing.plan import Plan, plan_of
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.statistics.planning import chance_of_red_case
+from pytest_agentv.statistics.planning import NO_DROP, chance_of_red_case
 
 _REPEATS: Final = (1, 3, 5, 10)
 _RELIABILITIES: Final = (0.9, 0.95, 0.99)
@@ -69,8 +69,9 @@ def _points(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= 100:
-        raise argparse.ArgumentTypeError(f"expected points, a number above 0 up to 100, got {text!r}")
+    if not 100 * NO_DROP < value <= 100:
+        least = f"{100 * NO_DROP:g}" if 0 < value < 1 else "0"
+        raise argparse.ArgumentTypeError(f"expected points, a number above {least} up to 100, got {text!r}")
     return value
 
 

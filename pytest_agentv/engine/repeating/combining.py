@@ -139,11 +139,16 @@ def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> E
     if decided is None or (figures.asked < plan.answers and not plan.stops_early):
         return None
     result = result.replace(status=decided, threshold=threshold.value, threshold_source=threshold.source)
-    is_stopped = figures.stopped is not None and plan.stops_early  # else all answers were asked at once
-    if (passes, plan.needed, is_stopped) == (figures.passes, figures.needed, figures.stopped is not None):
-        rules = {"min_pass_rate": plan.min_pass_rate, "min_pass_rate_source": plan.min_pass_rate_source}
-        return result.replace(repeat=figures.replace(**rules))
-    return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, None)))
+    stopped = _kept_stop(figures, threshold, is_same=is_same) if plan.stops_early else None  # else all were asked
+    return result.replace(repeat=figures.replace(**_rates(passes, figures.judged, plan, stopped)))
+
+
+def _kept_stop(figures: RepeatFigures, threshold: Threshold, *, is_same: bool) -> Verdict | None:
+    """Return how the last answer counts if it ended the case: those rules decided how many answers there are."""
+    if figures.stopped is None:
+        return None
+    is_pass = figures.stopped == "certain pass" if is_same else passing(figures.scores[-1:], threshold.value) == 1
+    return "pass" if is_pass else "fail"
 
 
 def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:

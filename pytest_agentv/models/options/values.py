@@ -229,7 +229,7 @@ def _share(text: str, what: str) -> float:
     value = _number(text, "a number from 0 to 1")
     if not 0 <= value <= 1:
         raise ValueError(f"{what} {text} is out of range: expected a number from 0 to 1")
-    return value
+    return value + 0.0  # without the minus of -0.0
 
 
 def _at_least_zero(text: str, what: str) -> float:

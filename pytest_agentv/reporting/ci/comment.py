@@ -28,6 +28,7 @@ from pytest_agentv.reporting.figures import (
 from pytest_agentv.reporting.merging.replaced import with_earlier
 from pytest_agentv.reporting.statistics import judged_results
 from pytest_agentv.reporting.verdicts.case_reading import name_of_result
+from pytest_agentv.reporting.verdicts.columns import percent
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 """The first line. A comment that begins with it is updated instead of adding another one."""
@@ -135,7 +136,9 @@ def _delta_table(pairs: Sequence[_Pair], costs: tuple[_Reader, _Reader]) -> Iter
     yield table_row(("", "Base", "Now", "Change"))
     yield table_row(("---", "---:", "---:", "---:"))
     rates = [sum(pair[side].status == "pass" for pair in pairs) / len(pairs) for side in (0, 1)]
-    yield table_row(("Passed", *(f"{rate:.1%}" for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points"))
+    yield table_row(
+        ("Passed", *(percent(rate).replace(" ", "") for rate in rates), f"{100 * (rates[1] - rates[0]):+.1f} points")
+    )
     cached = sum(any(each.cached and _whole_cost_of(each) is not None for each in pair) for pair in pairs)
     label = f"Cost, {cached:,} from the cache at the price first paid" if cached else "Cost"
     yield from _change_row(label, pairs, costs, math.fsum, format_cost)

@@ -1,7 +1,9 @@
 """People's labels of cases, and how far a judge agrees with them."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from pytest_agentv.errors import FileError
@@ -19,6 +21,7 @@ from pytest_agentv.statistics.agreement import (
     kappa,
     krippendorff_alpha,
 )
+from pytest_agentv.statistics.repeats import passing
 
 _WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
 _DIGITS: Final = 9
@@ -83,13 +86,12 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
     if not by_case:
         return None
     is_scale = any(label.value not in (0, 1) for label in labels)
-    means = {index: sum(label.value for label in group) / len(group) for index, group in by_case.items()}
-    chosen = {index: mean for index, mean in means.items() if is_scale or mean != _HALF}
+    votes = {index: _majority(group, judged[index]) for index, group in by_case.items()}
+    chosen = {index: vote for index, vote in votes.items() if vote is not None}
     labelled = [judged[index] for index in chosen]
-    verdicts = [_passes(case) for case in labelled]
-    said = [mean >= _bar(judged[index], is_scale=is_scale) for index, mean in chosen.items()]
-    scores = [round(sum(case.scores) / case.judged, _DIGITS) for case in labelled]
-    ratings = [round(mean, _DIGITS) for mean in chosen.values()]
+    verdicts, said = [_passes(case) for case in labelled], list(chosen.values())
+    scores = [round(math.fsum(case.scores) / case.judged, _DIGITS) for case in labelled]
+    ratings = [round(fmean(label.value for label in by_case[index]), _DIGITS) for index in chosen]
     others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
     ours, theirs = list(map(float, verdicts)), list(map(float, said))
     raters = sorted({label.rater for label in labels})
@@ -104,16 +106,20 @@ def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | N
         corrected=corrected_rate(ours, theirs, others),
         unlabelled=len(others),
         unmatched=unmatched,
-        split=len(means) - len(chosen),
+        split=len(votes) - len(chosen),
     )
 
 
 def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
     """Return the labels by the positions of their cases, and how many labels have no case."""
+    named: dict[str | None, list[int]] = {}
+    for index, case in enumerate(cases):
+        for name in {case.eval_id, case.node_id}:
+            named.setdefault(name, []).append(index)
     found: dict[int, list[Label]] = {}
     unmatched = 0
     for label in labels:
-        indexes = [index for index, case in enumerate(cases) if _is_of(label, case)]
+        indexes = [index for index in named.get(label.eval_id, ()) if _is_in(label, cases[index])]
         if len(indexes) > 1:
             raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
         unmatched += not indexes
@@ -173,9 +179,8 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
     return (number - low) / (high - low)
 
 
-def _is_of(label: Label, case: JudgedCase) -> bool:
-    if label.eval_id not in (case.eval_id, case.node_id):
-        return False
+def _is_in(label: Label, case: JudgedCase) -> bool:
+    """Whether the file and the target of a label, if it names them, are those of a case."""
     same_file = label.eval_file is None or label.eval_file == case.eval_file
     return same_file and (label.target is None or label.target == case.target)
 
@@ -187,9 +192,20 @@ def _passes(case: JudgedCase) -> bool:
     return 2 * case.passes > case.judged
 
 
-def _bar(case: JudgedCase, *, is_scale: bool) -> float:
-    """Return the lowest label of a good answer: on a scale, the threshold that the case's scores must reach."""
-    return case.threshold if is_scale and case.threshold is not None else _HALF
+def _majority(labels: Sequence[Label], case: JudgedCase) -> bool | None:
+    """Whether most people pass a case; None: as many pass as fail it."""
+    passes = sum(_is_good(label, case) for label in labels)
+    return None if 2 * passes == len(labels) else 2 * passes > len(labels)
+
+
+def _is_good(label: Label, case: JudgedCase) -> bool:
+    """Whether a label passes a case: the upper end of the scale does, and what reaches the threshold of the scores.
+
+    Without a threshold, the middle of the scale is the bar. The lower end never passes.
+    """
+    is_between = label.value not in (0, 1)
+    bar = case.threshold if is_between and case.threshold is not None else _HALF
+    return passing([label.value], bar) == 1
 
 
 def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is_scale: bool) -> float | None:

@@ -7,7 +7,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
-from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
+from pytest_agentv.reporting.verdicts.pairing import deltas_of, pair_cases, shared_key
 from pytest_agentv.statistics.planning import (
     NO_DEVIATION,
     cases_to_see,
@@ -105,5 +105,5 @@ def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Cha
     pairs = pairing.pairs
     repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
     size = len(pairs) / difference.estimate.units
-    at_most = most_within([pair.delta for pair in pairs], difference.error, repeats, size)
+    at_most = most_within(deltas_of(pairs), difference.error, repeats, size)
     return _Changes(difference.error, repeats, size, at_most)

@@ -13,9 +13,11 @@ from pytest_agentv.reporting.html.values import amount_of, cost_of, list_of, map
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.statistics.repeats import is_flaky
 
-STATUSES: Final = ("pass", "fail", "error")
-WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": "Error"}
-SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!"}
+SCORED: Final = "scored"
+"""The status of a case that has a score, and no threshold: nobody knows whether it passes."""
+STATUSES: Final = ("pass", "fail", "error", SCORED)
+WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": "Error", SCORED: "Scored"}
+SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!", SCORED: "○"}
 
 NO_TARGET: Final = "(no target)"
 """Stands for the target of a result that names none."""
@@ -33,10 +35,10 @@ class Case(Record):
 
     result: Result
     status: str
-    """`pass`, `fail` or `error`."""
+    """One of `STATUSES`."""
     score: float
     marks: str
-    """A letter for each answer: `p` passed, `f` failed, `e` could not be judged."""
+    """A letter for each answer: `p` passed, `f` failed, `e` could not be judged, `s` has only a score."""
     cost: float | None
     """US dollars; None for cached answers, which cost nothing now."""
     duration_ms: float | None
@@ -79,7 +81,7 @@ class Case(Record):
 
     @property
     def is_flaky(self) -> bool:
-        return self.status != "error" and is_flaky(self.judged.passes, self.judged.judged)
+        return self.status not in ("error", SCORED) and is_flaky(self.judged.passes, self.judged.judged)
 
     @property
     def is_broken(self) -> bool:
@@ -87,14 +89,16 @@ class Case(Record):
 
     @property
     def low(self) -> tuple[Judgement, ...]:
-        """Evaluators below the threshold, without members of composites."""
+        """Evaluators below the threshold, without members of composites; none if no threshold is known."""
+        if self.status == SCORED:
+            return ()
         threshold = self.judged.threshold
         return tuple(each for each in self.judgements if each.depth == 0 and each.is_low(threshold))
 
     @property
     def rank(self) -> tuple[int, float]:
         """Its place in the list: broken, errors, failed, flaky, passed; the lowest scores first."""
-        order = {"error": 1, "fail": 2, "pass": 4}[self.status]
+        order = {"error": 1, "fail": 2, SCORED: 2, "pass": 4}[self.status]
         if self.is_broken:
             order = 0
         elif self.is_flaky and self.status == "pass":
@@ -109,12 +113,12 @@ def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
 
 def _case(result: Result, compared: Compared) -> Case:
     value, case = result.value, result.case
-    judgements = judgements_of(value)
+    judgements, status = judgements_of(value), status_of(value, case)
     return Case(
         result=result,
-        status=_status(value.get("status"), case),
+        status=status,
         score=number_of(value, "score") or 0.0,
-        marks=_marks(result),
+        marks=_marks(result, status),
         cost=cost_of(value),
         duration_ms=_duration(value, case),
         judgements=judgements,
@@ -130,20 +134,30 @@ def _duration(value: JsonObject, case: JudgedCase) -> float | None:
     return amount_of(mapping_of(value, "execution_metrics"), "duration_ms") if duration is None else duration
 
 
-def _status(written: object, case: JudgedCase) -> str:
+def status_of(value: JsonObject, case: JudgedCase) -> str:
+    """Return the status of a result, of this run or of another one. Only a threshold, or the results, tell a pass."""
     if case.is_error:
         return "error"
-    if isinstance(written, str) and written in STATUSES:
-        return written
-    return "pass" if case.threshold is None or case.passes == case.judged else "fail"
+    written = value.get("status")
+    if written in ("pass", "fail"):
+        return str(written)
+    if case.threshold is None:
+        return SCORED
+    return "pass" if case.passes == case.judged else "fail"
 
 
-def _marks(result: Result) -> str:
+def status_of_answer(answer: JsonObject) -> str:
+    """Return the status of one of several answers, which other tools do not write."""
+    written = "error" if answer.get("error") is not None else answer.get("status")
+    return str(written) if written in STATUSES else SCORED
+
+
+def _marks(result: Result, status: str) -> str:
     """Return the outcomes of the answers in order; if the order is unknown, the passing ones first."""
     case, value = result.case, result.value
     repeat = mapping_of(value, "repeat")
-    if not repeat:
-        return "e" if case.is_error else "p" if case.passes else "f"
+    if not repeat or status == SCORED:
+        return "s" * case.judged if status == SCORED else "e" if case.is_error else "p" if case.passes else "f"
     scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
     passes, errors = (min(_MOST_MARKS, int(amount_of(repeat, key) or 0)) for key in ("passes", "errors"))
     marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)

@@ -22,6 +22,7 @@ from pytest_agentv.reporting.html.values import (
 )
 from pytest_agentv.reporting.merging.replaced import are_reruns, with_earlier
 from pytest_agentv.reporting.verdicts.case_reading import name_of
+from pytest_agentv.reporting.verdicts.cases import measure_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -45,15 +46,15 @@ def figures(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObj
 
 
 def _rate(compared: Compared) -> Figure:
-    rate = compared.statistics.rate
+    rate, name = compared.statistics.rate, measure_of(compared.statistics.cases)
     if rate is None:
         is_dry = any("dry_run" in case.flags for case in compared.statistics.cases)
-        return Figure("Pass rate", "–", "a dry run judges nothing" if is_dry else "no case could be judged")
+        return Figure(name, "–", "a dry run judges nothing" if is_dry else "no case could be judged")
     if rate.low is None or rate.high is None:
-        return Figure("Pass rate", percent(rate.mean), "one case, or one group of cases: no interval")
+        return Figure(name, percent(rate.mean), "one case, or one group of cases: no interval")
     units = f"; {counted(rate.units, 'independent group')}" if rate.units < rate.n else f"; {counted(rate.n, 'case')}"
     text = f"95 %: {bounds(rate.low, rate.high)} for cases of this kind{units}"
-    return Figure("Pass rate", percent(rate.mean), text, (rate.low, rate.high, rate.mean))
+    return Figure(name, percent(rate.mean), text, (rate.low, rate.high, rate.mean))
 
 
 def _difference(compared: Compared) -> Figure | None:

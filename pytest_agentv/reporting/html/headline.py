@@ -8,7 +8,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
-from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.cases import SCORED, Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.texts import listed
 from pytest_agentv.reporting.html.values import mapping_of, number_of
@@ -42,7 +42,8 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
     every = _passes(cases)
-    return Headline("none", f"No verdict: {every}.", more) if unjudged else Headline("pass", f"Passed: {every}.", more)
+    is_open = unjudged or any(case.status == SCORED for case in cases)
+    return Headline("none", f"No verdict: {every}.", more) if is_open else Headline("pass", f"Passed: {every}.", more)
 
 
 def _facts(cases: Sequence[Case], ending: Ending) -> list[str]:
@@ -60,6 +61,11 @@ def _facts(cases: Sequence[Case], ending: Ending) -> list[str]:
 
 def _passes(cases: Sequence[Case]) -> str:
     counts, total = Counter(case.status for case in cases), len(cases)
+    if scored := counts[SCORED]:
+        others = [f"{counts['pass']:,} of {total:,} cases pass"] if counts["pass"] else []
+        others += [f"{counts['fail']:,} failed as expected"] if counts["fail"] else []
+        have = f"{counted(scored, 'case')} {'has' if scored == 1 else 'have'} a score, and no threshold is known"
+        return ", ".join([*others, have])
     if counts["fail"]:
         return f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
     return f"all {total:,} cases pass" if total > 1 else "the one case passes"

@@ -1,9 +1,11 @@
 """The history of several runs, as a whole and by case."""
 
+import math
 from collections.abc import Sequence
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
+from pytest_agentv.reporting.html.cases import status_of
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.values import cost_of, may_cost, whole_cost_of
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
@@ -18,6 +20,8 @@ class Past(Record):
     status: str
     passes: int
     judged: int
+    score: float | None
+    """The mean score of its answers; None: it could not be judged."""
 
 
 @record
@@ -54,8 +58,8 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
         when = when_of(run)
         for result in run.results:
             case = result.case
-            status = "error" if case.is_error else "pass" if result.value.get("status") == "pass" else "fail"
-            past = Past(run.name, when, status, case.passes, case.judged)
+            score = None if case.is_error else math.fsum(case.scores) / case.judged
+            past = Past(run.name, when, status_of(result.value, case), case.passes, case.judged, score)
             found.setdefault(result.key, []).append(past)
     return found
 

@@ -18,7 +18,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.reporting.endings import AS_JUDGED, Ending
 from pytest_agentv.reporting.failing.rerun import Start
 from pytest_agentv.reporting.html import overview
-from pytest_agentv.reporting.html.cases import Case, cases_of
+from pytest_agentv.reporting.html.cases import SCORED, Case, cases_of
 from pytest_agentv.reporting.html.compared import Compared, compare
 from pytest_agentv.reporting.html.figures import figures
 from pytest_agentv.reporting.html.headline import Headline, headline
@@ -32,6 +32,8 @@ from pytest_agentv.reporting.html.plots.runs import history_plot
 from pytest_agentv.reporting.html.plots.trades import trade_plots
 from pytest_agentv.reporting.html.reading import Run
 from pytest_agentv.reporting.html.texts import spelled
+from pytest_agentv.reporting.verdicts.cases import measure_of
+from pytest_agentv.reporting.verdicts.columns import percent
 from pytest_agentv.runtime.files import write_atomically
 
 STATIC_ROWS: Final = 40
@@ -105,6 +107,8 @@ def report_text(given: ReportInput) -> str:
             trades=trade_plots(cases),
             history=history_plot(past_runs(runs)),
             counts=_counts(cases),
+            measure=measure_of(given.run.cases),
+            all_pass=all(case.status == "pass" for case in cases),
             blocks=data,
         )
     )
@@ -152,7 +156,7 @@ def _hash(text: str) -> str:
 
 def _title(compared: Compared, verdict: Headline) -> str:
     rate = compared.statistics.rate
-    share = f"{100 * rate.mean:.1f} % " if rate is not None else ""
+    share = f"{percent(rate.mean)} " if rate is not None else ""
     return f"{verdict.sign} {share}– agentv report"
 
 
@@ -160,7 +164,8 @@ def _counts(cases: Sequence[Case]) -> list[tuple[str, str, int]]:
     """Return the buttons that filter by outcome."""
     found = [(key, label, sum(case.status == key for case in cases)) for key, label in _BUTTONS]
     flaky = ("flaky", "± Flaky", sum(case.is_flaky for case in cases))
-    return [("", "All", len(cases)), *found[:2], flaky, found[2]]
+    scored = found[3:] if found[3][2] else []
+    return [("", "All", len(cases)), *found[:2], flaky, found[2], *scored]
 
 
-_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"))
+_BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ Passed"), (SCORED, "○ Scored"))

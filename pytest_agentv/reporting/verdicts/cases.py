@@ -4,11 +4,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from pytest_agentv.models.base import LARGEST, Record
 from pytest_agentv.models.records import record
+from pytest_agentv.statistics.intervals import spread
+from pytest_agentv.statistics.pairs import LEAST_DIFFERING
 from pytest_agentv.statistics.planning import variance_of
-from pytest_agentv.statistics.repeats import Verdict, answer_variance, pass_rate
+from pytest_agentv.statistics.repeats import Verdict, answer_variance, pass_rate, within_ranges
+
+_SLACK: Final = 1e-9
 
 
 @record
@@ -82,10 +87,18 @@ class JudgedCase(Record):
 
     @property
     def value(self) -> float:
-        """The pass rate, or the mean score if the threshold is unknown."""
+        """The pass rate, or the mean score if the threshold is unknown. For several cases, see `values_of`."""
         if self.threshold is None:
             return math.fsum(self.scores) / len(self.scores)
         return pass_rate(self.passes, self.judged, self.stopped)
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The lowest and the highest pass rate that all planned answers can have; without a stop, only `value`."""
+        if self.threshold is None or self.stopped is None:
+            return self.value, self.value
+        planned = max(self.asked, self.judged)
+        return self.passes / planned, (planned - self.judged + self.passes) / planned
 
     @property
     def variance(self) -> float | None:
@@ -157,6 +170,29 @@ def groups_of(cases: Sequence[JudgedCase]) -> list[str] | None:
     """
     groups = [f"group {case.group}" if case.group is not None else f"case {case.name}" for case in cases]
     return groups if len(set(groups)) < len(groups) else None
+
+
+def values_of(cases: Sequence[JudgedCase]) -> list[float]:
+    """Return the values that judged cases have together: their mean is one that all planned answers could have."""
+    return within_ranges([case.value for case in cases], [case.possible for case in cases])
+
+
+def depends_on_number(cases: Sequence[JudgedCase]) -> bool:
+    """Whether later answers seem to fail or pass more often than first ones, so that `values_of` had to change much.
+
+    Two standard errors: by chance, 2 of 100 runs seem so.
+    """
+    judged = [case for case in cases if case.scores]
+    if not any(case.stopped for case in judged):
+        return False
+    beyond = [case.value - case.possible[1] for case in judged], [case.possible[0] - case.value for case in judged]
+    found = [spread(each, groups_of(judged)) for each in beyond]
+    return any(each.units >= LEAST_DIFFERING and each.mean > max(2 * each.error, _SLACK) for each in found)
+
+
+def measure_of(cases: Sequence[JudgedCase]) -> str:
+    """Return what `values_of` are: pass rates, or scores if the threshold of an answer is unknown."""
+    return "Pass rate" if all(case.threshold is not None for case in cases if case.scores) else "Mean score"
 
 
 def is_graded(cases: Sequence[JudgedCase]) -> bool:

@@ -14,6 +14,7 @@ INDENT: Final = 15
 _WIDTH: Final = 80
 _LONGEST_NAME: Final = 40
 _LONGEST_PLACE: Final = 60
+_SLACK: Final = 1e-9
 _BAR: Final = 17
 """Columns between the brackets of a drawn interval."""
 
@@ -120,9 +121,16 @@ def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
     yield from map(SummaryLine, lines)
 
 
-def percent(rate: float) -> str:
-    """Return `89.2 %`."""
-    return f"{rate * 100:.1f} %"
+def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:
+    """Return `89.2 %`, with as many more digits as it takes to differ from other rates: 2,099 of 2,100 are not all."""
+    digits = 1
+    while any(abs(rate - other) > _SLACK and _is_same(rate, other, digits) for other in unlike):
+        digits += 1
+    return f"{rate * 100:z.{digits}f} %"
+
+
+def _is_same(one: float, other: float, digits: int) -> bool:
+    return f"{one * 100:.{digits}f}" == f"{other * 100:.{digits}f}"
 
 
 def bounds(low: float, high: float) -> str:

@@ -8,17 +8,25 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
 from pytest_agentv.models.records import record
 from pytest_agentv.reporting.verdicts.baseline import Baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of, is_graded
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, groups_of, is_graded, values_of
 from pytest_agentv.reporting.verdicts.pairing import (
     CaseComparison,
     Pair,
     Pairing,
     compare_cases,
+    deltas_of,
     pair_cases,
     unconfirmed,
 )
 from pytest_agentv.statistics.pairs import Difference, compare_pairs, decide_change
-from pytest_agentv.statistics.planning import cases_to_see, drop_seen, most_within, variance_between, variance_within
+from pytest_agentv.statistics.planning import (
+    NO_DROP,
+    cases_to_see,
+    drop_seen,
+    most_within,
+    variance_between,
+    variance_within,
+)
 
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
@@ -97,7 +105,7 @@ def compare_runs(
     matched = pairing if pairing is not None else pair_cases(new, old)
     cases = compare_cases(matched, is_confirming=is_confirming)
     pairs = matched.pairs
-    deltas = [pair.delta for pair in pairs]
+    deltas = deltas_of(pairs)
     if not pairs:
         return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
     graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
@@ -107,26 +115,26 @@ def compare_runs(
         cases,
         decide_change(difference, margin),
         difference,
-        worse=sum(delta < -1e-9 for delta in deltas),
-        better=sum(delta > 1e-9 for delta in deltas),
+        worse=sum(delta < 0 for delta in deltas),
+        better=sum(delta > 0 for delta in deltas),
         least_drop=drop_seen(
             difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
         ),
-        cases_needed=_cases_needed(pairs, difference, margin),
+        cases_needed=_cases_needed(pairs, deltas, difference, margin),
         margin=margin,
         unconfirmed=unconfirmed(matched, cases) if is_confirming else (),
         bounds_with_errors=_bounds_with_errors(matched, deltas),
     )
 
 
-def _cases_needed(pairs: Sequence[Pair], difference: Difference, drop: float) -> int | None:
+def _cases_needed(pairs: Sequence[Pair], deltas: Sequence[float], difference: Difference, drop: float) -> int | None:
     """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
-    if difference.estimate.units < 2 or drop <= 0:
+    if difference.estimate.units < 2 or drop <= NO_DROP:
         return None
     repeats, size = _answers_of_both(pairs), len(pairs) / difference.estimate.units
     seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))
     # With one answer, the variance within cases is unknown.
-    at_most = most_within([pair.delta for pair in pairs], difference.error, repeats, size)
+    at_most = most_within(deltas, difference.error, repeats, size)
     within = seen if seen is not None and repeats > 1 else at_most
     return cases_to_see(drop, within, variance_between(difference.error, within, repeats, size), repeats, size)
 
@@ -140,13 +148,17 @@ def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[floa
     """Return the bounds of the mean difference, if a missing judgement may count as anything from 0 to 1."""
     if not pairing.errors:
         return None
-    sides = [(_range(pair.new), _range(pair.old)) for pair in pairing.errors]
+    new_ranges, old_ranges = (_ranges(side) for side in zip(*(pair.sides for pair in pairing.errors), strict=True))
+    sides = list(zip(new_ranges, old_ranges, strict=True))
     count, seen = len(deltas) + len(sides), math.fsum(deltas)
     low = math.fsum(new[0] - old[1] for new, old in sides)
     high = math.fsum(new[1] - old[0] for new, old in sides)
     return (seen + low) / count, (seen + high) / count
 
 
-def _range(case: JudgedCase) -> tuple[float, float]:
-    """Return the lowest and the highest possible value of a case."""
-    return (case.value, case.value) if case.scores else (0.0, 1.0)
+def _ranges(cases: Sequence[JudgedCase]) -> list[tuple[float, float]]:
+    """Return the lowest and the highest possible value of each case."""
+    values = iter(values_of([case for case in cases if case.scores]))
+    return [
+        (value, value) if (value := next(values) if case.scores else None) is not None else (0.0, 1.0) for case in cases
+    ]

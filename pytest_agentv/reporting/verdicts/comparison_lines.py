@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
+from pytest_agentv.reporting.verdicts.cases import depends_on_number
 from pytest_agentv.reporting.verdicts.columns import (
     INDENT,
     ShortNames,
@@ -77,6 +78,9 @@ def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
         margin = f"{comparison.margin * 100:g} points: {needed}"
         yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
+    if depends_on_number([pair.old for pair in comparison.pairing.pairs]):
+        text = "the earlier answers seem to depend on their number: --agentv-stop=never asks for all"
+        yield from wrapped("", text, "warning")
     if comparison.bounds_with_errors is not None:
         low, high = map(points, comparison.bounds_with_errors)
         total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)
@@ -92,10 +96,12 @@ def _differing(comparison: RunComparison, difference: Difference) -> str:
 
 def _chance_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """List single cases that got worse, but are not called broken."""
-    worse = [pair for pair, case in comparison.compared if not case.broke and (case.delta or 0) < 0]
+    changes = [(case.delta or 0.0, pair) for pair, case in comparison.compared if not case.broke]
+    worse = sorted(
+        ((delta, pair) for delta, pair in changes if delta < 0), key=lambda each: (each[0], each[1].new.name)
+    )
     if worse:
-        worse.sort(key=lambda pair: (pair.delta, pair.new.name))
-        shown = [f"{names.of(pair.new)} {_flip(pair)}" for pair in worse]
+        shown = [f"{names.of(pair.new)} {_flip(pair, delta)}" for delta, pair in worse]
         yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
 
 
@@ -116,9 +122,9 @@ def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
         yield SummaryLine(text, "fail" if part.stands_out else "plain")
 
 
-def _flip(pair: Pair) -> str:
+def _flip(pair: Pair, delta: float) -> str:
     if pair.new.threshold is None or pair.old.threshold is None:
-        return f"{pair.delta:+.2f}"
+        return f"{delta:+.2f}"
     return _tally(pair)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.summary import SummaryLine
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, depends_on_number, measure_of
 from pytest_agentv.reporting.verdicts.columns import ShortNames, bounds, percent, plain, short_list, wrapped
 from pytest_agentv.reporting.verdicts.comparison_lines import comparison_lines
 from pytest_agentv.reporting.verdicts.hints import tool_hint
@@ -53,7 +53,7 @@ def _size_text(cases: Sequence[JudgedCase]) -> str:
 
 
 def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[SummaryLine]:
-    first = f"{'Pass rate' if _has_thresholds(cases) else 'Mean score':<15}{percent(rate.mean)}"
+    first = f"{measure_of(cases):<15}{percent(rate.mean)}"
     if rate.low is None or rate.high is None:
         yield from plain(f"{first}   one case, or one group of cases: no interval")
     else:
@@ -62,6 +62,8 @@ def _rate_lines(rate: PassRate, cases: Sequence[JudgedCase]) -> Iterator[Summary
         yield SummaryLine(f"{'':24}95 %: {bounds(rate.again_low, rate.again_high)}   these cases, asked again")
     elif any(case.stopped is not None for case in cases):
         yield SummaryLine(f"{'':24}these cases, asked again: needs --agentv-stop=never")
+    if depends_on_number(cases):
+        yield SummaryLine("The answers seem to depend on their number: --agentv-stop=never asks for all", "warning")
 
 
 def _repeat_lines(
@@ -70,7 +72,7 @@ def _repeat_lines(
     judged = [case for case in cases if case.scores]
     if not any(case.asked > 1 for case in judged):
         return
-    if _has_thresholds(judged):
+    if measure_of(judged) == "Pass rate":
         text = f"Always pass {rate.always}, sometimes {rate.flaky} (flaky), never {rate.never}"
         yield from plain(text + _chances(rate, judged[0].judged))
     flaky = [case for case in judged if is_flaky(case.passes, case.judged)]
@@ -90,11 +92,6 @@ def _hint_lines(cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:
         yield from wrapped("", f"... {len(hints) - _HINTS:,} more: --agentv-verbose")
-
-
-def _has_thresholds(cases: Sequence[JudgedCase]) -> bool:
-    """Whether the threshold is known for all answers."""
-    return all(case.threshold is not None for case in cases if case.scores)
 
 
 def _chances(rate: PassRate, k: int) -> str:

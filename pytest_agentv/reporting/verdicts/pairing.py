@@ -1,6 +1,5 @@
 """Pairs the cases of a run with those of a baseline, and finds those that broke."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -8,7 +7,7 @@ from typing import Literal, TypeAlias
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import BaselineFigures
-from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_same_subject
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, is_same_subject, values_of
 from pytest_agentv.statistics.broken import (
     LEAST_ANSWERS,
     MOST_FALSE,
@@ -17,6 +16,7 @@ from pytest_agentv.statistics.broken import (
     benjamini_hochberg,
     fisher_less,
 )
+from pytest_agentv.statistics.planning import NO_DROP
 
 State: TypeAlias = Literal["compared", "new", "changed", "error", "gone", "skipped"]
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
@@ -30,11 +30,11 @@ class Pair(Record):
     old: JudgedCase
 
     @property
-    def delta(self) -> float:
-        """The change of the pass rate, or of the mean score where a threshold is not known."""
+    def sides(self) -> tuple[JudgedCase, JudgedCase]:
+        """What is compared: the new and the old pass rate, or mean scores where a threshold is not known."""
         if self.new.threshold is None or self.old.threshold is None:
-            return _mean(self.new.scores) - _mean(self.old.scores)
-        return self.new.value - self.old.value
+            return self.new.replace(threshold=None), self.old.replace(threshold=None)
+        return self.new, self.old
 
     @property
     def is_suspect(self) -> bool:
@@ -170,6 +170,14 @@ def pair_cases(
     )
 
 
+def deltas_of(pairs: Sequence[Pair]) -> list[float]:
+    """Return the changes of the pass rates of some pairs: 0 for rounding. Each side has the values of these cases."""
+    sides = [pair.sides for pair in pairs]
+    new, old = (values_of([side[index] for side in sides]) for index in (0, 1))
+    changes = (now - before for now, before in zip(new, old, strict=True))
+    return [0.0 if abs(change) <= NO_DROP else change for change in changes]
+
+
 def unconfirmed(pairing: Pairing, cases: Sequence[CaseComparison]) -> tuple[Pair, ...]:
     """Return the suspects that could not be asked again, or that have too few fresh answers.
 
@@ -191,10 +199,8 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
     p_values = [_p_value(pair, is_confirming=is_confirming) for pair in pairing.pairs]
     q_values = benjamini_hochberg(p_values)
     compared = [
-        _comparison(pair, "compared").replace(
-            delta=pair.delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and pair.delta < 0
-        )
-        for pair, p, q in zip(pairing.pairs, p_values, q_values, strict=True)
+        _comparison(pair, "compared").replace(delta=delta, p=p, q=q, broke=q <= MOST_FALSE and p < 1 and delta < 0)
+        for pair, delta, p, q in zip(pairing.pairs, deltas_of(pairing.pairs), p_values, q_values, strict=True)
     ]
     others: Mapping[State, Sequence[JudgedCase]] = {
         "changed": pairing.changed,
@@ -229,7 +235,3 @@ def _p_value(pair: Pair, *, is_confirming: bool) -> float:
 def _comparison(pair: Pair, state: State) -> CaseComparison:
     old = pair.old
     return CaseComparison(pair.new.name, state, pair.new.target, old.passes, old.judged)
-
-
-def _mean(scores: Sequence[float]) -> float:
-    return math.fsum(scores) / len(scores)  # the same in any order

@@ -1,12 +1,13 @@
 """Compares the files and tags of a run with the baseline. These rows describe, and decide nothing."""
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Final
 
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.reporting.verdicts.cases import groups_of
-from pytest_agentv.reporting.verdicts.pairing import Pair
+from pytest_agentv.reporting.verdicts.cases import groups_of, values_of
+from pytest_agentv.reporting.verdicts.pairing import Pair, deltas_of
 from pytest_agentv.statistics.broken import MOST_FALSE, benjamini_hochberg
 from pytest_agentv.statistics.pairs import compare_pairs
 
@@ -38,12 +39,12 @@ def parts_of(pairs: Sequence[Pair]) -> list[Part]:
     if len(found) < 2:
         return []  # a single row would repeat the figures of the run
     differences = [
-        compare_pairs([pair.delta for pair in group], groups_of([pair.new for pair in group]), graded=True)
+        compare_pairs(deltas_of(group), groups_of([pair.new for pair in group]), graded=True)
         for group in found.values()
     ]
     q_values = benjamini_hochberg([1.0 if each.p_exact is None else each.p_exact for each in differences])
     return [
-        Part(name, len(group), sum(pair.new.value for pair in group) / len(group), each.estimate.mean, q)
+        Part(name, len(group), fmean(values_of([pair.new for pair in group])), each.estimate.mean, q)
         for (name, group), each, q in zip(found.items(), differences, q_values, strict=True)
     ]
 

@@ -10,7 +10,7 @@ from pytest_agentv.models.results import BaselineFigures
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.escaping import visible
 from pytest_agentv.reporting.verdicts.baseline import Baseline, has_other_judge
-from pytest_agentv.reporting.verdicts.cases import CaseNames, JudgedCase, groups_of, is_graded
+from pytest_agentv.reporting.verdicts.cases import CaseNames, JudgedCase, groups_of, is_graded, values_of
 from pytest_agentv.reporting.verdicts.comparison import JUDGE_CHANGED, RunComparison, compare_runs
 from pytest_agentv.reporting.verdicts.pairing import Pairing, not_compared, pair_cases
 from pytest_agentv.statistics.distributions import LEVEL
@@ -104,7 +104,7 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
     judged = [case for case in cases if case.scores and "dry_run" not in case.flags]
     if not judged:
         return None
-    run = mean_interval([case.value for case in judged], groups_of(judged), graded=is_graded(judged))
+    run = mean_interval(values_of(judged), groups_of(judged), graded=is_graded(judged))
     is_whole = all(case.judged > 1 and case.stopped is None for case in judged)
     again = repeat_interval([case.outcomes for case in judged]).interval if is_whole else None
     flaky = sum(is_flaky(case.passes, case.judged) for case in judged)

@@ -1,6 +1,7 @@
 """Gates by tag: the ini key `agentv_gates`."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -9,7 +10,7 @@ from pytest_agentv.models.base import Record
 from pytest_agentv.models.options.values import parse_pass_rate
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reporting.verdicts.cases import JudgedCase, values_of
 from pytest_agentv.reporting.verdicts.columns import percent
 
 Tier: TypeAlias = Literal["critical", "advisory"]
@@ -51,7 +52,7 @@ class RateCheck(Record):
         relation = "reaches" if self.is_reached else "is below"
         cases = counted(self.n, "case")
         wanted = f"{percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
-        return f"the pass rate {percent(self.rate)} of {cases} {relation} {wanted}"
+        return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
 
 
 def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
@@ -90,7 +91,7 @@ def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[Ra
 
 
 def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Tier = "critical") -> RateCheck:
-    values = [case.value for case in cases if case.scores]
+    values = values_of([case for case in cases if case.scores])
     return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
 
 
@@ -98,7 +99,10 @@ def _parse(line: str) -> TagGate:
     tag, _, rest = (part.strip() for part in line.rpartition(": "))
     if not tag:
         raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    words = dict(_word(word) for word in rest.split())
+    pairs = [_word(word) for word in rest.split()]
+    words = dict(pairs)
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
     if "min_rate" not in words:
         raise ValueError("min_rate is missing")
     tier = words.get("tier", "critical")

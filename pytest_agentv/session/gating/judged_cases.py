@@ -1,6 +1,7 @@
 """The part of each process in the verdict: counts deselected cases, and shows failing ones as XFAIL."""
 
 from collections.abc import Generator, Sequence
+from functools import cached_property
 from typing import Final
 
 import pytest
@@ -9,7 +10,14 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates
 from pytest_agentv.session.conftests import bound_by
-from pytest_agentv.session.gating.selection import DESELECTED, DESELECTED_OUTPUT, narrowed_by, note_deselected
+from pytest_agentv.session.gating.selection import (
+    DESELECTED,
+    DESELECTED_OUTPUT,
+    left_out_files,
+    left_out_tags,
+    narrowed_by,
+    note_deselected,
+)
 from pytest_agentv.session.outcomes import EvalFailed
 
 REASON: Final = "judged with the run"
@@ -29,9 +37,8 @@ class JudgedCases:
         self._config = config
         self._options = options
         self._leaves_cases = options.gate in ("run", "strict") and not options.dry_run
-        self._covers_all = options.baseline is not None or options.min_rate is not None
         gates = parse_tag_gates(options.gates)
-        self._tags = frozenset(gate.tag for gate in gates if gate.tier == "critical")
+        self._critical = frozenset(gate.tag for gate in gates if gate.tier == "critical")
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         note_deselected(self._config, items)
@@ -65,3 +72,13 @@ class JudgedCases:
         if narrowed_by(self._config, self._options) is not None:
             return False  # there will be no verdict
         return self._covers_all or not self._tags.isdisjoint(result.tags or ())
+
+    @cached_property
+    def _covers_all(self) -> bool:
+        options = self._options
+        return options.baseline is not None or (options.min_rate is not None and not left_out_files(self._config))
+
+    @cached_property
+    def _tags(self) -> frozenset[str]:
+        """The tags whose gates get a verdict."""
+        return self._critical - left_out_tags(self._config).keys() if self._critical else self._critical

@@ -1,7 +1,11 @@
 """Finds out whether a run left out evaluations: an incomplete run gets no verdict."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatch
+from glob import iglob
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -53,25 +57,63 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
 
 def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
     """Return the tags of the items' eval files. A file that cannot be read reports an error of its own."""
-    return _tags(root / name for name in _eval_files(node_ids))
+    return set().union(*(_tags(root / name) for name in _eval_files(node_ids)))
 
 
 def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]:
     """Return the tags of the eval files below the root directory that were not collected. Reads all of them."""
-    root, globs = config.rootpath, eval_globs(config)
+    root = config.rootpath
     collected = {root / name for name in _eval_files(node_ids)}
-    files = (path for path in walk(root) if is_eval_file(path, root=root, is_named=False, globs=globs))
-    return _tags(path for path in files if path not in collected)
+    return set().union(*(_tags(path) for path in _files_below(root, config) if path not in collected))
+
+
+def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
+    """Return the eval files that a run without paths would collect, and the paths of this run leave out.
+
+    Options alone decide, so that each process of a run finds the same ones. What they ignore is no part of the whole.
+    """
+    named = [_absolute(config.invocation_params.dir, str(arg).partition("::")[0]) for arg in config.args]
+    root, patterns = config.rootpath, config.getini("testpaths")
+    found = (path for pattern in patterns for path in iglob(str(root / pattern), recursive=True))  # noqa: PTH207 - as pytest
+    whole = [_absolute(root, path) for path in found] or [root]
+    if all(any(path.is_relative_to(each) for each in named) for path in whole):
+        return ()  # nothing is searched in most runs
+    files = {file for path in whole for file in _files_below(path, config) if not _is_ignored(file, path, config)}
+    return tuple(sorted(file for file in files if not any(file.is_relative_to(each) for each in named)))
+
+
+def left_out_tags(config: pytest.Config) -> dict[str, Path]:
+    """Return the tags of the files that the paths of the run leave out, each with such a file."""
+    return {tag: file for file in reversed(left_out_files(config)) for tag in _tags(file)}
+
+
+def _absolute(folder: Path, path: str | Path) -> Path:
+    return Path(os.path.normpath(folder / path))
+
+
+def _files_below(path: Path, config: pytest.Config) -> Iterator[Path]:
+    """Yield the eval files in a folder."""
+    root, globs = config.rootpath, eval_globs(config)
+    files = (path,) if path.is_file() else walk(path)
+    yield from (file for file in files if is_eval_file(file, root=root, is_named=False, globs=globs))
+
+
+def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
+    """Whether pytest does not enter a folder of a file, or ignores it."""
+    given = (config.getoption(name, None) or () for name in ("ignore", "ignore_glob"))
+    ignored = [str(_absolute(config.invocation_params.dir, each)) for each in chain(*given)]
+    folders, skipped = file.relative_to(below).parts[:-1], config.getini("norecursedirs")
+    return any(fnmatch(folder, pattern) for folder in folders for pattern in skipped) or any(
+        fnmatch(str(each), pattern) for each in (file, *file.parents) for pattern in ignored
+    )
 
 
 def _eval_files(node_ids: Iterable[str]) -> set[str]:
     return {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
 
 
-def _tags(files: Iterable[Path]) -> set[str]:
-    tags: set[str] = set()
-    for path in files:
-        with suppress(AgentvError, OSError):
-            suite = read_suite(path)
-            tags.update(tag for entry in suite.entries for tag in suite.tags(entry))
-    return tags
+def _tags(path: Path) -> set[str]:
+    with suppress(AgentvError, OSError):
+        suite = read_suite(path)
+        return {tag for entry in suite.entries for tag in suite.tags(entry)}
+    return set()

@@ -1,14 +1,18 @@
 """The pass rates that a run, and the cases with a tag, must reach."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 import pytest
 
+from pytest_agentv.errors import name_below
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import GateOutcome, rate_gate
-from pytest_agentv.reporting.verdicts.tag_gates import TagGate, check_tags, parse_tag_gates, rate_check, unmatched_tags
-from pytest_agentv.session.gating.selection import tags_of, uncollected_tags
+from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
+from pytest_agentv.session.gating.selection import left_out_files, left_out_tags, tags_of, uncollected_tags
+
+RUN: Final = "gate::run"
 
 
 class TagRates:
@@ -18,31 +22,42 @@ class TagRates:
         self._config = config
         self._options = options
         self._gates = parse_tag_gates(options.gates)
-        self._set_aside: tuple[TagGate, ...] = ()
+        self._set_aside: dict[str, str] = {}
+        """The names of gates without a verdict, with the reasons."""
 
     @property
     def given(self) -> bool:
-        return bool(self._gates)
+        return bool(self._gates) or self._options.min_rate is not None
 
     def check(self, node_ids: Collection[str]) -> None:
-        """Set gates aside whose cases were not collected. Raises `pytest.UsageError` for a tag without any case."""
-        tags = tags_of(node_ids, self._config.rootpath)
+        """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
+        missing = self._uncollected(node_ids)
+        files = left_out_files(self._config)
+        tags = left_out_tags(self._config) if self._gates and files else {}
+        partly = {f"gate::{tag}": file for tag, file in tags.items()}
+        if self._options.min_rate is not None and files:
+            partly[RUN] = files[0]
+        root = self._config.rootpath
+        reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
+        self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
+
+    def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        """Yield how each rate turned out; those without a verdict come last."""
+        rate = self._options.min_rate
+        checks = [] if rate is None else [rate_check(RUN, rate, cases)]
+        checks += check_tags(self._gates, cases)
+        yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
+        for check in checks:
+            if (reason := self._set_aside.get(check.name)) is not None:
+                yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
+
+    def _uncollected(self, node_ids: Collection[str]) -> list[str]:
+        """Return the gates of which no case was collected. Raises `pytest.UsageError` for a tag without any case."""
+        tags = tags_of(node_ids, self._config.rootpath) if self._gates else set()
         if unmatched_tags(self._gates, tags) is None:
-            return
+            return []
         others = uncollected_tags(self._config, node_ids) - tags
         fault = unmatched_tags(self._gates, tags | others)
         if fault is not None:
             raise pytest.UsageError(f"agentv_gates: {fault}")
-        self._set_aside = tuple(gate for gate in self._gates if gate.tag in others)
-        self._gates = tuple(gate for gate in self._gates if gate.tag not in others)
-
-    def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
-        """Yield how each rate turned out."""
-        gate = self._options.gate
-        if self._options.min_rate is not None:
-            yield rate_gate(rate_check("gate::run", self._options.min_rate, cases), gate)
-        for check in check_tags(self._gates, cases):
-            yield rate_gate(check, gate)
-        for each in self._set_aside:
-            reason = "none of its cases was collected: no verdict"
-            yield GateOutcome(f"gate::{each.tag}", is_red=False, is_told=True, reason=reason)
+        return [f"gate::{gate.tag}" for gate in self._gates if gate.tag in others]

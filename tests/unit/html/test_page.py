@@ -103,6 +103,22 @@ class TestHeadline:
         found = headline(*cases, Ending(expected=frozenset({"a::b"})))
         assert (found.tone, found.text) == ("pass", "Passed: 1 of 2 cases pass, 1 failed as expected.")
 
+    def test_scores_without_a_threshold_have_no_verdict(self) -> None:
+        """Three scores of 0 were "all 3 cases pass"."""
+        score = {"score": 0, "threshold": None}
+        found = headline(*shown(score, score, score))
+        assert (found.tone, found.text) == (
+            "none",
+            "No verdict: 3 cases have a score, and no threshold is known.",
+        )
+        mixed = headline(*shown(score, {}))
+        assert (mixed.tone, mixed.text) == (
+            "none",
+            "No verdict: 1 of 2 cases pass, 1 case has a score, and no threshold is known.",
+        )
+        assert headline(*shown(score, {"score": 0})).text == "Failed: 1 of 2 fail."
+        assert headline(*shown(score | {"status": "pass"})).tone == "pass", "the results tell it"
+
     def test_how_many_answers_must_pass_is_said_only_if_it_holds_for_all_cases(self) -> None:
         two, three = ({"repeat": {"needed": needed, "planned": 4, "passes": needed}} for needed in (2, 3))
         said = "The threshold is 1; 2 of 4 answers must reach it."
@@ -387,6 +403,42 @@ def test_the_cost_of_some_answers_is_compared_with_nothing() -> None:
     plot = history_plot(past_runs([run, base]))
     assert plot is not None
     assert [point.cost for point in plot.points] == ["$2.0000, known for 1 of 2", "$5.0000"]
+
+
+def test_scores_without_a_threshold_are_told_as_scores() -> None:
+    repeat = {"repeat": {"scores": [0.5, 1], "planned": 2}}
+    values = [{"eval_id": "a", "score": 0}, {"eval_id": "b", "score": 0.75, **repeat}]
+    run, older = (run_of(f"{name}.jsonl", values) for name in ("new", "old"))
+    cases, compared = cases_of(run, compare(run, None, margin=0.05)), compare(run, None, margin=0.05)
+    assert [(case.id, case.status, case.marks, case.is_flaky, case.low) for case in cases] == [
+        ("a", "scored", "s", False, ()),
+        ("b", "scored", "ss", False, ()),
+    ]
+    assert next((each.label, each.value) for each in figures(cases, compared)) == ("Mean score", "37.5 %")
+    text = report_text(ReportInput(run, older))
+    assert "Passed" not in re.sub(r"<script.*?</script>", "", text.replace("✓ Passed 0", ""), flags=re.DOTALL)
+    assert re.search(r'data-outcome="scored"[^>]*>○ Scored 2<', text)
+    assert re.findall(r"Pass rate|Mean score|>passes<|>mean score<", text) == [
+        "Mean score", ">mean score<", "Mean score", "Mean score", ">mean score<"
+    ]  # fmt: skip
+    assert "All cases pass." not in text
+    first, second = unpacked(text, "d0")
+    assert (first["why"], second["why"]) == (
+        "score 0.00, no threshold is known",
+        "score 0.75 of 2 answers, no threshold is known",
+    )
+    assert [(past["status"], past["score"]) for past in second["history"]] == [("scored", 0.75)] * 2
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [({}, "scored"), ({"status": "ok"}, "scored"), ({"error": "HTTP 503"}, "error"), ({"status": "fail"}, "fail")],
+)
+def test_an_answer_passes_only_if_the_results_say_so(written: dict[str, Any], status: str) -> None:
+    answers = [{"score": 0, "candidate_answer": "x", **written}] * 2
+    run = run_of("run.jsonl", [{"eval_id": "a", "score": 0, "threshold": 1, "answers": answers}])
+    [detail] = unpacked(report_text(ReportInput(run)), "d0")
+    assert [each["status"] for part in ("answers", "lanes") for each in detail[part]] == [status] * 4
 
 
 def test_a_cost_that_is_not_known_is_not_zero_in_the_history() -> None:

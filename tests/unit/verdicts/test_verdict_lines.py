@@ -60,6 +60,18 @@ def test_the_section_of_a_run_with_repeats_and_a_baseline():
     assert section(*suite_of_48()) == SECTION
 
 
+def test_a_run_whose_later_answers_fail_says_that_they_depend_on_their_number():
+    told = "The answers seem to depend on their number: --agentv-stop=never asks for all"
+    forgetting = [case(f"c{n}", 1, 2).replace(stopped="fail", asked=2) for n in range(5)]
+    assert told in section(forgetting)
+    assert "Pass rate      50.0 %" in section(forgetting)
+    assert told in section([*forgetting, *run_of([2] * 10, 2)])
+    assert told not in section(forgetting[:4]), "so few may be chance"
+    assert told not in section([*forgetting[:2], *run_of([2] * 10, 2)]), "so few among more may be chance"
+    first = [case(f"d{n}", 0, 1).replace(stopped="fail", asked=2) for n in range(5)]
+    assert told not in section([*forgetting, *first])
+
+
 def test_verbose_leaves_nothing_out_and_has_a_row_for_each_part():
     new, old = suite_of_48()
     tagged = [each.replace(tags=("vat",) if n < 6 else ()) for n, each in enumerate(new)]
@@ -323,3 +335,8 @@ def test_a_list_ends_in_time():
     assert line.endswith("more: --agentv-verbose")
     assert short_list(names, verbose=True).count(",") == 19
     assert short_list(["one"], verbose=False) == "one"
+
+
+def test_a_rate_that_is_not_100_percent_does_not_look_like_it():
+    assert "Pass rate      99.95 %  95 %:" in section(run_of([1] * 2099 + [0], 1))
+    assert "Pass rate      100.0 %  95 %:" in section(run_of([1] * 2100, 1))

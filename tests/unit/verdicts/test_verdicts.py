@@ -7,7 +7,7 @@ from pytest_agentv.reporting.verdicts.baseline import baseline_of
 from pytest_agentv.reporting.verdicts.cases import Confirmation
 from pytest_agentv.reporting.verdicts.comparison import compare_runs
 from pytest_agentv.reporting.verdicts.gates import GateOutcome, baseline_gate, gates_contract, rate_gate
-from pytest_agentv.reporting.verdicts.pairing import compare_cases, pair_cases, shared_key
+from pytest_agentv.reporting.verdicts.pairing import compare_cases, deltas_of, pair_cases, shared_key
 from pytest_agentv.reporting.verdicts.parts import Part, parts_of
 from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, pass_rate_of, run_statistics
 from pytest_agentv.reporting.verdicts.suspects import suspects_of
@@ -39,10 +39,22 @@ def test_pairs_are_made_by_file_id_and_target():
 def test_answers_count_as_passes_and_as_scores_only_where_no_threshold_is_known():
     new, old = case("a", 1, scores=(0.9, 0.4), threshold=0.8), case("a", 0, scores=(0.6, 0.1), threshold=0.8)
     assert (new.outcomes, new.value) == ((1.0, 0.0), 0.5)
-    assert [pair.delta for pair in pair_cases([new], [old]).pairs] == [0.5]
+    assert deltas_of(pair_cases([new], [old]).pairs) == [0.5]
     unknown = old.replace(threshold=None)
     assert unknown.outcomes == (0.6, 0.1)
-    assert [pair.delta for pair in pair_cases([new], [unknown]).pairs] == [pytest.approx(0.3)]
+    assert deltas_of(pair_cases([new], [unknown]).pairs) == [pytest.approx(0.3)]
+
+
+def test_rounding_is_no_change():
+    """The report called two of two cases worse, of which its own figure said that none was."""
+    old = [case(name, 0, 1, scores=(0.2,), threshold=None) for name in "abc"]
+    new = [
+        case(name, 0, 3, scores=scores, threshold=None)
+        for name, scores in zip("ab", [(0.1, 0.2, 0.3)] * 2, strict=True)
+    ]
+    comparison = compare_runs([*new, case("c", 0, 1, scores=(0.2 + 1e-8,), threshold=None)], old)
+    assert [each.delta for each in comparison.cases] == [0.0, 0.0, pytest.approx(1e-8)]
+    assert (comparison.worse, comparison.better, comparison.difference.differing) == (0, 1, 1)
 
 
 def test_a_case_that_was_skipped_is_not_gone():
@@ -296,11 +308,52 @@ def test_the_pass_rate_of_a_run():
 
 def test_an_early_stop_corrects_the_rate_and_leaves_no_second_interval():
     stopped = case("a", 3, 4).replace(stopped="fail", asked=5)
-    rate = pass_rate_of([stopped, *run_of([5] * 5)])
-    assert rate.mean == pytest.approx((1 + 5) / 6), "s / (n - 1)"
+    rate = pass_rate_of([stopped, case("b", 0, 1).replace(stopped="fail", asked=5), *run_of([5] * 5)])
+    assert rate.mean == pytest.approx((1 + 0 + 5) / 7), "s / (n - 1)"
     assert (rate.again_low, rate.pass_at) == (None, None)
     assert pass_rate_of([stopped, stopped]).pass_at is None
     assert pass_rate_of([stopped, case("b", 4, 4)]).pass_at is None
+
+
+def forgetting(cases, planned):
+    """Return a run of which each second answer fails, and ends its case."""
+    return [case(f"c{number}", 1, 2).replace(stopped="fail", asked=planned) for number in range(cases)]
+
+
+@pytest.mark.parametrize(("planned", "most"), [(2, 0.5), (3, 2 / 3), (10, 0.9)])
+def test_no_rate_is_higher_than_all_planned_answers_could_make_it(planned, most):
+    """Each estimate is 1 of 1, because the last answer decided."""
+    cases = forgetting(100, planned)
+    assert pass_rate_of(cases).mean == pytest.approx(most)
+    assert not rate_check("gate::x", 1.0, cases).is_reached
+    comparison = compare_runs(cases, run_of([2] * 100, 2))
+    assert (comparison.difference.estimate.mean, comparison.change) == (pytest.approx(most - 1), "regressed")
+    assert (comparison.worse, comparison.cases[0].delta) == (100, pytest.approx(most - 1))
+    back = compare_runs(run_of([2] * 100, 2), cases)
+    assert back.difference.estimate.mean == pytest.approx(1 - most), "each side has a rate that is possible"
+
+
+def test_no_rate_is_lower_than_all_planned_answers_could_make_it():
+    """Each estimate is 0 of 1: a pass is enough, and the second answer is one."""
+    assert pass_rate_of([each.replace(stopped="pass") for each in forgetting(100, 2)]).mean == pytest.approx(0.5)
+
+
+def test_each_set_of_cases_has_a_rate_of_its_own():
+    """100 of 200 answers fail in one file. Others fail at first, so that the rate of all is possible."""
+    forgets = [each.replace(eval_file="evals/b.yaml", tags=("b",)) for each in forgetting(100, 2)]
+    firsts = [case(f"d{number}", 0, 1).replace(stopped="fail", asked=2) for number in range(100)]
+    assert pass_rate_of([*forgets, *firsts]).mean == pytest.approx(0.5), "those of the estimates"
+    assert rate_check("gate::b", 0.6, forgets).rate == pytest.approx(0.5)
+    pairs = pair_cases([*forgets, *firsts], [each.replace(scores=(1.0, 1.0), passes=2) for each in [*forgets, *firsts]])
+    assert {part.name: (part.mean, part.delta) for part in parts_of(pairs.pairs)}["tag b"] == pytest.approx((0.5, -0.5))
+
+
+def test_a_rate_that_cannot_be_moves_no_further_than_it_must():
+    """The first case makes up for one of the others: none of its three answers that were not asked has to fail."""
+    first = case("b", 0, 1).replace(stopped="fail", asked=4)
+    assert pass_rate_of([first, *forgetting(1, 2), *run_of([2] * 18, 2)]).mean == pytest.approx((0 + 1 + 18) / 20)
+    moved = pass_rate_of([first, *forgetting(4, 2), *run_of([2] * 15, 2)])
+    assert moved.mean == pytest.approx((0.75 + 4 * 0.5 + 15) / 20)
 
 
 def test_cases_of_a_group_are_one_unit():
@@ -421,8 +474,11 @@ def test_parts_of_two_cases_have_a_row_if_they_are_not_all():
     assert parts_of(pair_cases([each.replace(tags=()) for each in new], old).pairs) == []
 
 
-def test_no_number_of_cases_shows_a_drop_of_nothing():
-    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=0.0).cases_needed is None
+@pytest.mark.parametrize("margin", [0.0, 5e-324, 1e-200, 1e-9])
+def test_no_number_of_cases_shows_a_drop_of_nothing(margin):
+    """The square of a tiny drop overflowed, after all answers of a run were paid for."""
+    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=margin).cases_needed is None
+    assert compare_runs(run_of([5, 4, 3]), run_of([5, 5, 5]), margin=1.1e-9).cases_needed > 1e15
 
 
 def test_a_rate_of_nothing_is_not_reached():

@@ -41,7 +41,7 @@ function heading(row, detail) {
 }
 
 function whyBox(row, detail) {
-  const lead = { pass: "Passed: ", fail: "Why: ", error: "Cannot be judged: " }[row.status];
+  const lead = { pass: "Passed: ", fail: "Why: ", error: "Cannot be judged: ", scored: "Scored: " }[row.status];
   const base = detail.baseline;
   const tone = base && { broken: "fail", worse: "warn", better: "pass" }[base.word];
   return make("div", { class: "why-box " + row.status, dir: "auto" }, make("b", {}, lead), detail.why,

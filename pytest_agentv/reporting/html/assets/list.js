@@ -15,7 +15,7 @@ function rowNode(row, at) {
     make("span", { class: "id" }, row.id, make("small", {}, row.file, make("span", { class: "second" }, " · " + row.target))),
     make("span", { class: "why" }, row.why),
     make("span", { class: "target mute small" }, row.target),
-    row.marks.length > 1 ? dots(row) : make("span", { class: "dots score" }, row.status === "error" ? "" : row.score.toFixed(2)),
+    row.marks.length > 1 && row.status !== "scored" ? dots(row) : make("span", { class: "dots score" }, row.status === "error" ? "" : row.score.toFixed(2)),
     make("span", { class: "num cost" }, dollars(row.cost)),
     make("span", { class: "num time" }, duration(row.ms)));
   const node = make("li", { "aria-setsize": list.view.length, "aria-posinset": at + 1 }, link);

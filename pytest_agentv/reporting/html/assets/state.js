@@ -26,7 +26,7 @@ async function readRows() {
     const row = {
       number, id, key, score, threshold, cost, ms, marks, why, change, delta,
       file: index.files[file], target: index.targets[target], tags: tags.map((tag) => index.tags[tag]),
-      low: low.map((name) => index.evaluators[name]), reasons: reasons.map((name) => index.reasons[name]), status: ["pass", "fail", "error"][status],
+      low: low.map((name) => index.evaluators[name]), reasons: reasons.map((name) => index.reasons[name]), status: ["pass", "fail", "error", "scored"][status],
     };
     row.passes = marks.split("p").length - 1;
     row.flaky = row.status !== "error" && row.passes > 0 && marks.includes("f");
@@ -97,7 +97,7 @@ function showCounts() {
   const found = list.view, of = (status) => found.filter((row) => row.status === status).length;
   const all = found.length === data.rows.length ? "" : " of " + counted(data.rows.length);
   byId("count").textContent = found.length
-    ? counted(found.length) + all + " results: " + counted(of("pass")) + " passed, " + counted(of("fail")) + " failed, " + counted(of("error")) + " errors"
+    ? counted(found.length) + all + " results: " + counted(of("pass")) + " passed, " + counted(of("fail")) + " failed, " + counted(of("error")) + " errors" + (of("scored") ? ", " + counted(of("scored")) + " with a score only" : "")
     : "Nothing matches. Clear takes all filters off.";
   for (const each of document.querySelectorAll("[data-outcome]")) {
     each.setAttribute("aria-pressed", each.dataset.outcome === filters.outcome);

@@ -57,8 +57,8 @@ const foreign = (text, kind) => make("div", { class: "text " + (kind || ""), dir
 const unseen = (text) => make("span", { class: "hidden" }, text);
 const caseLink = (key) => "#case=" + encodeURIComponent(key.toWellFormed ? key.toWellFormed() : key);
 
-const SIGN = { pass: "✓", fail: "✕", error: "!" };
-const WORD = { pass: "Passed", fail: "Failed", error: "Error" };
+const SIGN = { pass: "✓", fail: "✕", error: "!", scored: "○" };
+const WORD = { pass: "Passed", fail: "Failed", error: "Error", scored: "Scored" };
 
 function duration(ms) {
   if (ms === null || ms === undefined) return "";

@@ -45,5 +45,5 @@ function timing(detail) {
 
 function pastNode(past) {
   const sign = make("b", { class: past.status[0] }, SIGN[past.status]);
-  return make("li", {}, sign, unseen(WORD[past.status]), " " + past.when + " ", make("span", { class: "mute small" }, past.judged > 1 ? past.passes + "/" + past.judged : "", " " + past.run));
+  return make("li", {}, sign, unseen(WORD[past.status]), " " + past.when + " ", make("span", { class: "mute small" }, past.status === "scored" ? past.score.toFixed(2) : past.judged > 1 ? past.passes + "/" + past.judged : "", " " + past.run));
 }

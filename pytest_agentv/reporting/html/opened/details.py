@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import counted, pretty_json
 from pytest_agentv.reporting.conversations.images import Image, image_of, named_in, without_images
-from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.cases import SCORED, Case, status_of_answer
 from pytest_agentv.reporting.html.history import Past
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
 from pytest_agentv.reporting.html.opened.commands import Commands
@@ -99,7 +99,7 @@ def _answer(answer: JsonObject, gallery: Gallery) -> JsonObject:
         "text": text,
         **({"images": images} if images else {}),
         "score": number_of(answer, "score") or 0.0,
-        "status": text_of(answer, "status") or "pass",
+        "status": status_of_answer(answer),
         "evaluators": [_judgement(each) for each in judgements_of(answer)],
         "messages": [_message(message, gallery) for message in mappings_of(answer, "output_messages")],
     }
@@ -128,7 +128,10 @@ def _why(case: Case) -> str:
     value = case.result.value
     repeat = mapping_of(value, "repeat")
     parts = []
-    if repeat and case.status != "error":
+    if case.status == SCORED:
+        of = f" of {counted(case.judged.judged, 'answer')}" if repeat else ""
+        parts.append(f"score {case.score:.2f}{of}, no threshold is known")
+    elif repeat and case.status != "error":
         needed = number_of(repeat, "needed") or 0
         parts.append(f"{case.judged.passes} of {counted(case.judged.judged, 'answer')} pass, {needed:g} needed")
     elif case.status != "error" and case.judged.threshold is not None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pytest_agentv.models.base import Json, JsonObject, is_amount
-from pytest_agentv.reporting.html.cases import Case
+from pytest_agentv.reporting.html.cases import Case, status_of_answer
 from pytest_agentv.reporting.html.judgements import Judgement, judgements_of
 from pytest_agentv.reporting.html.values import list_of, mapping_of, mappings_of, number_of, text_of
 
@@ -49,7 +49,7 @@ def lanes_of(case: Case) -> list[JsonObject]:
 
 
 def _lane(answer: JsonObject, start: datetime | None, first: datetime | None) -> JsonObject:
-    lane: JsonObject = {"status": text_of(answer, "status"), "parts": _parts(answer, judgements_of(answer))}
+    lane: JsonObject = {"status": status_of_answer(answer), "parts": _parts(answer, judgements_of(answer))}
     if start is None or first is None:
         return lane
     return {**lane, "at": round((start - first).total_seconds() * 1000, 1)}

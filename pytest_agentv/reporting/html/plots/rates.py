@@ -10,6 +10,7 @@ from pytest_agentv.reporting.html.cases import Case
 from pytest_agentv.reporting.html.compared import Compared
 from pytest_agentv.reporting.html.plots.axes import Axis
 from pytest_agentv.reporting.html.texts import filter_link
+from pytest_agentv.reporting.verdicts.cases import values_of
 from pytest_agentv.reporting.verdicts.columns import bounds, percent
 from pytest_agentv.reporting.verdicts.run_statistics import PassRate, pass_rate_of
 
@@ -99,6 +100,7 @@ def _before(cases: Sequence[Case], compared: Compared) -> float | None:
     """Return the mean pass rate that the baseline had for some cases."""
     if compared.comparison is None:
         return None
-    old = {(pair.new.name, pair.new.target): pair.old.value for pair in compared.comparison.pairing.pairs}
-    values = [old[key] for case in cases if (key := (case.judged.name, case.judged.target)) in old]
+    old = {(pair.new.name, pair.new.target): pair.old for pair in compared.comparison.pairing.pairs}
+    keys = [(case.judged.name, case.judged.target) for case in cases]
+    values = values_of([old[key] for key in keys if key in old])
     return math.fsum(values) / len(values) if values else None
