@@ -13,7 +13,7 @@ from pytest_agentv.session.conftests import bound_by
 from pytest_agentv.session.gating.selection import (
     DESELECTED,
     DESELECTED_OUTPUT,
-    left_out_files,
+    left_out_of_rate,
     left_out_tags,
     narrowed_by,
     note_deselected,
@@ -76,7 +76,7 @@ class JudgedCases:
     @cached_property
     def _covers_all(self) -> bool:
         options = self._options
-        return options.baseline is not None or (options.min_rate is not None and not left_out_files(self._config))
+        return options.baseline is not None or (options.min_rate is not None and not left_out_of_rate(self._config))
 
     @cached_property
     def _tags(self) -> frozenset[str]:

@@ -72,7 +72,7 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
 
     Options alone decide, so that each process of a run finds the same ones. What they ignore is no part of the whole.
     """
-    named = [_absolute(config.invocation_params.dir, str(arg).partition("::")[0]) for arg in config.args]
+    named = _named(config)
     root, patterns = config.rootpath, config.getini("testpaths")
     found = (path for pattern in patterns for path in iglob(str(root / pattern), recursive=True))  # noqa: PTH207 - as pytest
     whole = [_absolute(root, path) for path in found] or [root]
@@ -82,9 +82,19 @@ def left_out_files(config: pytest.Config) -> tuple[Path, ...]:
     return tuple(sorted(file for file in files if not any(file.is_relative_to(each) for each in named)))
 
 
+def left_out_of_rate(config: pytest.Config) -> tuple[Path, ...]:
+    """Return the eval files that `--agentv-min-rate` lacks for a verdict. Folders that are named are a whole."""
+    return () if all(map(Path.is_dir, _named(config))) else left_out_files(config)
+
+
 def left_out_tags(config: pytest.Config) -> dict[str, Path]:
     """Return the tags of the files that the paths of the run leave out, each with such a file."""
     return {tag: file for file in reversed(left_out_files(config)) for tag in _tags(file)}
+
+
+def _named(config: pytest.Config) -> list[Path]:
+    """Return the folders and files of the command line, or those that stand for an empty one."""
+    return [_absolute(config.invocation_params.dir, str(arg).partition("::")[0]) for arg in config.args]
 
 
 def _absolute(folder: Path, path: str | Path) -> Path:

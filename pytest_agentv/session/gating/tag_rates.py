@@ -10,7 +10,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.reporting.verdicts.cases import JudgedCase
 from pytest_agentv.reporting.verdicts.gates import GateOutcome, rate_gate
 from pytest_agentv.reporting.verdicts.tag_gates import check_tags, parse_tag_gates, rate_check, unmatched_tags
-from pytest_agentv.session.gating.selection import left_out_files, left_out_tags, tags_of, uncollected_tags
+from pytest_agentv.session.gating.selection import left_out_of_rate, left_out_tags, tags_of, uncollected_tags
 
 RUN: Final = "gate::run"
 
@@ -32,10 +32,9 @@ class TagRates:
     def check(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
         missing = self._uncollected(node_ids)
-        files = left_out_files(self._config)
-        tags = left_out_tags(self._config) if self._gates and files else {}
+        tags = left_out_tags(self._config) if self._gates else {}
         partly = {f"gate::{tag}": file for tag, file in tags.items()}
-        if self._options.min_rate is not None and files:
+        if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
         root = self._config.rootpath
         reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
