@@ -2,24 +2,19 @@
 
 import inspect
 import time
-from collections.abc import Mapping
 from functools import cache
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.shared import narrowed, negated, score_fault, shared_key, with_requirement, with_tuples
-from pytest_agentv.models.base import ABSENT, ATOMS, unshared
+from pytest_agentv.models.base import ABSENT, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import format_number, json_fault
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import user_traceback
-
-DEEPEST: Final = 100
-"""Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
 
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
@@ -76,7 +71,14 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
-    return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
+    return failed_result(evaluator, str(error), error.kind, _text_or_none(output), took).replace(
+        evaluator_results=members
+    )
+
+
+def _text_or_none(output: object) -> str | None:
+    """Return what an `EvaluatorError` of a user says was printed, as a text."""
+    return output if isinstance(output, str | None) else repr(output)
 
 
 def _is_of_mock(error: BaseException) -> bool:
@@ -182,26 +184,6 @@ def _warnings(given: float, value: float) -> tuple[str, ...]:
         return ()
     shown = format_number(given) if abs(given) < 1e21 else "too large to show"
     return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
-
-
-def json_fault(value: object) -> str | None:
-    """Return why a value cannot be recorded: it is nested too deeply, or not JSON."""
-    waiting = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        if depth > DEEPEST:
-            return f"are nested more than {DEEPEST} levels deep"
-        if type(item) in ATOMS:
-            continue
-        if isinstance(item, list | tuple):  # an abstract class, such as that of mappings, is slow to check
-            waiting += [(inner, depth + 1) for inner in item]
-        elif isinstance(item, Mapping):
-            if not all(isinstance(key, str) for key in item):
-                return "have a key that is no text"
-            waiting += [(inner, depth + 1) for inner in item.values() if type(inner) not in ATOMS]
-        elif not isinstance(item, str | int | float | PurePath | None):
-            return f"hold a value of type {type(item).__name__}, which is no JSON"
-    return None
 
 
 def failed_result(

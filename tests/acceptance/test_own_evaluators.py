@@ -325,6 +325,49 @@ def test_a_score_that_cannot_be_recorded_costs_neither_the_answer_nor_its_cost(p
     assert "$0.5000" in run.text
 
 
+UNWRITABLE = """
+    from pytest_agentv import EvaluatorError, Evaluator, EvaluatorResult, Score
+
+    LOOP = {}
+    LOOP["self"] = LOOP
+    SCORES = {
+        "details": Score(1.0, details={"a": 10**5000}),
+        "request": Score(1.0, request=LOOP),
+        "judge_retries": Score(1.0, judge_retries=10**5000),
+        "results": Score(1.0, results=(EvaluatorResult("m", "m", 1.0, details={"a": [10**5000]}),)),
+    }
+
+    class Odd(Evaluator):
+        kind = "odd"
+
+        def evaluate(self, context):
+            if context.case.eval_id == "output":
+                raise EvaluatorError("no", output=LOOP)
+            return SCORES.get(context.case.eval_id) or Score(1.0)
+
+    def pytest_agentv_evaluators():
+        return [Odd]
+    """
+
+
+@pytest.mark.parametrize("mode", [(), varied(("-n", "2"))])
+def test_a_judgement_that_cannot_be_written_is_an_error_of_its_case_only(paid, mode):
+    paid.write("conftest.py", UNWRITABLE)
+    names = ("fine", "details", "request", "judge_retries", "results", "output", "last")
+    case = "{{id: {}, expected_outcome: o, input: q, evaluators: [{{type: odd}}]}}"
+    paid.write("a.eval.yaml", f"evalcases: [{', '.join(case.format(name) for name in names)}]")
+    run = paid.run(*mode)
+    assert {name: run.by_id[name]["status"] for name in names} == {
+        **dict.fromkeys(names, "error"),
+        "fine": "pass",
+        "last": "pass",
+    }
+    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {0.5}
+    errors = {name: run.by_id[name]["error"] for name in names[1:-2]}
+    assert all(f"`{name}" in error for name, error in errors.items())
+    assert "`results[0].details` hold a whole number of more than 4300 digits" in errors["results"]
+
+
 def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     paid.write("a.eval.yaml", suite("{type: odd}"))
     (result,) = paid.run().results

@@ -263,7 +263,7 @@ def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, 
 
 
 ODD_ANSWERS = """
-    from pytest_agentv import Message, Provider, ProviderResponse
+    from pytest_agentv import Message, Provider, ProviderResponse, ToolCall
 
     class Odd(Provider):
         kind = "odd"
@@ -279,6 +279,15 @@ ODD_ANSWERS = """
                 return {"text": None, "cost_usd": 0.5}
             if self.said == "no message":
                 return ProviderResponse("hello", cost_usd=0.5)
+            calls = {
+                "endless call": ToolCall("t", input=endless),
+                "long number": ToolCall("t", output=[10**5000]),
+                "odd call": ToolCall("t", id=5),
+            }
+            if self.said in calls:
+                return ProviderResponse((Message("assistant", "hello", (calls[self.said],)),), cost_usd=0.5)
+            if self.said == "mapping":
+                return {"text": "hello", "trace": [{"type": "tool_call", "input": 10**5000}], "cost_usd": 0.5}
             content = {"object": {"a": object()}, "endless": endless}.get(self.said, "hello")
             raw = {"request_attempts": "two"}
             finish = "length" if self.said == "endless" else None
@@ -293,7 +302,24 @@ ODD_ANSWERS = """
     ("said", "error"),
     [
         ("object", "the answer cannot be read: TypeError: Object of type object is not JSON serializable"),
-        ("endless", "the answer cannot be read: RecursionError: "),
+        ("endless", "the answer cannot be read: ValueError: the values of the content of a message are nested more"),
+        (
+            "endless call",
+            "the answer cannot be read: ValueError: the values of the input of the call of 't' are nested",
+        ),
+        (
+            "long number",
+            "the answer cannot be read: ValueError: the values of the output of the call of 't' hold a whole",
+        ),
+        (
+            "mapping",
+            "target 'default' (targets.yaml:1): invoke() returned a mapping that is no JSON: Exceeds the limit",
+        ),
+        (
+            "odd call",
+            "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose "
+            "output_messages[0].tool_calls[0].id is a int: expected a str",
+        ),
         ("nothing", "target 'default' (targets.yaml:1): invoke() returned a mapping whose 'text' is None"),
         ("no message", "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose output_messages"),
     ],

@@ -15,7 +15,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.runtime.user_errors import user_traceback
 
@@ -100,6 +100,8 @@ def _changed_response(call: Callable[..., Any], case: EvalCase, response: Provid
         return response
     if not isinstance(changed, ProviderResponse):
         raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
+    from pytest_agentv.providers.response_faults import response_fault  # noqa: PLC0415 - for changed responses only
+
     if fault := response_fault(changed):
         raise HookError(f"{_RESPONSE} returned {fault}")
     return changed

@@ -17,7 +17,8 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.response_faults import response_fault
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
