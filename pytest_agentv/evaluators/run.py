@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.context import Context, for_own_code
 from pytest_agentv.evaluators.shared import narrowed, negated, score_fault, shared_key, with_requirement, with_tuples
-from pytest_agentv.models.base import ABSENT, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
 from pytest_agentv.models.text import format_number, json_fault
@@ -99,9 +98,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     """
     shown = await _narrowed(evaluator, context)
     if isinstance(shown, Context):
-        if evaluator.own_code is not None and shown.part is not ABSENT:
-            shown = shown.replace(part=unshared(shown.part))
-        score = await _judge(evaluator, shown)
+        score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
         if evaluator.own_code is not None and (fault := score_fault(score := with_tuples(score))):
             raise EvaluatorError(f"evaluate() returned a Score that cannot be recorded: {fault}")
         error = _error_of(score)

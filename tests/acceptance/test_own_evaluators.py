@@ -375,3 +375,48 @@ def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
     assert result["execution_metrics"]["cost_usd"] == 0.5
+
+
+GREEDY = """
+    from pytest_agentv import Evaluator, Score
+
+    class Greedy(Evaluator):
+        kind = "greedy"
+
+        def evaluate(self, context):
+            for call in context.output_messages[0].tool_calls:
+                call.input.clear()
+            for event in context.trace:
+                event.input["limits"].append(9)
+            context.case.vars["order"] = "changed"
+            context.case.expected_messages[0]["content"] = "changed"
+            context.metrics.tool_durations.clear()
+            return Score(1.0)
+
+    def pytest_agentv_evaluators():
+        return [Greedy]
+    """
+CALL = {"tool": "search", "input": {"query": "tents", "limits": [5]}, "duration_ms": 4}
+MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": [CALL]}
+
+
+def test_a_kind_that_changes_what_it_is_shown_changes_it_for_nobody_else(project):
+    project.write("conftest.py", GREEDY)
+    project.write("agent.py", f"def ask(prompt):\n    return {{'output_messages': [{MESSAGE}]}}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
+    asked = "{tool-called: search, args: {query: tents, limits: [5]}}"
+    expressions = (
+        "case.vars == {'order': 7}",
+        "case.expected_messages[0]['content'] == 'ok'",
+        "bool(metrics.tool_durations)",
+    )
+    checks = ", ".join([asked, *(f'{{python: "{each}"}}' for each in expressions)])
+    project.write(
+        "a.eval.yaml",
+        "evalcases:\n  - {id: a, input: q, vars: {order: 7}, expected_output: ok, "
+        f"evaluators: [{{type: greedy}}, {{type: greedy}}, {checks}]}}\n",
+    )
+    (result,) = project.run("--agentv-include-trace").results
+    assert [each["verdict"] for each in result["evaluator_results"]] == ["pass"] * 6
+    assert result["output_messages"][0]["tool_calls"] == [CALL]
+    assert result["trace"][0]["input"] == CALL["input"]

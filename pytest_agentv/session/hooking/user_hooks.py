@@ -11,7 +11,7 @@ import pytest
 from pytest_agentv.engine.overrides import NO_HOOKS, CaseHooks, Decision
 from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import JsonObject, own_copy
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
@@ -44,7 +44,7 @@ class UserHooks:
         call = self._find(item, _CASE)
         if call is None:
             return case
-        changed = _call(_CASE, lambda: call(case=case))
+        changed = _call(_CASE, lambda: call(case=own_copy(case)))
         if changed is None:
             return case
         if not isinstance(changed, EvalCase):
@@ -75,7 +75,7 @@ class UserHooks:
 
     def _tell(self, call: Callable[..., Any], case: EvalCase | None, result: EvalResult) -> None:
         try:
-            _call(_RESULT, lambda: call(case=case, result=result))
+            _call(_RESULT, lambda: call(case=own_copy(case), result=own_copy(result)))
         except HookError as error:
             path = Path(case.path if case else result.eval_file or "")
             self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
@@ -95,7 +95,7 @@ def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: 
 
 
 def _changed_response(call: Callable[..., Any], case: EvalCase, response: ProviderResponse) -> ProviderResponse:
-    changed = _call(_RESPONSE, lambda: call(case=case, response=response))
+    changed = _call(_RESPONSE, lambda: call(case=own_copy(case), response=own_copy(response)))
     if changed is None:
         return response
     if not isinstance(changed, ProviderResponse):
@@ -108,6 +108,7 @@ def _changed_response(call: Callable[..., Any], case: EvalCase, response: Provid
 
 
 def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> Decision | None:
+    case, result = own_copy(case), own_copy(result)
     try:
         word = _call(_ASSERT, lambda: call(case=case, result=result), passing=(AssertionError, pytest.fail.Exception))
     except (AssertionError, pytest.fail.Exception) as error:

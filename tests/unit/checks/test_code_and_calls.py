@@ -154,7 +154,8 @@ def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, pa
     call = ToolCall("search", input={"query": "tent"})
     answer = '{"x": [1], "y": {"x": [1]}}'
     given = {"case": case, "output_messages": (Message("assistant", "x", (call,)),)}
-    for check in ({"python": "checks.py:greedy"}, {"python": "data['x'].pop() == 1"}):
+    words = {"python": "case.vars['words'].pop() == 'tent'"}
+    for check in ({"python": "checks.py:greedy"}, {"python": "data['x'].pop() == 1"}, words):
         result = bench.judged({**check, **({"path": path} if path else {})}, answer, **given)
         assert (result.score, result.error) == (1.0, None)
     assert bench.judged({"field": {"path": "y.x[0]", "equals": 1}}, answer).score == 1.0

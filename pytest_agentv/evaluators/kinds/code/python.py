@@ -19,7 +19,7 @@ from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
 from pytest_agentv.evaluators.shared import score_fault, with_tuples
-from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
+from pytest_agentv.models.base import ABSENT, Json, is_number, own_copy, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.messages import ToolCall
@@ -143,6 +143,8 @@ def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
         "vars": getattr(context.case, "vars", None) or {},
         "metrics": context.metrics,
     }
+    if "case" in wanted:
+        values["case"] = own_copy(context.case)
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
     if "tool_calls" in wanted:
