@@ -23,7 +23,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
 from pytest_agentv.models.text import json_fault
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary, added_usage
-from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse, error_text
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
@@ -84,7 +84,7 @@ async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
 
 def broken_answer(answered: Answered) -> ProviderError | None:
     """Return why a reply holds no answer; None: it holds one."""
-    return ProviderError(answered.error, answered.error_kind) if answered.error else None
+    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
@@ -114,7 +114,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         paid,
         cached=response.cached,
         is_text_only=response.is_text_only,
-        error=(response.error or "").strip() or None,
+        error=error_text(response),
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,

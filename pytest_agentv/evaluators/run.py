@@ -13,7 +13,7 @@ from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_
 from pytest_agentv.models.text import format_number, json_fault
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.runtime.user_errors import user_traceback
+from pytest_agentv.runtime.user_errors import told, user_traceback
 
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
@@ -70,7 +70,7 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
-    return failed_result(evaluator, str(error), error.kind, _text_or_none(output), took).replace(
+    return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
         evaluator_results=members
     )
 

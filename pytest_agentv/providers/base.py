@@ -20,6 +20,8 @@ RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 
 _IS_NULL: Final = "the target gave no answer: the content of its last message is null"
 
+_NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
+
 
 @record
 class ProviderRequest(Record):
@@ -168,6 +170,11 @@ ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 """Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
 
 
+def error_text(response: ProviderResponse) -> str | None:
+    """Return why a response holds no answer; None: it holds one. Its text may be blank, as `str(TimeoutError())` is."""
+    return None if response.error is None else response.error.strip() or _NO_REASON
+
+
 def require_answer(response: ProviderResponse) -> ProviderResponse:
     """Return a response, with an error if it holds no answer.
 
@@ -175,8 +182,8 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
     Checks for what must not be said would pass on such a response. An answer that an error of the server broke off is
     an error in any case.
     """
-    if response.error:
-        return response
+    if response.error is not None:
+        return response.replace(error=error_text(response))
     reason = incomplete_reason(response.finish_reason)
     if reason is None:
         is_missing = is_null(response.output_messages, response.trace)

@@ -441,3 +441,42 @@ def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleep
     assert run.by_id["none"]["error_detail"] == {"stage": "provider", "kind": "crash"}
     assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
     assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
+
+
+WORDLESS = """
+    from pytest_agentv import Message, Provider, ProviderError, ProviderResponse
+
+    class Wordless(Provider):
+        kind = "wordless"
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            try:
+                raise TimeoutError
+            except TimeoutError as error:
+                raise ProviderError(str(error), kind="network")
+
+        def invoke_batch(self, requests):
+            return [ProviderResponse((Message("assistant", "hello"),), error="") for _ in requests]
+
+    def pytest_agentv_providers():
+        return [Wordless]
+    """
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [
+        ("", "ProviderError without a text, raised after TimeoutError"),
+        (", provider_batching: true", "the target gave an empty `error`, which does not say why there is no answer"),
+    ],
+)
+def test_an_error_without_a_word_is_an_error_that_says_what_it_can(project, suite, keys, error):
+    project.write("conftest.py", WORDLESS)
+    project.write("targets.yaml", f"targets: [{{name: default, provider: wordless{keys}}}]\n")
+    project.write("qa.eval.yaml", suite(a="hello", b="hello"))
+    run = project.run()
+    assert {result["error"] for result in run.results} == {error}
+    assert run.outcomes == {"errors": 2}

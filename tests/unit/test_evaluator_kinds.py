@@ -204,6 +204,16 @@ def test_an_evaluator_that_could_not_judge_gives_a_failed_result_with_its_reason
     )
 
 
+def test_an_error_without_a_text_says_what_it_was_raised_after():
+    try:
+        raise TimeoutError
+    except TimeoutError as error:
+        wordless = EvaluatorError(str(error), "timeout")
+        wordless.__context__ = error
+    assert run(wordless).error == "EvaluatorError without a text, raised after TimeoutError"
+    assert run(EvaluatorError(" ")).error == "EvaluatorError without a text"
+
+
 def test_a_provider_error_keeps_its_kind():
     result = run(ProviderError("no key", "auth"))
     assert (result.error, result.error_kind, result.raw_output) == ("no key", "auth", None)
