@@ -103,8 +103,8 @@ class Evaluator(Kind):
         """
         raise NotImplementedError
 
-    def prepare(self, services: Services) -> "Evaluator":  # noqa: ARG002 - most kinds need nothing
-        """Return the evaluator that judges, before the target is called.
+    def prepare(self, services: Services) -> "Evaluator | None":  # noqa: ARG002 - most kinds need nothing
+        """Return the evaluator that judges, before the target is called; None: this one. It cannot be async.
 
         Raises `EvaluatorError` (kind `config`) if it could never judge, so that no answer is paid for in vain.
         """

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context, for_own_code
+from pytest_agentv.evaluators.context import Context, Services, for_own_code
 from pytest_agentv.evaluators.shared import narrowed, negated, score_fault, shared_key, with_requirement, with_tuples
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -29,6 +29,22 @@ class _Took(NamedTuple):
 
 
 _NOTHING: Final = _Took()
+
+
+def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
+    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
+
+    A `prepare` of a user that returns nothing only checks something.
+    """
+    found: Any = evaluator.prepare(services)
+    if found is None:
+        return evaluator
+    if evaluator.own_code is None or (hasattr(found, "walk") and not isinstance(found, type)):
+        return found  # type: ignore[no-any-return]
+    if inspect.iscoroutine(found):
+        found.close()  # else Python warns that nobody awaits it
+    kind = "a coroutine: write `def prepare`, without `async`" if inspect.isawaitable(found) else _type_of(found)
+    raise EvaluatorError(f"prepare() of {evaluator.kind!r} returned {kind}, expected an Evaluator or None", "config")
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -143,8 +159,7 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
 def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
-        shown = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
-        raise EvaluatorError(f"evaluate() returned {shown}, expected a Score")
+        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
@@ -174,6 +189,10 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         judge_model=took.judge_model,
         duration_ms=took.duration_ms,
     )
+
+
+def _type_of(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _warnings(given: float, value: float) -> tuple[str, ...]:

@@ -420,3 +420,60 @@ def test_a_kind_that_changes_what_it_is_shown_changes_it_for_nobody_else(project
     assert [each["verdict"] for each in result["evaluator_results"]] == ["pass"] * 6
     assert result["output_messages"][0]["tool_calls"] == [CALL]
     assert result["trace"][0]["input"] == CALL["input"]
+
+
+PREPARING = """
+    from pytest_agentv import Context, Evaluator, EvaluatorError, Score, Services
+
+    class Checked(Evaluator):
+        kind = "checked"
+        longest: int
+
+        def prepare(self, services: Services) -> None:
+            if self.longest < 1:
+                raise EvaluatorError("longest must be positive", kind="config")
+
+        def evaluate(self, context: Context) -> Score:
+            return Score(float(len(context.candidate_answer) <= self.longest))
+
+    class Late(Checked):
+        kind = "late"
+
+        async def prepare(self, services: Services) -> Evaluator:
+            return self
+
+    class Odd(Checked):
+        kind = "odd"
+
+        def prepare(self, services: Services):
+            return {"longest": 5}
+
+    def pytest_agentv_evaluators():
+        return {"checked": Checked, "late": Late, "odd": Odd, "blank": lambda spec, services: None}
+    """
+
+
+def test_a_kind_may_only_check_before_the_call_and_what_else_it_returns_is_told_before_it(paid):
+    paid.write("conftest.py", PREPARING)
+    paid.write("agent.py", "def ask(prompt):\n    open('calls', 'a').write(prompt)\n    return 'hello'\n")
+    checks = {
+        "fine": "{type: checked, longest: 5}",
+        "member": "{type: composite, aggregator: {type: weighted_average}, evaluators: [{type: checked, longest: 5}]}",
+        "wrong": "{type: checked, longest: 0}",
+        "late": "{type: composite, aggregator: {type: weighted_average}, evaluators: [{type: late, longest: 5}]}",
+        "odd": "{type: odd, longest: 5}",
+        "blank": "{type: blank}",
+    }
+    case = "{{id: {0}, expected_outcome: o, input: {0}., evaluators: [{1}]}}"
+    paid.write("a.eval.yaml", f"evalcases: [{', '.join(case.format(*each) for each in checks.items())}]")
+    run = paid.run("-p", "no:asyncio")
+    assert {name: run.by_id[name].get("error") for name in checks} == {
+        "fine": None,
+        "member": None,
+        "wrong": "longest must be positive",
+        "late": "prepare() of 'late' returned a coroutine: write `def prepare`, without `async`, expected an Evaluator "
+        "or None",
+        "odd": "prepare() of 'odd' returned dict, expected an Evaluator or None",
+        "blank": "the factory of 'blank' returned a value of type NoneType, expected an object with `evaluate`",
+    }
+    assert sorted((paid.path / "calls").read_text().strip(".").split(".")) == ["fine", "member"], "nothing else is paid"

@@ -13,7 +13,7 @@ from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.evaluators.run import may_ask_models, run_evaluator
+from pytest_agentv.evaluators.run import may_ask_models, prepare, run_evaluator
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
 from pytest_agentv.loading.kind_reader import find_kind, read_part
@@ -109,7 +109,7 @@ class Composite(Evaluator):
             _require_unique_names(member.label for member in self.evaluators)
         if self.aggregator.asks_judge:
             require_judge(services, "a composite's `llm_judge` aggregator")
-        return self.model_copy(update={"evaluators": tuple(member.prepare(services) for member in self.evaluators)})
+        return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
 
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
