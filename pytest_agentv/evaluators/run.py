@@ -37,9 +37,15 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
     A `prepare` of a user that returns nothing only checks something.
     """
     found: Any = evaluator.prepare(services)
+    if evaluator.own_code is None:
+        return found  # type: ignore[no-any-return]
     if found is None:
-        return evaluator
-    if evaluator.own_code is None or (hasattr(found, "walk") and not isinstance(found, type)):
+        found = evaluator
+    if hasattr(found, "walk") and not isinstance(found, type):
+        from pytest_agentv.models.own_members import member_fault  # noqa: PLC0415 - for kinds of users only
+
+        if fault := member_fault(found):
+            raise EvaluatorError(fault, "config")
         return found  # type: ignore[no-any-return]
     if inspect.iscoroutine(found):
         found.close()  # else Python warns that nobody awaits it

@@ -477,3 +477,71 @@ def test_a_kind_may_only_check_before_the_call_and_what_else_it_returns_is_told_
         "blank": "the factory of 'blank' returned a value of type NoneType, expected an object with `evaluate`",
     }
     assert sorted((paid.path / "calls").read_text().strip(".").split(".")) == ["fine", "member"], "nothing else is paid"
+
+
+MEMBERS = """
+    from pytest_agentv import Evaluator, Score
+
+    def broken(self):
+        raise RuntimeError("mine")
+
+    class Odd(Evaluator):
+        kind = "odd"
+        def evaluate(self, context): return Score(1.0)
+
+    KINDS = {
+        "label": property(lambda self: 5),
+        "method": lambda self: "a method",
+        "summary": lambda self: None,
+        "weight": property(lambda self: float("nan")),
+        "asks_judge": property(broken),
+        "embeds_with": property(lambda self: 5),
+        "scripts": property(lambda self: ["a.py"]),
+        "required_score": lambda self, threshold: "x",
+        "walk": lambda self: None,
+        "keys_of": classmethod(lambda cls, value: 5),
+        "doubts": lambda self, case: 5,
+        "prepare": lambda self, services: KINDS["label"](),
+    }
+
+    def kind(name, member):
+        return type("Odd", (Odd,), {"kind": name, "label" if name == "method" else name: member})
+
+    KINDS = {name: kind(name, member) for name, member in KINDS.items()}
+
+    def pytest_agentv_evaluators():
+        return list(KINDS.values())
+    """
+MEMBER_FAULTS = {
+    "label": "`label` of Odd is of type int, expected a text",
+    "method": "`label` of Odd is of type method, expected a text",
+    "summary": "`summary()` of Odd is of type NoneType, expected a text",
+    "weight": "`weight` of Odd is of type property, expected a number of 0 or more",
+    "asks_judge": "`asks_judge` of Odd raised RuntimeError: mine, expected True or False",
+    "embeds_with": "`embeds_with` of Odd is of type int, expected the name of a target, or None",
+    "scripts": "`scripts` of Odd raised ValueError: too many values to unpack (expected 2), "
+    "expected pairs of a folder and a command",
+    "required_score": "`required_score()` of Odd is of type str, expected a number from 0 to 1",
+    "walk": "`walk()` of Odd raised TypeError: 'NoneType' object is not iterable, expected itself and its members",
+}
+
+
+def test_a_member_of_a_wrong_type_is_an_error_of_its_case_also_in_validate(own, monkeypatch, capsys):
+    own.write("conftest.py", MEMBERS)
+    names = [*MEMBER_FAULTS, "keys_of", "doubts", "prepare"]
+    case = "  - {{id: {0}, expected_outcome: o, input: q, evaluators: [{{{0}: {{}}}}]}}\n"
+    fine = "  - {id: fine, expected_outcome: o, input: q, evaluators: [{contains: hello}]}\n"
+    own.write("a.eval.yaml", "evalcases:\n" + "".join(map(case.format, names)) + fine)
+    run = own.run("--junitxml=junit.xml", "--agentv-html=run.html")
+    assert run.internals == []
+    errors = {name: result.get("error") for name, result in run.by_id.items()}
+    assert {name: errors[name].partition("evaluators[0]: ")[2] for name in MEMBER_FAULTS} == MEMBER_FAULTS
+    assert errors["keys_of"] == "the case cannot be loaded: TypeError: 'int' object is not iterable"
+    assert errors["prepare"] == MEMBER_FAULTS["label"]
+    assert (errors["doubts"], errors["fine"]) == (None, None)
+    monkeypatch.chdir(own.path)
+    assert main(["validate", "."]) == 1
+    told = capsys.readouterr().out
+    assert [fault for fault in MEMBER_FAULTS.values() if f"evaluators[0]: {fault}" not in told] == []
+    assert "a.eval.yaml:11: error: the case cannot be loaded: TypeError: 'int' object is not iterable" in told
+    assert "a.eval.yaml:12: warning: doubts: evaluator 'doubts': doubts() raised TypeError: " in told
