@@ -168,7 +168,7 @@ def test_a_verdict_of_its_own_is_kept_and_the_value_is_clamped():
     assert [run(Score(value)).score for value in (1.5, -1)] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("value", [float("nan"), "0.5", None, True])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), "0.5", None, True])
 def test_a_score_that_is_no_number_is_an_error(value):
     result = run(Score(value))
     assert (result.score, result.error) == (
