@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -32,6 +32,9 @@ from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.asked import Asked
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
+
+if TYPE_CHECKING:  # costs pydantic
+    from pytest_agentv.evaluators.base import Evaluator  # pyright does not take its classes for `AnyEvaluator`
 
 _ENDED: Final = "ended before it was done: its test has ended"
 
@@ -61,7 +64,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -102,7 +105,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import Field, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError
-from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.judging.grading import feedback
@@ -91,6 +91,7 @@ class PythonCheck(Evaluator):
     def _is_function(self) -> bool:
         return FUNCTION.fullmatch(self.value) is not None
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Call the code in a thread of its own, and stop it when it takes too long.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self, TypeAlias
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, Results, WeightedAverage
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
@@ -111,6 +111,7 @@ class Composite(Evaluator):
             require_judge(services, "a composite's `llm_judge` aggregator")
         return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 
@@ -18,6 +18,7 @@ class IsYaml(Evaluator):
     is_graded = False
     examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return await off_loop(10 * len(context.candidate_answer), _score, context.candidate_answer)
 
