@@ -107,6 +107,19 @@ def score_fault(score: object) -> str | None:
     return next(_item_faults(score), None) or next(_data_faults("", score.request, None, score.results), None)
 
 
+def _data_faults(
+    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
+) -> Iterator[str]:
+    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
+    name = "evaluator_provider_request" if place else "request"
+    for key, data in ((name, request), ("details", details)):
+        if data is not None and (fault := json_fault(data)):
+            yield f"the values of its `{place}{key}` {fault}"
+    for number, each in enumerate(members or ()):
+        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
+        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
+
+
 def _item_faults(score: Score) -> Iterator[str]:
     for name in (*_LISTS, "unmet_required"):
         for item in getattr(score, name) or ():
@@ -122,19 +135,6 @@ def _member_faults(place: str, members: Sequence[object]) -> Iterator[str]:
             yield from _member_faults(f"{where}.evaluator_results", member.evaluator_results or ())
         else:
             yield f"its `{where}` is of type {type(member).__name__}: expected an EvaluatorResult"
-
-
-def _data_faults(
-    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
-) -> Iterator[str]:
-    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
-    name = "evaluator_provider_request" if place else "request"
-    for key, data in ((name, request), ("details", details)):
-        if data is not None and (fault := json_fault(data)):
-            yield f"the values of its `{place}{key}` {fault}"
-    for number, each in enumerate(members or ()):
-        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
-        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
 
 
 def negated(score: Score) -> Score:

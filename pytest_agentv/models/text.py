@@ -39,10 +39,8 @@ def compact_json(value: Json) -> str:
 
 MOST_DIGITS: Final = 4300
 """Of whole numbers that Python converts: the time for that grows with their square."""
-
-_MOST_BITS: Final = 14_284
-"""A whole number of so many bits has at most `MOST_DIGITS`."""
-_FLAT: Final = ATOMS - {int}
+_MOST_BITS: Final = int(MOST_DIGITS * math.log2(10))
+"""Of whole numbers that surely have no more than `MOST_DIGITS`."""
 
 
 class NoJsonConstantError(ValueError):
@@ -64,6 +62,9 @@ def whole_number(digits: str) -> int | float:
 
 def _refuse_constant(name: str) -> Json:
     raise NoJsonConstantError(f"{name} is no JSON")
+
+
+_FLAT: Final = ATOMS - {int}
 
 
 def json_fault(value: object, deepest: int = 100, *, with_texts: bool = False) -> str | None:

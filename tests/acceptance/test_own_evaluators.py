@@ -173,6 +173,8 @@ class Closed(Provider):
 class Good(Evaluator):
     kind = "good"
     async def evaluate(self, context): return Score(1.0)
+class Wordless(Good):
+    kind = None
 """
 
 
@@ -184,7 +186,12 @@ class Good(Evaluator):
         ("[Closed]", "the class Closed has no `open`: expected a method of that name"),
         varied("{'silent': Silent}", "the class Silent has no `evaluate`: expected a method of that name"),
         ("Good", "expected a list of classes, got one: return [Good]"),
-        ("[Good(name='x')]", "expected a list of classes, got an object of Good: write the class, Good"),
+        ("[Good(name='x')]", "expected a class, got an object of Good: write the class, Good"),
+        ("{'good': Good()}", "expected a class, got an object of Good: write the class, Good"),
+        ("{'good': 5}", "'good' stands for 5: expected a class, or a factory"),
+        ("{3: Good}", "a key of the mapping is 3: expected the word that files name the kind by"),
+        ("[Wordless]", "the `kind` of the class Wordless is None: expected the word that files name the kind by"),
+        varied("{'good': Nameless}", "the class Nameless has no `kind`, the word that files name it by: write kind ="),
         ("[Bare]", "the class Bare has another base: expected Evaluator or Provider of pytest_agentv"),
     ],
 )
