@@ -97,7 +97,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         response = with_trace(response)
     trace = extract_trace(response)
     if not response.is_text_only:
-        _require_writable(response.output_messages or (), response.trace or ())
+        require_writable(response.output_messages or (), response.trace or ())
     # Reading a kept answer takes no time, which says nothing about the call that was made for it.
     measured_ms = None if response.cached else attempts.duration_ms
     reported = validated_metrics(response, measured_ms)
@@ -124,7 +124,7 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     )
 
 
-def _require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
+def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
     """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
     for what, value in (*_reported(messages), *_traced(trace)):
         if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
