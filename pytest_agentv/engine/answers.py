@@ -2,23 +2,35 @@
 
 import logging
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import field
+from typing import Final
 
 from pytest_agentv.engine.attempts import Attempts
-from pytest_agentv.engine.tracing import execution_metrics, extract_trace, summarize_trace, validated_metrics
+from pytest_agentv.engine.tracing import (
+    execution_metrics,
+    extract_trace,
+    summarize_trace,
+    validated_metrics,
+    without_odd_durations,
+)
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import json_fault
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary, added_usage
-from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.base import ProviderResponse, error_text
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import describe_error
 
 logger = logging.getLogger("pytest_agentv.engine")
+
+_DEEPEST: Final = 200
+"""Levels of nesting of what a target reports, as of answers in JSON."""
 
 
 @record
@@ -72,7 +84,7 @@ async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
 
 def broken_answer(answered: Answered) -> ProviderError | None:
     """Return why a reply holds no answer; None: it holds one."""
-    return ProviderError(answered.error, answered.error_kind) if answered.error else None
+    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
 
 
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
@@ -84,6 +96,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
 
         response = with_trace(response)
     trace = extract_trace(response)
+    if not response.is_text_only:
+        require_writable(response.output_messages or (), response.trace or ())
     # Reading a kept answer takes no time, which says nothing about the call that was made for it.
     measured_ms = None if response.cached else attempts.duration_ms
     reported = validated_metrics(response, measured_ms)
@@ -93,14 +107,14 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     paid = _with_lost(metrics, attempts)
     return Answered(
         candidate_answer(response.output_messages),
-        response.output_messages,
+        without_odd_durations(response.output_messages),
         trace,
         summarize_trace(trace, reported),
         metrics,
         paid,
         cached=response.cached,
         is_text_only=response.is_text_only,
-        error=(response.error or "").strip() or None,
+        error=error_text(response),
         error_kind=response.error_kind,
         finish_reason=response.finish_reason,
         retrieved_context=response.retrieved_context,
@@ -108,6 +122,28 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         attempts=attempts.count,
         requests=attempts.requests,
     )
+
+
+def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
+    """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
+    for what, value in (*_reported(messages), *_traced(trace)):
+        if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
+            raise ValueError(f"the values of {what} {fault}")
+
+
+def _reported(messages: Iterable[Message]) -> Iterator[tuple[str, Json]]:
+    for message in messages:
+        yield "the content of a message", message.content
+        yield "the metadata of a message", message.metadata
+        for call in message.tool_calls:
+            yield f"the input of the call of {call.tool!r}", call.input
+            yield f"the output of the call of {call.tool!r}", call.output
+
+
+def _traced(trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
+    for event in trace:
+        for name in ("input", "output", "metadata"):
+            yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)
 
 
 def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> ExecutionMetrics | None:

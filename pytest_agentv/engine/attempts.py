@@ -13,7 +13,7 @@ from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
-from pytest_agentv.runtime.user_errors import describe_error, leaves
+from pytest_agentv.runtime.user_errors import describe_error, leaves, told
 
 _LOGGER: Final = logging.getLogger(__name__)
 _GRACE_SECONDS: Final = 10.0
@@ -71,8 +71,9 @@ async def invoke_with_retries(
 def _timed_out(attempts: Attempts) -> bool:
     """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
     response = attempts.response
-    failure = attempts.error or (ProviderError("", response.error_kind) if response and response.error else None)
-    return failure is not None and failure.kind == "timeout"
+    if attempts.error is not None:
+        return attempts.error.kind == "timeout"
+    return response is not None and response.error is not None and response.error_kind == "timeout"
 
 
 def _with_response(attempts: Attempts) -> Attempts:
@@ -101,7 +102,7 @@ async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> Pr
     if error is None:
         return outcome.get()
     if isinstance(error, ProviderError):
-        raise error
+        raise error if str(error).strip() else ProviderError(told(error), error.kind, error.raw)
     is_timeout = all(isinstance(leaf, TimeoutError) for leaf in leaves(error))
     raise ProviderError(describe_error(error), "timeout" if is_timeout else "crash") from error
 

@@ -19,7 +19,7 @@ from pytest_agentv.engine.targets.judging import evaluators_of, take_long
 from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
 from pytest_agentv.errors import AgentvError, EvaluatorError, HookError, KindError
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.evaluators.run import prepare, run_evaluator
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.masking.secrets import masked, masking
@@ -181,7 +181,7 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
     evaluators = evaluators_of(job.case)
     target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
     services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
-    evaluators = tuple(evaluator.prepare(services) for evaluator in evaluators)
+    evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
     asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
     if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
         _warn_of_guidelines(job, pool, asked.prompt.question)

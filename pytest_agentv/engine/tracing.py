@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_agentv.models.base import Record, is_amount
+from pytest_agentv.models.base import Record, is_amount, is_measure
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
+from pytest_agentv.models.text import json_fault
 from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary, traced_calls
 from pytest_agentv.providers.base import ProviderResponse
 
@@ -131,7 +132,8 @@ def _checked(name: str, value: float | None, warnings: list[str]) -> float | Non
     # Checked at run time too, because Python targets and plugins can return values of any type.
     if value is None or is_amount(value):
         return value
-    warnings.append(f"{name} is {value!r} and was left out: expected a finite number of 0 or more")
+    shown = "a number that is too long" if json_fault(value) else repr(value)
+    warnings.append(f"{name} is {shown} and was left out: expected a finite number of 0 or more")
     return None
 
 
@@ -147,6 +149,24 @@ def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage 
     if tokens_in is None or tokens_out is None:
         return None
     return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
+
+
+def without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Return messages without durations of calls that are no numbers, which no record can hold."""
+    if all(_is_duration(call) for _, call in _tool_calls(messages or ())):
+        return messages
+    return tuple(
+        message.replace(
+            tool_calls=tuple(
+                call if _is_duration(call) else call.replace(duration_ms=None) for call in message.tool_calls
+            )
+        )
+        for message in messages or ()
+    )
+
+
+def _is_duration(call: ToolCall) -> bool:
+    return call.duration_ms is None or is_measure(call.duration_ms)
 
 
 def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:

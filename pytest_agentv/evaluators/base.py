@@ -3,8 +3,8 @@
 import itertools
 import re
 from abc import abstractmethod
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Self, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
@@ -52,6 +52,14 @@ def _path(value: str) -> str:
 
 AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path), WithJsonSchema(_PATH_SCHEMA)]
 """The place of a part of a JSON answer."""
+
+
+_E = TypeVar("_E")
+
+
+def or_sync(evaluate: Callable[[_E, Context], Awaitable[Score]]) -> Callable[[_E, Context], Awaitable[Score] | Score]:
+    """Let type checkers accept a class of users that overrides an async `evaluate` by a sync one."""
+    return evaluate
 
 
 class Evaluator(Kind):
@@ -103,8 +111,8 @@ class Evaluator(Kind):
         """
         raise NotImplementedError
 
-    def prepare(self, services: Services) -> "Evaluator":  # noqa: ARG002 - most kinds need nothing
-        """Return the evaluator that judges, before the target is called.
+    def prepare(self, services: Services) -> "Evaluator | None":  # noqa: ARG002 - most kinds need nothing
+        """Return the evaluator that judges, before the target is called; None: this one. It cannot be async.
 
         Raises `EvaluatorError` (kind `config`) if it could never judge, so that no answer is paid for in vain.
         """

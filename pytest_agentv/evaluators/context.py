@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from pytest_agentv.models.base import ABSENT, Absent, Json, Record
+from pytest_agentv.models.base import ABSENT, Absent, Json, Record, own_copy
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
@@ -153,3 +153,11 @@ class Context(Record):
     """The part of a JSON answer that the evaluator's `path` chose; ABSENT: it judges the whole answer."""
     services: Services = field(default_factory=Services, repr=False, compare=False)
     """The judge, the variables and the targets that an evaluator may use."""
+
+
+_DATA: Final = ("case", "prompt", "output_messages", "trace", "trace_summary", "metrics", "part")
+
+
+def for_own_code(context: Context) -> Context:
+    """Return a context for code of users: what it changes in there changes no record and no other judgement."""
+    return context.replace(**{name: own_copy(getattr(context, name)) for name in _DATA})

@@ -55,7 +55,10 @@ class FactoryEvaluator(Evaluator):
         """Call the factory. An exception is an error of the case."""
         prepared = self.model_copy()
         spec = EvaluatorSpec(self.label, self.kind, self.config, self.weight)
-        prepared._live = type(self).factory(spec, services)
+        live = prepared._live = type(self).factory(spec, services)
+        if not callable(getattr(live, "evaluate", None)):
+            found = f"the factory of {self.kind!r} returned a value of type {type(live).__name__}"
+            raise EvaluatorError(f"{found}, expected an object with `evaluate`", "config")
         return prepared
 
     def evaluate(self, context: Context) -> Awaitable[Score] | Score:

@@ -2,24 +2,18 @@
 
 import inspect
 import time
-from collections.abc import Mapping
 from functools import cache
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.context import Context, Services, for_own_code
 from pytest_agentv.evaluators.shared import narrowed, negated, recordable, shared_key, with_requirement
-from pytest_agentv.models.base import ABSENT, ATOMS, unshared
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
-from pytest_agentv.models.text import format_number
+from pytest_agentv.models.text import format_number, json_fault
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.runtime.user_errors import user_traceback
-
-DEEPEST: Final = 100
-"""Levels of nesting that the details of a judgement may have; deeper ones could not be written."""
+from pytest_agentv.runtime.user_errors import told, user_traceback
 
 ROUNDING: Final = 1e-9
 """How far a score may be outside 0..1 without a warning."""
@@ -35,6 +29,28 @@ class _Took(NamedTuple):
 
 
 _NOTHING: Final = _Took()
+
+
+def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
+    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
+
+    A `prepare` of a user that returns nothing only checks something.
+    """
+    found: Any = evaluator.prepare(services)
+    if evaluator.own_code is None:
+        return found  # type: ignore[no-any-return]
+    if found is None:
+        found = evaluator
+    if hasattr(found, "walk") and not isinstance(found, type):
+        from pytest_agentv.models.own_members import member_fault  # noqa: PLC0415 - for kinds of users only
+
+        if fault := member_fault(found):
+            raise EvaluatorError(fault, "config")
+        return found  # type: ignore[no-any-return]
+    if inspect.iscoroutine(found):
+        found.close()  # else Python warns that nobody awaits it
+    kind = "a coroutine: write `def prepare`, without `async`" if inspect.isawaitable(found) else _type_of(found)
+    raise EvaluatorError(f"prepare() of {evaluator.kind!r} returned {kind}, expected an Evaluator or None", "config")
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -76,7 +92,14 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
-    return failed_result(evaluator, str(error), error.kind, output, took).replace(evaluator_results=members)
+    return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
+        evaluator_results=members
+    )
+
+
+def _text_or_none(output: object) -> str | None:
+    """Return what an `EvaluatorError` of a user says was printed, as a text."""
+    return output if isinstance(output, str | None) else repr(output)
 
 
 def _is_of_mock(error: BaseException) -> bool:
@@ -97,9 +120,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     """
     shown = await _narrowed(evaluator, context)
     if isinstance(shown, Context):
-        if evaluator.own_code is not None and shown.part is not ABSENT:
-            shown = shown.replace(part=unshared(shown.part))
-        score = await _judge(evaluator, shown)
+        score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
         if evaluator.own_code is not None:
             score = recordable(score, "evaluate()")
         error = _error_of(score)
@@ -144,8 +165,7 @@ def _is_async(kind: type[AnyEvaluator]) -> bool:
 def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) -> EvaluatorResult:
     """Build the record of a judgement. Raises `EvaluatorError` for a value of another type."""
     if not isinstance(score, Score):
-        shown = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
-        raise EvaluatorError(f"evaluate() returned {shown}, expected a Score")
+        raise EvaluatorError(f"evaluate() returned {_type_of(score)}, expected a Score")
     if score.details is not None and (fault := json_fault(score.details)):
         raise EvaluatorError(f"its `details` cannot be recorded: they {fault}")
     if not is_score(score.value):
@@ -177,31 +197,15 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
     )
 
 
+def _type_of(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 def _warnings(given: float, value: float) -> tuple[str, ...]:
     if given == value or -ROUNDING <= given <= 1 + ROUNDING:
         return ()
     shown = format_number(given) if abs(given) < 1e21 else "too large to show"
     return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
-
-
-def json_fault(value: object) -> str | None:
-    """Return why a value cannot be recorded: it is nested too deeply, or not JSON."""
-    waiting = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        if depth > DEEPEST:
-            return f"are nested more than {DEEPEST} levels deep"
-        if type(item) in ATOMS:
-            continue
-        if isinstance(item, list | tuple):  # an abstract class, such as that of mappings, is slow to check
-            waiting += [(inner, depth + 1) for inner in item]
-        elif isinstance(item, Mapping):
-            if not all(isinstance(key, str) for key in item):
-                return "have a key that is no text"
-            waiting += [(inner, depth + 1) for inner in item.values() if type(inner) not in ATOMS]
-        elif not isinstance(item, str | int | float | PurePath | None):
-            return f"hold a value of type {type(item).__name__}, which is no JSON"
-    return None
 
 
 def failed_result(

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.models.base import ABSENT, Json, is_amount, is_measure
+from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_amount, is_measure
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, is_score
-from pytest_agentv.models.text import compact_json
+from pytest_agentv.models.text import compact_json, json_fault
 from pytest_agentv.models.traces import JudgeMetrics
 
 T = TypeVar("T")
@@ -115,7 +115,22 @@ def _score_fault(score: object) -> str | None:
         is_read = name != "error_kind" or score.error is not None
         if is_read and getattr(score, name) not in words:
             return f"its `{name}` is none of {', '.join(filter(None, words))}"
-    return next(_item_faults(score), None)
+    if score.judge_retries is not None and not is_amount(score.judge_retries):
+        return "its `judge_retries` is no number of 0 or more"
+    return next(_item_faults(score), None) or next(_data_faults("", score.request, None, score.results), None)
+
+
+def _data_faults(
+    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
+) -> Iterator[str]:
+    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
+    name = "evaluator_provider_request" if place else "request"
+    for key, data in ((name, request), ("details", details)):
+        if data is not None and (fault := json_fault(data)):
+            yield f"the values of its `{place}{key}` {fault}"
+    for number, each in enumerate(members or ()):
+        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
+        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
 
 
 def _item_faults(score: Score) -> Iterator[str]:

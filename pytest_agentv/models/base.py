@@ -5,6 +5,7 @@ import dataclasses
 import enum
 import functools
 import marshal
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
@@ -62,7 +63,11 @@ def unshared(value: Json) -> Json:
     try:
         return marshal.loads(marshal.dumps(value))  # noqa: S302 - written on this line
     except ValueError:  # types that files do not have
+        pass
+    try:
         return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - objects of users that cannot be copied, such as locks
+        return value
 
 
 class Absent(enum.Enum):
@@ -76,6 +81,10 @@ class Absent(enum.Enum):
 
 ABSENT: Final = Absent.ABSENT
 """A key that was not written, where `null` means something else (a message's content, a tool's input)."""
+
+
+_FROZEN: Final = ATOMS | {float, Absent}
+"""Types of values that nobody can change."""
 
 
 @runtime_checkable
@@ -151,3 +160,23 @@ def _rare_plain(value: object) -> Json:
     if isinstance(value, Path):
         return str(value)
     return _plain(value.to_plain()) if isinstance(value, Plain) else value
+
+
+def own_copy(value: Any) -> Any:
+    """Return a record or a tuple with copies of the data in it, for code of users. Frozen parts stay the same."""
+    kind = type(value)
+    if kind in _FROZEN:
+        return value
+    if kind is dict or kind is list:
+        return unshared(value)
+    if kind is tuple:
+        items = [item if type(item) in _FROZEN else own_copy(item) for item in value]
+        return tuple(items) if any(map(operator.is_not, items, value)) else value
+    if isinstance(value, Record):
+        changes = {
+            name: copied
+            for (name, _), held in zip(_fields(type(value)), values_of(value), strict=True)  # type: ignore[arg-type]
+            if type(held) not in _FROZEN and (copied := own_copy(held)) is not held
+        }
+        return value.replace(**changes) if changes else value
+    return unshared(dict(value)) if isinstance(value, Mapping) else unshared(value)

@@ -64,8 +64,8 @@ class AnyEvaluator(Protocol):
         """Yield what is checked, in this case, in another way than its author may think."""
         ...
 
-    def prepare(self, services: Any) -> "AnyEvaluator":
-        """Return the evaluator that judges; raises `EvaluatorError`."""
+    def prepare(self, services: Any) -> "AnyEvaluator | None":
+        """Return the evaluator that judges; None: this one. Raises `EvaluatorError`."""
 
     def evaluate(self, context: Any) -> Awaitable[Score] | Score:
         """Judge an answer; raises `EvaluatorError`."""

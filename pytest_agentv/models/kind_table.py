@@ -34,13 +34,31 @@ def merge_kinds(found: Sequence[object]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for kinds in reversed(found):
         if isinstance(kinds, Mapping):
-            merged |= {word: _whole(kind) if is_kind(kind) else kind for word, kind in kinds.items()}
+            merged |= {_word(word, "a key of the mapping"): _entry(word, kind) for word, kind in kinds.items()}
         elif isinstance(kinds, Iterable) and all(map(is_kind, each := list(kinds))):
-            merged |= {_whole(kind).kind: kind for kind in each}
+            merged |= {_word(_whole(kind).kind, f"the `kind` of the class {kind.__name__}"): kind for kind in each}
         else:
             wanted = "expected a list of classes, or a mapping from words to factories"
             raise ValueError(_slip(kinds) or f"{wanted}, got {kinds!r}")
     return merged
+
+
+def _word(word: object, what: str) -> str:
+    """Return a word that files may name a kind by. Raises `ValueError` for anything else."""
+    if not isinstance(word, str) or not word.strip():
+        raise ValueError(f"{what} is {word!r}: expected the word that files name the kind by")
+    return word
+
+
+def _entry(word: str, kind: Any) -> Any:
+    """Return the class or the factory of a mapping. Raises `ValueError` for anything else."""
+    if is_kind(kind):
+        return _whole(kind)
+    if (slip := _slip([kind])) is not None:
+        raise ValueError(slip)
+    if callable(kind):
+        return kind
+    raise ValueError(f"{word!r} stands for {kind!r}: expected a class, or a factory")
 
 
 def _whole(kind: Any) -> Any:
@@ -62,7 +80,7 @@ def _slip(kinds: object) -> str | None:
             return f"the class {kind.__name__} has no `kind`, the word that files name it by: write {example} into it"
         if is_kind(type(kind)):
             name = type(kind).__name__
-            return f"expected a list of classes, got an object of {name}: write the class, {name}"
+            return f"expected a class, got an object of {name}: write the class, {name}"
         if isinstance(kind, type) and hasattr(kind, "kind"):
             return f"the class {kind.__name__} has another base: expected Evaluator or Provider of pytest_agentv"
     return None

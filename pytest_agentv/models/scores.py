@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.models.base import JsonObject, Record
@@ -28,14 +28,14 @@ def verdict_of(score: float) -> Verdict:
 
 def clamp_score(value: object) -> float:
     """Clamp a number to 0..1. Anything but a finite number counts as 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
+    if not is_score(value):
         return 0.0
     return float(min(1.0, max(0.0, value)))  # clamped first, because an int can be too large for a float
 
 
-def is_score(value: object) -> bool:
-    """Whether a value can be a score; NaN and true cannot."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+def is_score(value: object) -> TypeGuard[float]:
+    """Whether a value can be a score; NaN, infinities and true cannot."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
@@ -151,7 +151,7 @@ class Score(Record):
     """The judgement of an evaluator. An evaluator that cannot judge raises `EvaluatorError` instead."""
 
     value: float
-    """The score, 0 to 1."""
+    """The score, 0 to 1. Another finite number counts as the nearer of the two, with a warning."""
     hits: tuple[str, ...] = ()
     """What the answer has right, in short texts."""
     misses: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import PurePath
 from typing import Final
 
 from pytest_agentv.models.base import ATOMS, Json
@@ -61,6 +62,46 @@ def whole_number(digits: str) -> int | float:
 
 def _refuse_constant(name: str) -> Json:
     raise NoJsonConstantError(f"{name} is no JSON")
+
+
+_FLAT: Final = ATOMS - {int}
+
+
+def json_fault(value: object, deepest: int = 100, *, with_texts: bool = False) -> str | None:
+    """Return why a value cannot be written: it holds itself or is nested too deeply, a number is too long, or no JSON.
+
+    `with_texts`: objects of other classes, and keys, may be written as their texts.
+    """
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if type(item) in _FLAT:
+            continue
+        if depth > deepest:
+            return f"are nested more than {deepest} levels deep"
+        if isinstance(item, int):
+            if item.bit_length() > _MOST_BITS:
+                return f"hold a whole number of more than {MOST_DIGITS} digits"
+        elif isinstance(item, list | tuple):  # an abstract class, such as that of mappings, is slow to check
+            waiting += [(inner, depth + 1) for inner in item]
+        elif isinstance(item, Mapping):
+            if not with_texts and not all(isinstance(key, str) for key in item):
+                return "have a key that is no text"
+            waiting += [(inner, depth + 1) for inner in (*item, *item.values()) if type(inner) not in _FLAT]
+        elif not isinstance(item, str | float | PurePath | None):
+            if not with_texts:
+                return f"hold a value of type {type(item).__name__}, which is no JSON"
+            if not _has_text(item):
+                return f"hold a value of type {type(item).__name__}, which has no text"
+    return None
+
+
+def _has_text(value: object) -> bool:
+    """Whether an object of a user's class can be written as its text."""
+    try:
+        return isinstance(str(value), str)
+    except Exception:  # noqa: BLE001 - it is the user's code
+        return False
 
 
 def pretty_json(value: Json) -> str:

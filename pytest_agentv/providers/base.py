@@ -1,6 +1,6 @@
 """The protocol of adapters: they ask a target and return its answer."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -9,7 +9,7 @@ from pytest_agentv.errors import ErrorKind, locate
 from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken
-from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.messages import Message
 from pytest_agentv.models.records import record
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage, TraceEvent
@@ -19,6 +19,8 @@ RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
 
 _IS_NULL: Final = "the target gave no answer: the content of its last message is null"
+
+_NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
 
 
 @record
@@ -168,38 +170,9 @@ ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 """Creates the adapter of a target; the mapping is the environment: the process's variables and those of `.env`."""
 
 
-def response_fault(response: object) -> str | None:
-    """Return what has a wrong type in what code of users returned in place of a response; None: nothing.
-
-    Lists in place of tuples are fine.
-    """
-    if not isinstance(response, ProviderResponse):
-        return f"a value of type {type(response).__name__}: expected a ProviderResponse"
-    fault = next(_faults(response), None)
-    return fault and f"a ProviderResponse whose {fault}"
-
-
-def _faults(response: ProviderResponse) -> Iterator[str]:
-    for name in ("trace_ref", "error", "finish_reason"):
-        yield from _odd(name, getattr(response, name), str | None, "str")
-    yield from _odd("raw", response.raw, Mapping, "dict")
-    yield from _odd_items("trace", response.trace, TraceEvent)
-    yield from _odd_items("retrieved_context", response.retrieved_context, str)
-    yield from _odd_items("warnings", response.warnings, str)
-    yield from _odd_items("output_messages", response.output_messages, Message)
-    for index, message in enumerate(response.output_messages or ()):
-        yield from _odd_items(f"output_messages[{index}].tool_calls", message.tool_calls, ToolCall)
-
-
-def _odd_items(name: str, value: Any, kind: type) -> Iterator[str]:
-    yield from _odd(name, value, tuple | list | None, f"tuple of {kind.__name__}")
-    for index, item in enumerate(value or ()):
-        yield from _odd(f"{name}[{index}]", item, kind, kind.__name__)
-
-
-def _odd(name: str, value: object, kind: Any, expected: str) -> Iterator[str]:
-    if not isinstance(value, kind):
-        yield f"{name} is a {type(value).__name__}: expected a {expected}"
+def error_text(response: ProviderResponse) -> str | None:
+    """Return why a response holds no answer; None: it holds one. Its text may be blank, as `str(TimeoutError())` is."""
+    return None if response.error is None else response.error.strip() or _NO_REASON
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:
@@ -209,8 +182,8 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
     Checks for what must not be said would pass on such a response. An answer that an error of the server broke off is
     an error in any case.
     """
-    if response.error:
-        return response
+    if response.error is not None:
+        return response.replace(error=error_text(response))
     reason = incomplete_reason(response.finish_reason)
     if reason is None:
         is_missing = is_null(response.output_messages, response.trace)

@@ -1,6 +1,6 @@
 """Writes the results file of a run, and chooses its default name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -38,13 +38,14 @@ class ResultSink:
         self._appender = LockedAppender(path)
         self._is_checked = False
 
-    def write(self, *results: EvalResult) -> None:
-        """Append all results under one lock, or none and raise `FileError` with path and reason."""
-        texts = [self.serialize(result) for result in results]
+    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
+        """Append all results under one lock, and return them as written. Raises `FileError` if none was."""
+        written, texts = zip(*map(self.serialized, results), strict=True) if results else ((), ())
         self.write_texts(texts)
         if self._tell is not None and not self._masker.is_needed:
-            for text, result in zip(texts, results, strict=True):
+            for text, result in zip(texts, written, strict=True):
                 self._tell(text.encode(), result)
+        return written
 
     def write_texts(self, texts: Iterable[str]) -> None:
         """Append texts from `serialize`, which may come from another process. Raises like `write`."""
@@ -69,6 +70,16 @@ class ResultSink:
             if fault := input_fault(self.path):
                 raise FileError(self.path, f"{fault}, which this would spoil")
             self._is_checked = True
+
+    def serialized(self, result: EvalResult) -> tuple[EvalResult, str]:
+        """Return a result with its text. If it has none, an error takes its place: it must not cost other results."""
+        try:
+            return result, self.serialize(result)
+        except Exception as error:  # noqa: BLE001 - code of users may put anything into a result
+            from pytest_agentv.reporting.unwritable import unwritable_result  # noqa: PLC0415 - a rare fault
+
+            broken = unwritable_result(result, error, self.serialize)
+            return broken, self.serialize(broken)
 
     def serialize(self, result: EvalResult) -> str:
         """Return the text of a result in the file, with secrets masked."""

@@ -25,6 +25,15 @@ def describe_error(error: BaseException) -> str:
     return "\n".join(_heads(error))
 
 
+def told(error: BaseException) -> str:
+    """Return the text of an error; if it is blank, as `str(TimeoutError())` is, what it was raised after."""
+    text = str(error)
+    cause = error.__cause__ or error.__context__
+    if text.strip():
+        return text
+    return f"{type(error).__name__} without a text" + (f", raised after {describe_error(cause)}" if cause else "")
+
+
 def user_traceback(error: BaseException, *foreign_folders: str) -> str:
     """Return type and text of an error, and its last frames in user code, innermost last.
 

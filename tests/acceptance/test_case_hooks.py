@@ -489,3 +489,36 @@ def test_unknown_arguments_of_a_hook_are_pytests_own_error(project):
     assert (
         "Argument(s) {'cases'} are declared in the hookimpl but can not be found in the hookspec" in project.run().text
     )
+
+
+def test_hooks_that_change_what_they_are_shown_change_it_for_nobody_else(project):
+    project.write(
+        "conftest.py",
+        """
+        def pytest_agentv_case(case):
+            case.vars["order"] += 1
+
+        def pytest_agentv_response(case, response):
+            response.output_messages[0].tool_calls[0].input.clear()
+
+        def pytest_agentv_assert(case, result):
+            result.output_messages[0].tool_calls[0].input.clear()
+            result.evaluator_results[0].details.clear()
+
+        def pytest_agentv_result(case, result):
+            result.evaluator_results[0].details.clear()
+        """,
+    )
+    call = {"tool": "search", "input": {"query": "tents"}}
+    answer = {"output_messages": [{"role": "assistant", "content": "hello", "tool_calls": [call]}]}
+    project.write("agent.py", f"def ask(prompt):\n    return {answer}\n")
+    project.write("checks.py", "def judge(answer):\n    return {'score': 1, 'details': {'a': 1}}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
+    checks = (
+        "{python: 'checks.py:judge'}, {tool-called: search, args: {query: tents}}, {python: 'vars[\"order\"] == 7'}"
+    )
+    project.write("qa.eval.yaml", f"evalcases: [{{id: a, input: q, vars: {{order: 7}}, evaluators: [{checks}]}}]")
+    (result,) = project.run().results
+    assert (result["status"], result.get("error")) == ("pass", None)
+    assert result["output_messages"][0]["tool_calls"] == [call]
+    assert result["evaluator_results"][0]["details"] == {"a": 1}

@@ -198,6 +198,8 @@ class Closed(Provider):
 class Good(Evaluator):
     kind = "good"
     async def evaluate(self, context): return Score(1.0)
+class Wordless(Good):
+    kind = None
 """
 
 
@@ -209,7 +211,12 @@ class Good(Evaluator):
         ("[Closed]", "the class Closed has no `open`: expected a method of that name"),
         varied("{'silent': Silent}", "the class Silent has no `evaluate`: expected a method of that name"),
         ("Good", "expected a list of classes, got one: return [Good]"),
-        ("[Good(name='x')]", "expected a list of classes, got an object of Good: write the class, Good"),
+        ("[Good(name='x')]", "expected a class, got an object of Good: write the class, Good"),
+        ("{'good': Good()}", "expected a class, got an object of Good: write the class, Good"),
+        ("{'good': 5}", "'good' stands for 5: expected a class, or a factory"),
+        ("{3: Good}", "a key of the mapping is 3: expected the word that files name the kind by"),
+        ("[Wordless]", "the `kind` of the class Wordless is None: expected the word that files name the kind by"),
+        varied("{'good': Nameless}", "the class Nameless has no `kind`, the word that files name it by: write kind ="),
         ("[Bare]", "the class Bare has another base: expected Evaluator or Provider of pytest_agentv"),
     ],
 )
@@ -530,6 +537,49 @@ def test_a_member_that_could_not_judge_makes_an_own_composite_an_error(paid, dee
     assert result["evaluator_results"][0]["evaluator_results"][0]["name"] == ("above" if deep else "b")
 
 
+UNWRITABLE = """
+    from pytest_agentv import EvaluatorError, Evaluator, EvaluatorResult, Score
+
+    LOOP = {}
+    LOOP["self"] = LOOP
+    SCORES = {
+        "details": Score(1.0, details={"a": 10**5000}),
+        "request": Score(1.0, request=LOOP),
+        "judge_retries": Score(1.0, judge_retries=10**5000),
+        "results": Score(1.0, results=(EvaluatorResult("m", "m", 1.0, details={"a": [10**5000]}),)),
+    }
+
+    class Odd(Evaluator):
+        kind = "odd"
+
+        def evaluate(self, context):
+            if context.case.eval_id == "output":
+                raise EvaluatorError("no", output=LOOP)
+            return SCORES.get(context.case.eval_id) or Score(1.0)
+
+    def pytest_agentv_evaluators():
+        return [Odd]
+    """
+
+
+@pytest.mark.parametrize("mode", [(), varied(("-n", "2"))])
+def test_a_judgement_that_cannot_be_written_is_an_error_of_its_case_only(paid, mode):
+    paid.write("conftest.py", UNWRITABLE)
+    names = ("fine", "details", "request", "judge_retries", "results", "output", "last")
+    case = "{{id: {}, expected_outcome: o, input: q, evaluators: [{{type: odd}}]}}"
+    paid.write("a.eval.yaml", f"evalcases: [{', '.join(case.format(name) for name in names)}]")
+    run = paid.run(*mode)
+    assert {name: run.by_id[name]["status"] for name in names} == {
+        **dict.fromkeys(names, "error"),
+        "fine": "pass",
+        "last": "pass",
+    }
+    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {0.5}
+    errors = {name: run.by_id[name]["error"] for name in names[1:-2]}
+    assert all(f"`{name}" in error for name, error in errors.items())
+    assert "`results[0].details` hold a whole number of more than 4300 digits" in errors["results"]
+
+
 def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     paid.write("a.eval.yaml", suite("{type: odd}"))
     (result,) = paid.run().results
@@ -537,3 +587,173 @@ def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
     assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
     assert result["execution_metrics"]["cost_usd"] == 0.5
+
+
+GREEDY = """
+    from pytest_agentv import Evaluator, Score
+
+    class Greedy(Evaluator):
+        kind = "greedy"
+
+        def evaluate(self, context):
+            for call in context.output_messages[0].tool_calls:
+                call.input.clear()
+            for event in context.trace:
+                event.input["limits"].append(9)
+            context.case.vars["order"] = "changed"
+            context.case.expected_messages[0]["content"] = "changed"
+            context.metrics.tool_durations.clear()
+            return Score(1.0)
+
+    def pytest_agentv_evaluators():
+        return [Greedy]
+    """
+CALL = {"tool": "search", "input": {"query": "tents", "limits": [5]}, "duration_ms": 4}
+MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": [CALL]}
+
+
+def test_a_kind_that_changes_what_it_is_shown_changes_it_for_nobody_else(project):
+    project.write("conftest.py", GREEDY)
+    project.write("agent.py", f"def ask(prompt):\n    return {{'output_messages': [{MESSAGE}]}}\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
+    asked = "{tool-called: search, args: {query: tents, limits: [5]}}"
+    expressions = (
+        "case.vars == {'order': 7}",
+        "case.expected_messages[0]['content'] == 'ok'",
+        "bool(metrics.tool_durations)",
+    )
+    checks = ", ".join([asked, *(f'{{python: "{each}"}}' for each in expressions)])
+    project.write(
+        "a.eval.yaml",
+        "evalcases:\n  - {id: a, input: q, vars: {order: 7}, expected_output: ok, "
+        f"evaluators: [{{type: greedy}}, {{type: greedy}}, {checks}]}}\n",
+    )
+    (result,) = project.run("--agentv-include-trace").results
+    assert [each["verdict"] for each in result["evaluator_results"]] == ["pass"] * 6
+    assert result["output_messages"][0]["tool_calls"] == [CALL]
+    assert result["trace"][0]["input"] == CALL["input"]
+
+
+PREPARING = """
+    from pytest_agentv import Context, Evaluator, EvaluatorError, Score, Services
+
+    class Checked(Evaluator):
+        kind = "checked"
+        longest: int
+
+        def prepare(self, services: Services) -> None:
+            if self.longest < 1:
+                raise EvaluatorError("longest must be positive", kind="config")
+
+        def evaluate(self, context: Context) -> Score:
+            return Score(float(len(context.candidate_answer) <= self.longest))
+
+    class Late(Checked):
+        kind = "late"
+
+        async def prepare(self, services: Services) -> Evaluator:
+            return self
+
+    class Odd(Checked):
+        kind = "odd"
+
+        def prepare(self, services: Services):
+            return {"longest": 5}
+
+    def pytest_agentv_evaluators():
+        return {"checked": Checked, "late": Late, "odd": Odd, "blank": lambda spec, services: None}
+    """
+
+
+def test_a_kind_may_only_check_before_the_call_and_what_else_it_returns_is_told_before_it(paid):
+    paid.write("conftest.py", PREPARING)
+    paid.write("agent.py", "def ask(prompt):\n    open('calls', 'a').write(prompt)\n    return 'hello'\n")
+    checks = {
+        "fine": "{type: checked, longest: 5}",
+        "member": "{type: composite, aggregator: {type: weighted_average}, evaluators: [{type: checked, longest: 5}]}",
+        "wrong": "{type: checked, longest: 0}",
+        "late": "{type: composite, aggregator: {type: weighted_average}, evaluators: [{type: late, longest: 5}]}",
+        "odd": "{type: odd, longest: 5}",
+        "blank": "{type: blank}",
+    }
+    case = "{{id: {0}, expected_outcome: o, input: {0}., evaluators: [{1}]}}"
+    paid.write("a.eval.yaml", f"evalcases: [{', '.join(case.format(*each) for each in checks.items())}]")
+    run = paid.run("-p", "no:asyncio")
+    assert {name: run.by_id[name].get("error") for name in checks} == {
+        "fine": None,
+        "member": None,
+        "wrong": "longest must be positive",
+        "late": "prepare() of 'late' returned a coroutine: write `def prepare`, without `async`, expected an Evaluator "
+        "or None",
+        "odd": "prepare() of 'odd' returned dict, expected an Evaluator or None",
+        "blank": "the factory of 'blank' returned a value of type NoneType, expected an object with `evaluate`",
+    }
+    assert sorted((paid.path / "calls").read_text().strip(".").split(".")) == ["fine", "member"], "nothing else is paid"
+
+
+MEMBERS = """
+    from pytest_agentv import Evaluator, Score
+
+    def broken(self):
+        raise RuntimeError("mine")
+
+    class Odd(Evaluator):
+        kind = "odd"
+        def evaluate(self, context): return Score(1.0)
+
+    KINDS = {
+        "label": property(lambda self: 5),
+        "method": lambda self: "a method",
+        "summary": lambda self: None,
+        "weight": property(lambda self: float("nan")),
+        "asks_judge": property(broken),
+        "embeds_with": property(lambda self: 5),
+        "scripts": property(lambda self: ["a.py"]),
+        "required_score": lambda self, threshold: "x",
+        "walk": lambda self: None,
+        "keys_of": classmethod(lambda cls, value: 5),
+        "doubts": lambda self, case: 5,
+        "prepare": lambda self, services: KINDS["label"](),
+    }
+
+    def kind(name, member):
+        return type("Odd", (Odd,), {"kind": name, "label" if name == "method" else name: member})
+
+    KINDS = {name: kind(name, member) for name, member in KINDS.items()}
+
+    def pytest_agentv_evaluators():
+        return list(KINDS.values())
+    """
+MEMBER_FAULTS = {
+    "label": "`label` of Odd is of type int, expected a text",
+    "method": "`label` of Odd is of type method, expected a text",
+    "summary": "`summary()` of Odd is of type NoneType, expected a text",
+    "weight": "`weight` of Odd is of type property, expected a number of 0 or more",
+    "asks_judge": "`asks_judge` of Odd raised RuntimeError: mine, expected True or False",
+    "embeds_with": "`embeds_with` of Odd is of type int, expected the name of a target, or None",
+    "scripts": "`scripts` of Odd raised ValueError: too many values to unpack (expected 2), "
+    "expected pairs of a folder and a command",
+    "required_score": "`required_score()` of Odd is of type str, expected a number from 0 to 1",
+    "walk": "`walk()` of Odd raised TypeError: 'NoneType' object is not iterable, expected itself and its members",
+}
+
+
+def test_a_member_of_a_wrong_type_is_an_error_of_its_case_also_in_validate(own, monkeypatch, capsys):
+    own.write("conftest.py", MEMBERS)
+    names = [*MEMBER_FAULTS, "keys_of", "doubts", "prepare"]
+    case = "  - {{id: {0}, expected_outcome: o, input: q, evaluators: [{{{0}: {{}}}}]}}\n"
+    fine = "  - {id: fine, expected_outcome: o, input: q, evaluators: [{contains: hello}]}\n"
+    own.write("a.eval.yaml", "evalcases:\n" + "".join(map(case.format, names)) + fine)
+    run = own.run("--junitxml=junit.xml", "--agentv-html=run.html")
+    assert run.internals == []
+    errors = {name: result.get("error") for name, result in run.by_id.items()}
+    assert {name: errors[name].partition("evaluators[0]: ")[2] for name in MEMBER_FAULTS} == MEMBER_FAULTS
+    assert errors["keys_of"] == "the case cannot be loaded: TypeError: 'int' object is not iterable"
+    assert errors["prepare"] == MEMBER_FAULTS["label"]
+    assert (errors["doubts"], errors["fine"]) == (None, None)
+    monkeypatch.chdir(own.path)
+    assert main(["validate", "."]) == 1
+    told = capsys.readouterr().out
+    assert [fault for fault in MEMBER_FAULTS.values() if f"evaluators[0]: {fault}" not in told] == []
+    assert "a.eval.yaml:11: error: the case cannot be loaded: TypeError: 'int' object is not iterable" in told
+    assert "a.eval.yaml:12: warning: doubts: evaluator 'doubts': doubts() raised TypeError: " in told

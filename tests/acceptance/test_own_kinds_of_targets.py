@@ -316,7 +316,7 @@ def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, 
 
 
 ODD_ANSWERS = """
-    from pytest_agentv import Message, Provider, ProviderResponse
+    from pytest_agentv import Message, Provider, ProviderResponse, ToolCall
 
     class Odd(Provider):
         kind = "odd"
@@ -332,6 +332,15 @@ ODD_ANSWERS = """
                 return {"text": None, "cost_usd": 0.5}
             if self.said == "no message":
                 return ProviderResponse("hello", cost_usd=0.5)
+            calls = {
+                "endless call": ToolCall("t", input=endless),
+                "long number": ToolCall("t", output=[10**5000]),
+                "odd call": ToolCall("t", id=5),
+            }
+            if self.said in calls:
+                return ProviderResponse((Message("assistant", "hello", (calls[self.said],)),), cost_usd=0.5)
+            if self.said == "mapping":
+                return {"text": "hello", "trace": [{"type": "tool_call", "input": 10**5000}], "cost_usd": 0.5}
             content = {"object": {"a": object()}, "endless": endless}.get(self.said, "hello")
             raw = {"request_attempts": "two"}
             finish = "length" if self.said == "endless" else None
@@ -346,7 +355,24 @@ ODD_ANSWERS = """
     ("said", "error"),
     [
         ("object", "the answer cannot be read: TypeError: Object of type object is not JSON serializable"),
-        ("endless", "the answer cannot be read: RecursionError: "),
+        ("endless", "the answer cannot be read: ValueError: the values of the content of a message are nested more"),
+        (
+            "endless call",
+            "the answer cannot be read: ValueError: the values of the input of the call of 't' are nested",
+        ),
+        (
+            "long number",
+            "the answer cannot be read: ValueError: the values of the output of the call of 't' hold a whole",
+        ),
+        (
+            "mapping",
+            "target 'default' (targets.yaml:1): invoke() returned a mapping that is no JSON: Exceeds the limit",
+        ),
+        (
+            "odd call",
+            "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose "
+            "output_messages[0].tool_calls[0].id is a int: expected a str",
+        ),
         ("nothing", "target 'default' (targets.yaml:1): invoke() returned a mapping whose 'text' is None"),
         ("no message", "target 'default' (targets.yaml:1): invoke() returned a ProviderResponse whose output_messages"),
     ],
@@ -519,3 +545,42 @@ def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleep
     assert run.by_id["none"]["error_detail"] == {"stage": "provider", "kind": "crash"}
     assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
     assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
+
+
+WORDLESS = """
+    from pytest_agentv import Message, Provider, ProviderError, ProviderResponse
+
+    class Wordless(Provider):
+        kind = "wordless"
+
+        def open(self, environment):
+            return self
+
+        def invoke(self, request):
+            try:
+                raise TimeoutError
+            except TimeoutError as error:
+                raise ProviderError(str(error), kind="network")
+
+        def invoke_batch(self, requests):
+            return [ProviderResponse((Message("assistant", "hello"),), error="") for _ in requests]
+
+    def pytest_agentv_providers():
+        return [Wordless]
+    """
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [
+        ("", "ProviderError without a text, raised after TimeoutError"),
+        (", provider_batching: true", "the target gave an empty `error`, which does not say why there is no answer"),
+    ],
+)
+def test_an_error_without_a_word_is_an_error_that_says_what_it_can(project, suite, keys, error):
+    project.write("conftest.py", WORDLESS)
+    project.write("targets.yaml", f"targets: [{{name: default, provider: wordless{keys}}}]\n")
+    project.write("qa.eval.yaml", suite(a="hello", b="hello"))
+    run = project.run()
+    assert {result["error"] for result in run.results} == {error}
+    assert run.outcomes == {"errors": 2}

@@ -372,11 +372,29 @@ def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_
     assert len((project.path / "judged.txt").read_text().splitlines()) == 4
 
 
-def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite):
+EMPTY_ERROR = "the target gave an empty `error`, which does not say why there is no answer"
+
+
+@pytest.mark.parametrize(("given", "told"), [("no quota", "no quota"), ("", EMPTY_ERROR), (" ", EMPTY_ERROR)])
+def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite, given, told):
+    """Not even with an empty one: `str(TimeoutError())` is empty."""
     project.write("qa.eval.yaml", suite(a="hello"))
-    project.write("conftest.py", PROVIDER.replace("),))", '),), error="no quota")'))
+    error = f'),), cost_usd=0.5, error="{given}", error_kind="timeout")'
+    project.write("conftest.py", PROVIDER.replace("),))", error))
+    run = project.run("--agentv-max-retries=1")
+    result = run.by_id["a"]
+    assert (run.outcomes, result["error"]) == ({"errors": 1}, told)
+    assert (result["error_detail"], result["attempts"]) == ({"stage": "provider", "kind": "timeout"}, 2)
+    assert result["execution_metrics"]["cost_usd"] == 1
+
+
+def test_a_hook_may_say_with_an_empty_error_that_there_is_no_answer(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello"))
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    hook = "def pytest_agentv_response(response):\n    return response.replace(error='')\n"
+    project.write("conftest.py", hook)
     run = project.run()
-    assert (run.outcomes, run.by_id["a"]["error"]) == ({"errors": 1}, "no quota")
+    assert (run.outcomes, run.by_id["a"]["error"]) == ({"errors": 1}, EMPTY_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -384,8 +402,9 @@ def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite):
     [
         ("raise RuntimeError('no quota')", "agentv_judge raised RuntimeError: no quota"),
         ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')", "no quota"),
+        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='')", EMPTY_ERROR),
     ],
-    ids=["raises", "says-so"],
+    ids=["raises", "says-so", "says-so-without-a-word"],
 )
 def test_a_judge_that_breaks_is_an_error_of_the_case(project, breaks, reason):
     project.write("qa.eval.yaml", JUDGED)

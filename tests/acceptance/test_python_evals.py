@@ -957,3 +957,29 @@ def test_the_figures_of_subtests_are_told_once_with_their_test(project):
     assert len(told) == 5
     properties = ElementTree.parse(project.path / "j.xml").iter("property")
     assert [each.get("name") for each in properties if each.get("name", "").startswith("agentv_status")] == []
+
+
+def test_a_given_answer_that_no_record_can_hold_says_what_is_wrong_with_it(project):
+    project.write(
+        "test_given.py",
+        """
+        import pytest
+        from pytest_agentv import Message, ProviderResponse, ToolCall
+
+        LOOP = {}
+        LOOP["self"] = LOOP
+
+        @pytest.mark.parametrize(
+            ("answer", "fault"),
+            [
+                (ProviderResponse((Message("assistant", "hi", (ToolCall("t", input=LOOP),)),)), "'t' are nested"),
+                ({"a": [10**5000]}, "content of a message hold a whole number of more than 4300 digits"),
+            ],
+            ids=["loop", "digits"],
+        )
+        def test_given(agentv, answer, fault):
+            with pytest.raises(ValueError, match=fault):
+                agentv.evaluate(answer, evaluators=[{"contains": "hi"}])
+        """,
+    )
+    assert project.run().outcomes == {"passed": 2}

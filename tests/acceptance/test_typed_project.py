@@ -1,7 +1,11 @@
 """The project that type checkers accept does what its types say."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import typed_project
 
 from .conftest import WITH_WORKERS_ON_REQUEST
@@ -31,3 +35,11 @@ def test_a_project_with_types_runs(project_in_all_modes):
     assert run.exit_code == 1
     assert (run.by_id["parrot"]["status"], run.by_id["parrot"]["finish_reason"]) == ("pass", "parrot")
     assert run.by_id["echo"]["candidate_answer"] == "Hello from echo: Ada"
+
+
+@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not on PATH")
+def test_pyright_accepts_the_project():
+    """In its mode `basic`. It does not take a class attribute for the property of a protocol, as `mypy` does."""
+    command = ["pyright", "--pythonpath", sys.executable, str(SOURCES)]
+    checked = subprocess.run(command, cwd=SOURCES.parent, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout

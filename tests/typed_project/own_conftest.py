@@ -16,6 +16,7 @@ from pytest_agentv import (
     EvaluatorError,
     EvaluatorFactory,
     EvaluatorSpec,
+    IContains,
     Items,
     Message,
     Part,
@@ -71,6 +72,19 @@ class Costs(Evaluator):
         return Score(float((spent or 0) < 1))
 
 
+class Loud(IContains):
+    """A built-in kind whose `evaluate` is overridden by one that is not async."""
+
+    kind = "loud"
+
+    def prepare(self, services: Services) -> None:
+        if not self.value:
+            raise EvaluatorError("there is nothing to look for", "config")
+
+    def evaluate(self, context: Context) -> Score:
+        return Score(float(self.value.upper() in context.candidate_answer.upper()))
+
+
 class Brevity:
     """An evaluator of the older form."""
 
@@ -124,7 +138,7 @@ class Parrot:
 
 
 def pytest_agentv_evaluators() -> Sequence[type[Evaluator]]:
-    return [Contains, Costs]
+    return [Contains, Costs, Loud]
 
 
 def pytest_agentv_providers() -> Mapping[str, ProviderFactory | type[Provider]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_agentv import Agentv, EvalErrored, EvalFailed, PythonEvalResult, TargetCaller
-from typed_project.own_conftest import Bound, Contains
+from typed_project.own_conftest import Bound, Contains, Loud
 
 
 def test_it_greets(agentv: Agentv) -> None:
@@ -11,6 +11,8 @@ def test_it_greets(agentv: Agentv) -> None:
         "Ada", evaluators=[Contains(value="Hello"), {"name": "cheap", "type": "costs"}]
     )
     result.assert_passed()
+    objects = [Loud(value="hello"), Loud(value="ada")]
+    agentv.run("Ada", evaluators=objects).assert_passed()
     assert result.evaluator_results is not None
     assert [each.name for each in result.evaluator_results] == ["contains", "cheap"]
 

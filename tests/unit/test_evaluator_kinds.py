@@ -168,7 +168,7 @@ def test_a_verdict_of_its_own_is_kept_and_the_value_is_clamped():
     assert [run(Score(value)).score for value in (1.5, -1)] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("value", [float("nan"), "0.5", None, True])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), "0.5", None, True])
 def test_a_score_that_is_no_number_is_an_error(value):
     result = run(Score(value))
     assert (result.score, result.error) == (
@@ -202,6 +202,16 @@ def test_an_evaluator_that_could_not_judge_gives_a_failed_result_with_its_reason
         error="it broke",
         error_kind="timeout",
     )
+
+
+def test_an_error_without_a_text_says_what_it_was_raised_after():
+    try:
+        raise TimeoutError
+    except TimeoutError as error:
+        wordless = EvaluatorError(str(error), "timeout")
+        wordless.__context__ = error
+    assert run(wordless).error == "EvaluatorError without a text, raised after TimeoutError"
+    assert run(EvaluatorError(" ")).error == "EvaluatorError without a text"
 
 
 def test_a_provider_error_keeps_its_kind():

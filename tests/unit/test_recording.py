@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ class Sink:
         self.go = threading.Event()
         self._errors = list(errors)
 
-    def write(self, *results: EvalResult) -> None:
+    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
         self.begun.set()
         assert self.go.wait(5)
         if self._errors:
             raise self._errors.pop(0)
         self.written.append([result.eval_id for result in results])
+        return results
 
     def close(self) -> None:
         self.is_closed = True
@@ -39,7 +41,7 @@ def results(names: str) -> list[EvalResult]:
     return [RESULT.replace(eval_id=name) for name in names]
 
 
-async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> "list[asyncio.Future[None]]":
+async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> "list[asyncio.Future[EvalResult]]":
     """Record the first result, and the others while that one is being written."""
     first, *others = results(names)
     futures = [recorder.record(first)]

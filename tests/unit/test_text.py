@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.text import compact_json, digits_apart, format_fixed, format_number, pretty_json
+from pytest_agentv.models.text import compact_json, digits_apart, format_fixed, format_number, json_fault, pretty_json
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,35 @@ def test_json_has_the_numbers_that_javascript_writes(value: object, text: str) -
 )
 def test_a_whole_number_keeps_all_its_digits(number: float, text: str) -> None:
     assert format_number(number) == text
+
+
+LOOP: dict[str, object] = {}
+LOOP["self"] = LOOP
+DIGITS = "hold a whole number of more than 4300 digits"
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("mute")
+
+
+@pytest.mark.parametrize(
+    ("value", "fault", "fault_of_texts"),
+    [
+        ({"a": [1, 0.5, None, True, "x", Path("y")]}, None, None),
+        ({"a": 10**4299, "b": -(2**64)}, None, None),
+        ({"a": 10**4300}, DIGITS, DIGITS),
+        ([-(10**4300)], DIGITS, DIGITS),
+        (LOOP, "are nested more than 100 levels deep", "are nested more than 100 levels deep"),
+        ({"a": {1, 2}}, "hold a value of type set, which is no JSON", None),
+        ({1: 2}, "have a key that is no text", None),
+        ({10**4300: 2}, "have a key that is no text", DIGITS),
+        ([Mute()], "hold a value of type Mute, which is no JSON", "hold a value of type Mute, which has no text"),
+    ],
+)
+def test_what_cannot_be_written_is_told(value: object, fault: str | None, fault_of_texts: str | None) -> None:
+    assert json_fault(value) == fault
+    assert json_fault(value, with_texts=True) == fault_of_texts
 
 
 @pytest.mark.parametrize("write", [compact_json, pretty_json])

@@ -18,6 +18,7 @@ from pytest_agentv.engine.tracing import (
     extract_trace,
     summarize_trace,
     validated_metrics,
+    without_odd_durations,
 )
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
@@ -242,7 +243,15 @@ class TestReportedMetrics:
     @pytest.mark.scenario("Metrics schema validation")
     @pytest.mark.parametrize(
         ("value", "shown"),
-        [(-1, "-1"), (math.nan, "nan"), (math.inf, "inf"), (True, "True"), ("12", "'12'"), (10**400, str(10**400))],
+        [
+            (-1, "-1"),
+            (math.nan, "nan"),
+            (math.inf, "inf"),
+            (True, "True"),
+            ("12", "'12'"),
+            (10**400, str(10**400)),
+            pytest.param(10**5000, "a number that is too long", id="long"),
+        ],
     )
     def test_a_value_that_makes_no_sense_is_left_out_with_a_warning(self, value: Any, shown: str) -> None:
         metrics = validated_metrics(ProviderResponse(duration_ms=value, cost_usd=0.5))
@@ -280,6 +289,12 @@ class TestReportedMetrics:
         tools = (ToolCall("read", duration_ms=5), ToolCall("edit"), ToolCall("read", duration_ms=7.5))
         metrics = validated_metrics(ProviderResponse((Message("assistant", tool_calls=tools),)))
         assert metrics == ReportedMetrics(tool_durations={"read": (5, 7.5)})
+
+    @pytest.mark.parametrize("odd", ["12", math.nan, pytest.param(10**5000, id="long")])
+    def test_a_duration_of_a_call_that_is_no_number_is_not_in_the_record(self, odd: Any) -> None:
+        calls = (ToolCall("read", duration_ms=odd), ToolCall("edit", duration_ms=5))
+        (message,) = without_odd_durations((Message("assistant", tool_calls=calls),)) or ()
+        assert message.tool_calls == (ToolCall("read"), ToolCall("edit", duration_ms=5))
 
     @pytest.mark.scenario("Tool durations structure")
     def test_durations_in_a_trace_count_for_the_tools_whose_durations_the_messages_leave_out(self) -> None:

@@ -347,3 +347,21 @@ def test_what_cannot_be_the_name_of_a_tool_is_masked_like_any_text(tmp_path: Pat
 def test_a_text_that_starts_with_a_tab_can_be_read_again(text):
     document = yaml_document({"text": text, "deep": {"texts": [text]}})
     assert build_yaml(Path("x"), document, 0)[0] == {"text": text, "deep": {"texts": [text]}}
+
+
+@pytest.mark.parametrize("secret", ["", "a-secret-of-24-characters"])
+def test_a_result_that_cannot_be_written_is_an_error_with_what_was_paid_for_and_costs_no_other(
+    tmp_path: Path, secret: str
+) -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    sink = ResultSink(tmp_path / "run.jsonl", "jsonl", Masker([secret]))
+    cost = ExecutionMetrics(cost_usd=0.25)
+    found = sink.write(result(), result(eval_id="odd", lm_provider_request=loop, execution_metrics=cost), result())
+    sink.close()
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert [(line["eval_id"], line["status"]) for line in lines] == [("c2", "pass"), ("odd", "error"), ("c2", "pass")]
+    assert [each.status for each in found] == ["pass", "error", "pass"], "items end as their records say"
+    assert lines[1]["error"].startswith("the result cannot be recorded: RecursionError: ")
+    assert lines[1]["execution_metrics"] == {"cost_usd": 0.25}
+    assert (lines[1]["candidate_answer"], lines[1].get("lm_provider_request")) == ('{"finalAnswer":42}', None)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from pytest_agentv.cli.checking.doubts import crash_of, doubts_of
 from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders, unsent_guidelines
 from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
 from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
@@ -51,15 +52,6 @@ class CheckSettings(Record):
     own_providers: KindsOf = no_kinds
     """The kinds of targets that the project adds."""
     unknown_keys: UnknownKeys = "error"
-
-
-def _doubts(case: EvalCase) -> Iterator[Problem]:
-    """Yield what evaluators check in another way than their author may think, as a run warns of it."""
-    for evaluator in case.evaluators or ():
-        for each in evaluator.walk():
-            for doubt in each.doubts(case):
-                message = f"evaluator {each.label!r}: {doubt}"
-                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -129,9 +121,11 @@ class Checker:
                 loaded = load_case(suite, entry, context)
             except AgentvError as error:
                 self._note(_problems_of(error, suite.path, entry.line))
+            except Exception as error:  # noqa: BLE001 - kinds of users may raise anything
+                self._note([crash_of(error, suite.path, entry.line)])
             else:
                 self._note(loaded.warnings)
-                self._note(_doubts(loaded.case))
+                self._note(doubts_of(loaded.case))
                 cases.append(loaded.case)
         return cases
 

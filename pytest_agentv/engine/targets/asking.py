@@ -35,6 +35,6 @@ async def _ask(
         attempts = await invoke_with_retries(target.provider, request, max_retries)
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
-    if attempts.response.error:
+    if attempts.response.error is not None:
         raise ProviderError(attempts.response.error, attempts.response.error_kind)
     return attempts.response

@@ -98,7 +98,7 @@ class ProviderJudge:
         if response is None:
             error = attempts.error or ProviderError("the provider gave no response")
             raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
-        if response.error:
+        if response.error is not None:
             text = f"the judge {self.name!r} could not be asked: {response.error}"
             raise EvaluatorError(text, response.error_kind)
         reason = incomplete_reason(response.finish_reason)

@@ -155,7 +155,7 @@ class TargetProxy:
             response = await target(self._question(question, fields))
         finally:
             self._meter.add_reply(response)
-        if response.error:
+        if response.error is not None:
             raise ProviderError(response.error, response.error_kind)
         messages = response.output_messages or ()
         answer = {"outputMessages": [camel_case_message(message) for message in messages]}

@@ -74,6 +74,21 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
 
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
+    found = _load(scope)
+    return found if found is None or found.own_code is None or _is_sound(found, scope.place) else None
+
+
+def _is_sound(evaluator: AnyEvaluator, place: Place) -> bool:
+    """Whether a user's evaluator has members of the right types. Notes the first that has not."""
+    from pytest_agentv.models.own_members import member_fault  # noqa: PLC0415 - for kinds of users only
+
+    fault = member_fault(evaluator)
+    if fault is not None:
+        place.error(fault)
+    return fault is None
+
+
+def _load(scope: Scope) -> AnyEvaluator | None:
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
         built = _Written(type(scope.value), _given(scope.value), scope.place)
         adopted: AnyEvaluator | None = None if _is_misread(built, scope.evaluators) else adopt(scope)

@@ -8,10 +8,11 @@ from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.answers import is_null
-from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
+from pytest_agentv.providers.response_faults import response_fault
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -25,6 +26,8 @@ _METRICS: Final = {
     for name in ("token_usage", "cost_usd", "duration_ms", "finish_reason", "retrieved_context")
     for spelling in (name, to_camel(name))
 }
+
+_COSTS: Final = ("token_usage", "cost_usd", "duration_ms")
 
 _EXPECTED: Final = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
 
@@ -116,7 +119,10 @@ def _plain_metric(value: Any) -> Any:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
-        return repr(value)
+        try:
+            return repr(value)
+        except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
+            return f"a value of type {type(value).__name__}"
     return value
 
 
@@ -130,10 +136,10 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
             raise WireError(TOO_LARGE)
         response = parse_response(json.loads(text))
     except WireError as error:
-        raise ProviderError(f"{label} returned a mapping that cannot be read: {error}", "crash") from None
+        return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
     except (TypeError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ProviderError(f"{label} returned a mapping that is no JSON: {reason}", "crash") from None
+        return _without_answer(_figures(value), f"{label} returned a mapping that is no JSON: {reason}")
     if native is not None:
         told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
         return native.replace(**told)
@@ -149,6 +155,12 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
     return response
 
 
+def _figures(value: Mapping[str, Any]) -> ProviderResponse:
+    """Return what a mapping costs that cannot be read otherwise."""
+    plain = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    return parse_response(json.loads(json.dumps(plain)))
+
+
 def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
     """Return the figures of a response that holds no answer, because it was paid for, with the error.
 
@@ -159,7 +171,7 @@ def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "c
     return ProviderResponse(
         token_usage=response.token_usage,
         cost_usd=response.cost_usd,
-        cost_source=response.cost_source,
+        cost_source=response.cost_source if isinstance(response.cost_source, str) else None,
         duration_ms=response.duration_ms,
         error=error,
         error_kind=kind,

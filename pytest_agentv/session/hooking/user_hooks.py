@@ -11,11 +11,11 @@ import pytest
 from pytest_agentv.engine.overrides import NO_HOOKS, CaseHooks, Decision
 from pytest_agentv.errors import HookError
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.models.base import JsonObject, own_copy
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, response_fault
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.escaping import shown
 from pytest_agentv.runtime.user_errors import user_traceback
 
@@ -44,7 +44,7 @@ class UserHooks:
         call = self._find(item, _CASE)
         if call is None:
             return case
-        changed = _call(_CASE, lambda: call(case=case))
+        changed = _call(_CASE, lambda: call(case=own_copy(case)))
         if changed is None:
             return case
         if not isinstance(changed, EvalCase):
@@ -75,7 +75,7 @@ class UserHooks:
 
     def _tell(self, call: Callable[..., Any], case: EvalCase | None, result: EvalResult) -> None:
         try:
-            _call(_RESULT, lambda: call(case=case, result=result))
+            _call(_RESULT, lambda: call(case=own_copy(case), result=own_copy(result)))
         except HookError as error:
             path = Path(case.path if case else result.eval_file or "")
             self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
@@ -95,17 +95,20 @@ def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: 
 
 
 def _changed_response(call: Callable[..., Any], case: EvalCase, response: ProviderResponse) -> ProviderResponse:
-    changed = _call(_RESPONSE, lambda: call(case=case, response=response))
+    changed = _call(_RESPONSE, lambda: call(case=own_copy(case), response=own_copy(response)))
     if changed is None:
         return response
     if not isinstance(changed, ProviderResponse):
         raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
+    from pytest_agentv.providers.response_faults import response_fault  # noqa: PLC0415 - for changed responses only
+
     if fault := response_fault(changed):
         raise HookError(f"{_RESPONSE} returned {fault}")
     return changed
 
 
 def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> Decision | None:
+    case, result = own_copy(case), own_copy(result)
     try:
         word = _call(_ASSERT, lambda: call(case=case, result=result), passing=(AssertionError, pytest.fail.Exception))
     except (AssertionError, pytest.fail.Exception) as error:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from os import PathLike, fspath
 from os.path import normpath
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
@@ -20,6 +20,9 @@ from pytest_agentv.loading.places import first_key
 from pytest_agentv.models.base import Json, JsonObject, Plain
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.records import record
+
+if TYPE_CHECKING:  # costs pydantic
+    from pytest_agentv.evaluators.base import Evaluator
 
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "xfail": "mark the test with pytest.mark.xfail",
@@ -40,7 +43,7 @@ class CaseWords:
     expected_outcome: str | None = None
     reference_answer: str | None = None
     expected_messages: Sequence[Mapping[str, Any]] | None = None
-    evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None
+    evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None
     rubrics: Sequence[Any] | None = None
     threshold: float | None = None
     files: Sequence[str | PathLike[str]] = ()

@@ -1,10 +1,8 @@
 """Evaluations written in Python: the value of the `agentv` fixture."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -12,15 +10,13 @@ from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.overrides import Overrides
 from pytest_agentv.engine.results import error_result
 from pytest_agentv.loading.keys import is_reason
-from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.messages import Message
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.providers.base import ProviderResponse, response_fault
-from pytest_agentv.providers.wire import WireError, parse_response
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.failing.render import one_line
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
+from pytest_agentv.session.python.answers import given_response, hash_of
 from pytest_agentv.session.python.cases import CaseWords, EvalInput, line_of, python_case, python_suite
 from pytest_agentv.session.python.ids import EvalIds
 from pytest_agentv.session.python.results import PythonEvalResult
@@ -31,6 +27,9 @@ from pytest_agentv.session.running.turns import LOG_SECTION
 from pytest_agentv.session.showing.asked import Asked
 from pytest_agentv.session.showing.python_reports import forget_results, note_result
 from pytest_agentv.session.showing.texts import errored, failed
+
+if TYPE_CHECKING:  # costs pydantic
+    from pytest_agentv.evaluators.base import Evaluator  # pyright does not take its classes for `AnyEvaluator`
 
 _ENDED: Final = "ended before it was done: its test has ended"
 
@@ -60,7 +59,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -101,7 +100,7 @@ class Agentv:
         expected_outcome: str | None = None,
         reference_answer: str | None = None,
         expected_messages: Sequence[Mapping[str, Any]] | None = None,
-        evaluators: Sequence[str | Mapping[str, Any] | AnyEvaluator] | None = None,
+        evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None,
         rubrics: Sequence[Any] | None = None,
         threshold: float | None = None,
         files: Sequence[str | PathLike[str]] = (),
@@ -127,7 +126,7 @@ class Agentv:
         words = CaseWords(
             id, expected_outcome, reference_answer, expected_messages, evaluators, rubrics, threshold, files
         )
-        return self._evaluate(prompt, words, _response(answer, output_messages))
+        return self._evaluate(prompt, words, given_response(answer, output_messages))
 
     def close(self) -> None:
         """Cancel what a thread of the test still evaluates: the test is over."""
@@ -184,7 +183,7 @@ class Agentv:
         if self._session.options.target:  # the fixture may have overridden the target
             identity = identity.replace(target=self._target)
         if answer is not None:
-            identity = identity.replace(case_hash=_hash(identity.case_hash, answer))
+            identity = identity.replace(case_hash=hash_of(identity.case_hash, answer))
         return job.replace(identity=identity)
 
     def _finish(self, prepared: PreparedCase) -> tuple[EvalResult, Asked]:
@@ -219,32 +218,3 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
-
-
-def _response(
-    answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
-) -> ProviderResponse:
-    """Return the answer as the response of a target. Raises `TypeError` or `ValueError` for an invalid answer."""
-    __tracebackhide__ = True
-    if isinstance(answer, ProviderResponse):
-        if fault := response_fault(answer):
-            raise TypeError(f"expected an answer, got {fault}")
-        return answer
-    if not isinstance(answer, str | Mapping | list):
-        raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
-    try:
-        response = parse_response({"output_messages": list(map(dict, output_messages or ()))})
-    except WireError as error:
-        raise ValueError(f"output_messages: {error}") from None
-    messages = response.output_messages or ()
-    said = Message("assistant", content=answer)
-    if is_null(messages) or candidate_answer(messages) != candidate_answer((said,)):
-        messages = (*messages, said)
-    return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
-
-
-def _hash(*parts: object) -> str:
-    content = json.dumps(
-        [part.to_plain() if isinstance(part, ProviderResponse) else part for part in parts], default=str
-    )
-    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -84,10 +84,10 @@ class AnswerJournal:
 
     async def keep(self, number: int, result: EvalResult) -> None:
         """Write an answer. Warns once if it cannot be written: the answer still counts for its case."""
-        line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
         try:
+            line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
             await run_in_thread(lambda: self._appender.append(f"{compact_json(line)}\n".encode()), "agentv-answers")
-        except AgentvError as error:
+        except (AgentvError, TypeError, ValueError, RecursionError) as error:  # code of users may put in anything
             if not self._is_lost:
                 _LOGGER.warning("single answers are not kept, a run that is killed would ask for them again: %s", error)
             self._is_lost = True

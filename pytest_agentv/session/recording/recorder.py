@@ -13,8 +13,8 @@ from pytest_agentv.models.results import EvalResult
 RECORDER_THREAD = "agentv-results"
 
 
-class _Written(asyncio.Future[None]):
-    """Done when a result is written or known to be lost. A task that is cancelled while it waits is so after that."""
+class _Written(asyncio.Future[EvalResult]):
+    """Holds a result when it is written or known to be lost. A task that is cancelled meanwhile is so after that."""
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - asyncio's signature
         return False
@@ -26,8 +26,8 @@ _Entry: TypeAlias = tuple[EvalResult, _Written]
 class Sink(Protocol):
     """Where results are written."""
 
-    def write(self, *results: EvalResult) -> None:
-        """Write results. Raises `AgentvError` if none of them was written."""
+    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
+        """Write results. Return them as written: an error in place of each that cannot be. Raises `AgentvError`."""
 
     def probe(self) -> None:
         """Raise `AgentvError` if results cannot be written."""
@@ -59,8 +59,8 @@ class Recorder:
             except AgentvError as error:
                 self.error = self.error or str(error)
 
-    def record(self, result: EvalResult) -> "asyncio.Future[None]":
-        """Queue a result. The future is done when the result is written or known to be lost. Called on the event loop.
+    def record(self, result: EvalResult) -> "asyncio.Future[EvalResult]":
+        """Queue a result. The future has it, as it was written, when it is or is known to be lost. Called on the loop.
 
         A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
         """
@@ -106,7 +106,8 @@ class Recorder:
     def _write(self, entries: Sequence[_Entry]) -> None:
         try:
             if entries:
-                self._sink.write(*(result for result, _ in entries))
+                written = self._sink.write(*(result for result, _ in entries))
+                entries = [(result, future) for result, (_, future) in zip(written, entries, strict=True)]
         except Exception as error:  # noqa: BLE001 - whatever it is, cases wait for this thread
             # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.
             reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
@@ -123,5 +124,5 @@ def _tell(entries: Sequence[_Entry]) -> None:
 
 
 def _end_waiting(entries: Sequence[_Entry]) -> None:
-    for _, written in entries:
-        written.set_result(None)
+    for result, written in entries:
+        written.set_result(result)

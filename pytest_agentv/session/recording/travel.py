@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,15 +47,16 @@ class TravellingSink:
     """Keeps the lines of results until a report carries them."""
 
     def __init__(self, sink: ResultSink) -> None:
-        self._serialize = sink.serialize
+        self._serialized = sink.serialized
         self._lock = threading.Lock()  # guards `_texts`, which the recording thread and the reporting thread use
         self._texts: dict[str | None, list[str]] = {}
 
-    def write(self, *results: EvalResult) -> None:
-        texts = [(result.node_id, self._serialize(result)) for result in results]
+    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
+        written = [self._serialized(result) for result in results]
         with self._lock:
-            for node_id, text in texts:
-                self._texts.setdefault(node_id, []).append(text)
+            for result, text in written:
+                self._texts.setdefault(result.node_id, []).append(text)
+        return [result for result, _ in written]
 
     def probe(self) -> None:
         """Do nothing: the file is on another machine, where the controller has checked it."""

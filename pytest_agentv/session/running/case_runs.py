@@ -118,7 +118,7 @@ class CaseRuns:
         try:
             with ending:
                 result = await self._combined(answers)
-                await self._recorder.record(result)
+                result = await self._recorder.record(result)
                 self._let_go(result)
                 return result
         finally:
@@ -197,7 +197,7 @@ class CaseRuns:
         if leave is not None:
             leave()
         try:
-            await written
+            result = await written
             self._let_go(result)
             await tell(prepared.hooks, prepared.case, result)
         except asyncio.CancelledError:

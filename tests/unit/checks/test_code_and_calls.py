@@ -41,6 +41,7 @@ def no_number(answer): return Score(value=float("nan"))
 def a_text(answer): return Score(value="0.5")
 def a_truth(answer): return Score(value=True)
 def infinite(answer): return Score(value=float("inf"))
+def far_above(answer): return Score(value=10**5000)
 def far_below(answer): return Score(value=-3)
 def odd_reason(answer): return Score(1.0, reasoning=5)
 def odd_hits(answer): return Score(1.0, hits=["a", 5])
@@ -131,7 +132,7 @@ def test_a_text_is_one_hit(bench):
     assert (result.hits, result.misses) == (("all of it",), ("x",))
 
 
-@pytest.mark.parametrize("code", ["no_number", "a_text", "a_truth"])
+@pytest.mark.parametrize("code", ["no_number", "infinite", "a_text", "a_truth"])
 def test_a_score_that_is_no_number_is_an_error_negated_or_not(bench, code):
     for check in ({"python": f"checks.py:{code}"}, {"not-python": f"checks.py:{code}"}):
         result = bench.judged(check, "x")
@@ -140,7 +141,7 @@ def test_a_score_that_is_no_number_is_an_error_negated_or_not(bench, code):
         assert result.score == 0.0
 
 
-@pytest.mark.parametrize(("code", "score"), [("infinite", 0.0), ("far_below", 1.0)])
+@pytest.mark.parametrize(("code", "score"), [("far_above", 0.0), ("far_below", 1.0)])
 def test_a_negated_score_outside_0_to_1_has_a_warning(bench, code, score):
     result = bench.judged({"not-python": f"checks.py:{code}"}, "x")
     assert result.score == score
@@ -154,7 +155,8 @@ def test_code_that_changes_what_it_is_given_changes_it_for_nobody_else(bench, pa
     call = ToolCall("search", input={"query": "tent"})
     answer = '{"x": [1], "y": {"x": [1]}}'
     given = {"case": case, "output_messages": (Message("assistant", "x", (call,)),)}
-    for check in ({"python": "checks.py:greedy"}, {"python": "data['x'].pop() == 1"}):
+    words = {"python": "case.vars['words'].pop() == 'tent'"}
+    for check in ({"python": "checks.py:greedy"}, {"python": "data['x'].pop() == 1"}, words):
         result = bench.judged({**check, **({"path": path} if path else {})}, answer, **given)
         assert (result.score, result.error) == (1.0, None)
     assert bench.judged({"field": {"path": "y.x[0]", "equals": 1}}, answer).score == 1.0

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
 from pytest_agentv.evaluators.comparing.reported_calls import (
     all_calls,
@@ -55,6 +55,7 @@ class ToolCalled(Evaluator):
         keys = super().keys_of(value)
         return {"value" if key == "name" else key: item for key, item in keys.items()}
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         calls = all_calls(context)
         counts = call_counts(context, calls)

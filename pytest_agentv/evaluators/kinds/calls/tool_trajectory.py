@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
 from pytest_agentv.evaluators.comparing.reported_calls import (
     all_calls,
@@ -87,6 +87,7 @@ class ToolTrajectory(Evaluator):
         if getattr(self, other) is not None:
             yield other, f"mode {self.mode} reads '{needed}' only"
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return score_trajectory(self, context)
 

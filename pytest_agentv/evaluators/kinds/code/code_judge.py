@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from pytest_agentv.errors import EvaluatorError, locate
-from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync, scope_of
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.scripts.judgement import parse_judgement
 from pytest_agentv.evaluators.scripts.payload import build_payload
@@ -155,6 +155,7 @@ class CodeJudge(Evaluator):
             hint = near_file(path, (path.suffix,))
             yield f"there is no script {words[1]!r} in {locate(path.parent, None)}{f' ({hint})' if hint else ''}"
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Run the script, without a shell of ours.
 

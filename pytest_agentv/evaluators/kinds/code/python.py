@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import Field, ValidationInfo, field_validator
 
 from pytest_agentv.errors import EvaluatorError, ProviderError
-from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer
 from pytest_agentv.evaluators.comparing.reported_calls import listed_calls, why_unknown
 from pytest_agentv.evaluators.judging.grading import feedback
@@ -19,7 +19,7 @@ from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
 from pytest_agentv.evaluators.shared import recordable
-from pytest_agentv.models.base import ABSENT, Json, is_number, unshared
+from pytest_agentv.models.base import ABSENT, Json, is_number, own_copy, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
 from pytest_agentv.models.messages import ToolCall
@@ -91,6 +91,7 @@ class PythonCheck(Evaluator):
     def _is_function(self) -> bool:
         return FUNCTION.fullmatch(self.value) is not None
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Call the code in a thread of its own, and stop it when it takes too long.
 
@@ -143,6 +144,8 @@ def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
         "vars": getattr(context.case, "vars", None) or {},
         "metrics": context.metrics,
     }
+    if "case" in wanted:
+        values["case"] = own_copy(context.case)
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
     if "tool_calls" in wanted:

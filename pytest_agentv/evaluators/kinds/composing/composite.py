@@ -8,12 +8,12 @@ from typing import Annotated, Final, Self, TypeAlias
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync, scope_of
 from pytest_agentv.evaluators.judging.grading import require_judge
 from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS, Aggregator, WeightedAverage
 from pytest_agentv.evaluators.kinds.judges.statements import Statements
 from pytest_agentv.evaluators.metering import current_meter
-from pytest_agentv.evaluators.run import may_ask_models, run_evaluator
+from pytest_agentv.evaluators.run import may_ask_models, prepare, run_evaluator
 from pytest_agentv.evaluators.shared import require_judgements
 from pytest_agentv.loading.cases.evaluators import adopt, load_evaluators
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS
@@ -110,8 +110,9 @@ class Composite(Evaluator):
             _require_unique_names(member.label for member in self.evaluators)
         if self.aggregator.asks_judge:
             require_judge(services, "a composite's `llm_judge` aggregator")
-        return self.model_copy(update={"evaluators": tuple(member.prepare(services) for member in self.evaluators)})
+        return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Judge by all members. Raises `EvaluatorError` if a member or the aggregator could not judge."""
         results = await asyncio.gather(*(run_evaluator(*each) for each in self._members(context)))

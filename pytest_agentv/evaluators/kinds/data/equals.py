@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.answer_data import holds_objects, is_one_of_several, parse_answer, parse_json
 from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.judging.reply import off_loop
@@ -55,6 +55,7 @@ class Equals(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {"value": value}
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         if isinstance(self.value, str) and _is_text(context.part):
             answer, wanted = trim(context.candidate_answer), trim(self.value)

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, scope_of
+from pytest_agentv.evaluators.base import AnswerPath, Context, Evaluator, Services, or_sync, scope_of
 from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several, lacking_data, locate_part
 from pytest_agentv.evaluators.judging.reply import off_loop
-from pytest_agentv.evaluators.run import judge
+from pytest_agentv.evaluators.run import judge, prepare
 from pytest_agentv.evaluators.shared import shared_key, text_of_part
 from pytest_agentv.loading.cases.evaluators import load_evaluator
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
@@ -97,11 +97,12 @@ class AnswerField(Evaluator):
             yield from self.check.walk()
 
     def prepare(self, services: Services) -> Evaluator:
-        return self.model_copy(update={"check": self.check and self.check.prepare(services)})
+        return self.model_copy(update={"check": self.check and prepare(self.check, services)})
 
     def required_score(self, threshold: float) -> float:
         return 1.0 if self.check is None else self.check.required_score(threshold)
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` when the check cannot judge."""
         answer = context.candidate_answer if context.part is ABSENT else context.part

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync
 from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.data.expected_data import expected_data, has_parts
@@ -47,6 +47,7 @@ class FieldAccuracy(Evaluator):
             self.comparable_data(services.case.expected_messages)
         return self
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Raises `EvaluatorError` as `prepare` does."""
         answer, expected = context.candidate_answer, context.case.expected_messages

@@ -4,7 +4,7 @@ from typing import Final
 from xml.parsers import expat
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
@@ -27,6 +27,7 @@ class IsXml(Evaluator):
     is_graded = False
     examples = ({"answer": "<order><id>1001</id></order>", "assert": [{"is-xml": True}]},)
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return await off_loop(len(context.candidate_answer), _score, trim(context.candidate_answer))
 

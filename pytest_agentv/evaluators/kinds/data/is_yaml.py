@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.answer_data import parse_json
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
@@ -24,6 +24,7 @@ class IsYaml(Evaluator):
     is_graded = False
     examples = ({"answer": "order: 1001\nitems: [tent]", "assert": [{"is-yaml": True}]},)
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return await off_loop(10 * len(context.candidate_answer), _score, context.candidate_answer)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.comparing.schema_references import reference_fault
 from pytest_agentv.evaluators.comparing.schemas import FormatHint, pattern_checker, schema_validator, validator_for
 from pytest_agentv.evaluators.judging.reply import off_loop
@@ -92,6 +92,7 @@ class JsonCheck(Evaluator):
     def keys_of(cls, value: Json) -> dict[str, Json]:
         return {} if value is None or value is True else {"value": value}
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Judge an answer in a thread. Raises `EvaluatorError` for an unusable schema."""
         if isinstance(self.value, str):

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.evaluators.base import Context, scope_of
+from pytest_agentv.evaluators.base import Context, or_sync, scope_of
 from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT, question_of, section, trace_texts
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, read_judgement
 from pytest_agentv.evaluators.judging.rubrics import RUBRICS_SCHEMA, Rubrics, judge_rubrics
@@ -79,6 +79,7 @@ class LlmJudge(ModelJudge):
             for key in [key for key in ("prompt_path", "prompt") if key in self.model_fields_set][:1]:
                 yield key, "a judge with rubrics has a prompt of its own; split it into two evaluators"
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.base import Context, or_sync
 from pytest_agentv.evaluators.judging.rubrics import Rubric, judge_statements
 from pytest_agentv.evaluators.kinds.judges.model_judge import ModelJudge
 from pytest_agentv.models.kind import NOT_EMPTY, Items, Text
@@ -27,6 +27,7 @@ class Statements(ModelJudge):
     def summary(self) -> str:
         return self.value[0] if len(self.value) == 1 else f"{len(self.value)} sentences"
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Ask the judge. Raises `EvaluatorError` if it cannot be reached."""
         judge = self.judge_of(context.services)

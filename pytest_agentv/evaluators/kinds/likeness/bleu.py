@@ -1,6 +1,6 @@
 """`bleu`: how alike the answer and a text are, as translations are measured."""
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
@@ -22,6 +22,7 @@ class Bleu(Likeness):
         require_package(self.kind, "sacrebleu", "sacrebleu")
         return self
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
         require_package(self.kind, "sacrebleu", "sacrebleu")

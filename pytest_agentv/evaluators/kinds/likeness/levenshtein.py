@@ -1,6 +1,6 @@
 """`levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them."""
 
-from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.base import Context, or_sync
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.models.scores import Score
@@ -18,6 +18,7 @@ class Levenshtein(Likeness):
         },
     )
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         answer = trim(context.candidate_answer)
         return self.score(await off_loop(len(answer) + len(self.value), _similarity, answer, trim(self.value)))

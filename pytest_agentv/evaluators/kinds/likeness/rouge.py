@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
+from pytest_agentv.evaluators.base import Context, Evaluator, Services, or_sync
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness, require_package
 from pytest_agentv.models.scores import Score
 from pytest_agentv.runtime.threads import run_in_thread
@@ -51,6 +51,7 @@ class Rouge(Likeness):
         require_package(self.kind, "rouge_score", "rouge-score")
         return self
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the answer. Raises `EvaluatorError` if rouge-score is not installed."""
         require_package(self.kind, "rouge_score", "rouge-score")

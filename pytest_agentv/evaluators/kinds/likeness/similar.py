@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.base import Context, or_sync
 from pytest_agentv.evaluators.kinds.likeness.likeness import Likeness
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.scores import Score, clamp_score
@@ -43,6 +43,7 @@ class Similar(Likeness):
     def embeds_with(self) -> str | None:
         return self.target
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
         if context.dry_run:  # the mock of a dry run has no embeddings

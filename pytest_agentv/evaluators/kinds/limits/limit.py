@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.shared import SLACK
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
@@ -30,6 +30,7 @@ class Limit(Evaluator):
     is_graded = False
     reads_answer = False
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         # Empty metrics mean that nothing is known.
         score = self.check(context.metrics or context.trace_summary or ExecutionMetrics())

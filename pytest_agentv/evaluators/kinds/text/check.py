@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 from pydantic import AfterValidator
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.models.kind import Items, Text, expected
 from pytest_agentv.models.masking.secrets import MASK, beginning, masked
 from pytest_agentv.models.scores import Score
@@ -35,6 +35,7 @@ class TextCheck(Evaluator):
 
     is_graded = False
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return self.check(context.candidate_answer)
 

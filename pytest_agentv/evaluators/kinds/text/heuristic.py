@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from pytest_agentv.evaluators.base import Context, Evaluator
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.kind import FILLED_TEXT, Items, Text
 from pytest_agentv.models.masking.secrets import beginning
@@ -58,6 +58,7 @@ class Heuristic(Evaluator):
             raise ValueError("heuristic needs keywords, or every answer would pass: hits, misses or both")
         return self
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         return score_keywords(self, context.candidate_answer)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, scope_of
+from pytest_agentv.evaluators.base import Context, Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.comparing.patterns import check_pattern, search
 from pytest_agentv.evaluators.kinds.text.check import shown_piece, verdict
 from pytest_agentv.models.kind import Text, expected
@@ -70,6 +70,7 @@ class Regex(Evaluator):
             raise ValueError(fault)
         return self
 
+    @or_sync
     async def evaluate(self, context: Context) -> Score:
         """Search without holding up other cases. Raises `EvaluatorError` when the pattern takes too long."""
         try:
