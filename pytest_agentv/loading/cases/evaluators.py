@@ -75,24 +75,20 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
     """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
     found = _load(scope)
-    return found if found is None or found.own_code is None or _is_sound(found, scope.place) else None
-
-
-def _is_sound(evaluator: AnyEvaluator, place: Place) -> bool:
-    """Whether a user's evaluator has members of the right types. Notes the first that has not."""
+    if found is None or found.own_code is None:
+        return found
     from pytest_agentv.models.own_members import member_fault  # noqa: PLC0415 - for kinds of users only
 
-    fault = member_fault(evaluator)
+    fault = member_fault(found)
     if fault is not None:
-        place.error(fault)
-    return fault is None
+        scope.place.error(fault)
+    return found if fault is None else None
 
 
 def _load(scope: Scope) -> AnyEvaluator | None:
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
         built = _Written(type(scope.value), _given(scope.value), scope.place)
-        adopted: AnyEvaluator | None = None if _is_misread(built, scope.evaluators) else adopt(scope)
-        return adopted
+        return None if _is_misread(built, scope.evaluators) else adopt(scope)
     if not isinstance(scope.value, dict):
         scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
         return None
@@ -100,9 +96,10 @@ def _load(scope: Scope) -> AnyEvaluator | None:
     return None if written is None else _read(written, scope)
 
 
-def adopt(scope: Scope) -> Any:
+def adopt(scope: Scope) -> AnyEvaluator | None:
     """Return an evaluator that was built in Python with its files read; None after a fault."""
-    return read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+    found: AnyEvaluator | None = read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+    return found
 
 
 def _given(built: Any) -> JsonObject:
@@ -230,25 +227,17 @@ def _read(written: _Written, scope: Scope) -> Any:
     return found
 
 
-def _names_a_file(written: _Written) -> bool:
-    """Whether a key is `file://…`, which would be compared as text. Notes an error if it is."""
-    kind = written.kind
-    own = known_keys(kind)
-    keys = {key: item for key, item in written.keys.items() if key in own and key != "name"}
-    if not has_text(keys, _ADDRESS):
-        return False
-    from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
-
-    return note_in_check(kind.kind, keys, written.place, takes_data=kind.takes_data)
-
-
 def _is_misread(written: _Written, table: KindTable) -> bool:
     """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
     kind, keys, place = written.kind, written.keys, written.place
     if not kind.__module__.startswith("pytest_agentv."):
         return False
-    if _names_a_file(written):
-        return True
+    own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
+    if has_text(own, _ADDRESS):
+        from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
+
+        if note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
+            return True
     if kind.kind != _STATEMENTS and not keys.get("rubrics"):
         return False
     from pytest_agentv.loading.cases.sentences import note_judged  # noqa: PLC0415 - few cases have rubrics

@@ -47,13 +47,11 @@ else:
 
 
 class BuiltYaml(NamedTuple):
-    """The value of a document."""
+    """The value of a document, the lines of its values, and the tags that we do not read, with their lines."""
 
     value: Json
     lines: dict[KeyPath, int]
-    """The lines of its values, down to a depth."""
     unread_tags: Sequence[tuple[int, str]]
-    """The tags that we do not read, such as `!include`, with their lines. Their values are read without them."""
 
 
 def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> BuiltYaml:
@@ -67,10 +65,12 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> B
         builder = _Builder(path, text, line_depth, first_line, has_hidden=text != written)
         return BuiltYaml(builder.document(), builder.lines, builder.unread_tags)
     except yaml.MarkedYAMLError as error:
+        from pytest_agentv.loading.files.yaml_faults import reason_of  # noqa: PLC0415 - few files are broken
+
         mark = error.problem_mark or error.context_mark
         if error.problem == _LIMIT and mark is not None:
             raise SourceError(path, _TOO_DEEP, mark.line + first_line) from None
-        reason = _reason(error, text, first_line)
+        reason = reason_of(error, text, first_line)
         raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].encode()
@@ -87,26 +87,6 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> B
 _TOO_DEEP: Final = "the values are nested too deeply"
 _LIMIT: Final = "exceeded maximum nesting depth"
 """What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
-_HINTS: Final = {
-    "did not find expected '-' indicator": "is this line indented as its neighbours are?",
-    "did not find expected key": "is this line indented as its neighbours are, and a quote not closed too early?",
-    "mapping values are not allowed in this context": "a text with a colon needs quotes; else look at the indentation",
-    "found character that cannot start any token": "a text that begins with this character needs quotes",
-    "found unknown escape character": "double quotes read backslashes: use single quotes",
-}
-"""The usual mistake behind a message of the parser."""
-
-
-def _reason(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
-    """Return the parser's message, with the start line of an unfinished value, or an explanation for tabs."""
-    start, end = error.context_mark, error.problem_mark
-    since = ""
-    if start is not None and end is not None and start.line != end.line:
-        since = f" that begins on line {start.line + first_line}"
-    parts = (f"{error.context}{since}" if error.context else "", error.problem)
-    is_tab = end is not None and text[end.index : end.index + 1] == "\t"
-    hint = "a tab cannot indent YAML: use spaces" if is_tab else _HINTS.get(error.problem or "")
-    return ", ".join(filter(None, parts)) + (f" ({hint})" if hint else "")
 
 
 def _deepest_line(text: str) -> int:
