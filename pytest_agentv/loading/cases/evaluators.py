@@ -27,7 +27,6 @@ _RUBRIC: Final = "rubric"
 """The kind, and the name, of the judge for the `rubrics` of a case."""
 _STATEMENTS: Final = "statements"
 """The kind that checks the bare texts of a list."""
-_ADDRESS: Final = "file://"
 _WORD: Final = re.compile(
     r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
     r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
@@ -63,10 +62,8 @@ def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyE
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     """Return the judge for the `rubrics` of a case. `scope` is that of the case."""
     rubrics = scope.value["rubrics"]
-    if rubrics == []:
-        return ()
     written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
-    if _is_misread(written, scope.evaluators):
+    if rubrics == [] or _is_misread(written, scope.evaluators):
         return ()
     judge = read_part(written.kind, written.keys, scope.place)
     return () if judge is None else (judge,)
@@ -233,7 +230,7 @@ def _is_misread(written: _Written, table: KindTable) -> bool:
     if not kind.__module__.startswith("pytest_agentv."):
         return False
     own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
-    if has_text(own, _ADDRESS):
+    if has_text(own, "file://"):
         from pytest_agentv.loading.file_words import note_in_check  # noqa: PLC0415 - most files have no such fault
 
         if note_in_check(kind.kind, own, place, takes_data=kind.takes_data):

@@ -199,10 +199,8 @@ class _Builder:
 
     def _key(self, event: _Event) -> str:
         value = self._value(event, None)
-        if isinstance(value, str):
-            return value
-        if value is None:
-            return ""
+        if value is None or isinstance(value, str):
+            return value or ""
         if isinstance(value, dict | list):
             self._fail(event, "a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)")
         return str(value).lower() if isinstance(value, bool) else format_number(value)
