@@ -57,7 +57,8 @@ def test_bytes_that_are_no_text_are_an_error_of_the_rows_that_use_them(project):
         "'{{ raw }}'": fault,
         "'{{ vars | tojson }}'": fault,
         "'{% for each in [raw] %}{{ each }}{% endfor %}'": fault,
-        "{file: own.md}": "unknown variable 'raw'",
+        "{file: own.md}": "the value holds bytes that are no text (UTF-8)",
+        "'hi {% for k, v in vars.items() %}{{ v }}{% endfor %}'": "the value holds bytes that are no text (UTF-8)",
     }.items():
         template = f"{{id: '{{{{ id }}}}', input: {asked}, evaluators: [contains: text]}}"
         project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
@@ -65,6 +66,14 @@ def test_bytes_that_are_no_text_are_an_error_of_the_rows_that_use_them(project):
         assert run.statuses == {"a": "error", "b": "error", "c": "pass"}
         assert told in run.by_id["a"]["error"]
         assert run.by_id["b"]["error"].endswith("[evals/data/q.parquet, row 2]")
+    checks = "vars: {raw: text}\nevaluators: [contains: '{{ raw }}']\n"
+    template = "{id: '{{ id }}', input: text}"
+    project.write("evals/q.eval.yaml", f"{checks}evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
+    run = project.run()
+    assert run.statuses == {"a": "error", "b": "error", "c": "pass"}, "the default of the file would hide the cell"
+    template = "{id: '{{ id }}', input: text, evaluators: [python: 'vars[\"raw\"] == \"text\"']}"
+    project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
+    assert project.run().statuses == {"a": "fail", "b": "fail", "c": "pass"}, "code sees escapes"
     template = "{id: '{{ id }}', input: 'raw vars {{ vars.id }}', evaluators: [contains: '{{ id }}']}"
     project.write("evals/q.eval.yaml", f"evalcases: {{from: data/q.parquet}}\ncase: {template}\n")
     assert project.run().statuses == {"a": "pass", "b": "pass", "c": "pass"}

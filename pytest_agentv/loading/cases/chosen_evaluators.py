@@ -50,9 +50,10 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
         lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
         place = written.header_place([])
         filled = written.fill(lists, place, is_check=True)
+        is_alike = filled is lists and not place.problems  # a value of one case may be what cannot be filled in
         specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
         found = specs or (), tuple(place.problems)
-        if filled is lists:  # evaluators with variables differ by case
+        if is_alike:  # evaluators with variables differ by case
             known[key] = found
     written.place.problems.extend(found[1])
     return found[0]

@@ -7,11 +7,10 @@ import datetime
 import decimal
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from pytest_agentv.loading.tables.rows import plain_number
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Escaped, Json, JsonObject
 
 _Read: TypeAlias = Callable[[Any], Json]
 
@@ -20,9 +19,10 @@ _EXACT: Final = 2**24
 
 
 def plain_rows(columns: Any) -> list[tuple[JsonObject, tuple[str, ...]]]:
-    """Return the rows of a table of pyarrow. Times lose the digits below a microsecond.
+    r"""Return the rows of a table of pyarrow. Times lose the digits below a microsecond.
 
-    With each row come the names of the columns that it lacks, because they hold bytes that are no text.
+    With each row come the names of its columns with bytes that are no text. These bytes are shown as `\xff`, so that
+    whatever reads the columns sees that something is there, and no two values are one.
     Raises `ArrowException`, `ValueError` and `OverflowError` for values that Python cannot hold.
     """
     for index, column in enumerate(columns.columns):
@@ -38,10 +38,23 @@ def _row(row: dict[str, Any], readers: Mapping[str, _Read]) -> tuple[JsonObject,
         return {name: readers[name](value) for name, value in row.items()}, ()
     except UnicodeDecodeError:
         values: dict[str, Json] = {}
+    odd = []
     for name, value in row.items():
-        with suppress(UnicodeDecodeError):
+        try:
             values[name] = readers[name](value)
-    return values, tuple(name for name in row if name not in values)
+        except UnicodeDecodeError:
+            values[name] = readers[name](_escaped(value))
+            odd.append(name)
+    return values, tuple(odd)
+
+
+def _escaped(value: Any) -> Any:
+    """Return a value with texts in place of bytes."""
+    if isinstance(value, bytes):
+        return Escaped(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return type(value)(map(_escaped, value)) if isinstance(value, list | tuple) else value
 
 
 def _in_microseconds(kind: Any) -> Any:

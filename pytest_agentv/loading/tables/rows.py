@@ -44,7 +44,7 @@ class Row:
     values: JsonObject
     fault: str | None = None
     unread: tuple[str, ...] = ()
-    """The columns that `values` lacks because they hold bytes that are no text."""
+    """The columns with bytes that are no text. `values` shows these as escapes."""
 
     @property
     def case(self) -> JsonObject:

@@ -14,6 +14,7 @@ from pytest_agentv.loading.variables.rendering import (
     Render,
     TemplateFault,
     as_text,
+    require_text,
     unknown_name,
 )
 from pytest_agentv.models.base import Data, Json, JsonObject
@@ -127,6 +128,7 @@ def _whole(name: str) -> Render:
     def render_whole(variables: JsonObject) -> Json:
         if name not in variables:
             raise unknown_name(name, variables)
+        require_text(variables[name])
         return variables[name]
 
     return render_whole

@@ -10,7 +10,14 @@ from jinja2.filters import do_format
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pytest_agentv.loading.problems import did_you_mean
-from pytest_agentv.loading.variables.rendering import ALL_VARIABLES, Render, TemplateFault, as_text, unknown_name
+from pytest_agentv.loading.variables.rendering import (
+    ALL_VARIABLES,
+    Render,
+    TemplateFault,
+    as_text,
+    require_text,
+    unknown_name,
+)
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.text import require_readable
 
@@ -50,6 +57,7 @@ def _plain(value: Any) -> Json:
         return str(value)  # raises, unless it is that of an `if`
     if isinstance(value, int):
         require_readable(value)
+    require_text(value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
@@ -61,6 +69,7 @@ def _plain(value: Any) -> Json:
 
 def _shown(value: Any) -> str:
     """Return a value as text. Raises `TypeError` for a function, which must be a mistake."""
+    require_text(value)
     return value if isinstance(value, str) else as_text(_plain(value))
 
 
