@@ -238,3 +238,37 @@ def test_a_whole_value_amid_honest_prose_is_found(
 ) -> None:
     text = json.dumps(written, indent=indent)
     assert text in [found.text for found in outer_values(form.format(before, text, after))]
+
+
+JUDGEMENT = '{"score": 0.2, "reasoning": "The tax is missing."}'
+
+
+@pytest.mark.parametrize("judgement", [f"```json\n{JUDGEMENT}\n```\n", f"{JUDGEMENT}\n\n"], ids=["fenced", "bare"])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        'The "p" lies in (0, 1].',
+        'The answer ends with "]}", as it should.',
+        'The "answer" ends with `120}`.',
+        "The partition {[1], [2]} is right.",
+        'Use `{{"a", 1}, {"b", 2}}`.',
+        'It is `{..., "tags": ["x"]}`.',
+        'It lacks `"tax": 20}` at the end.',
+        'Missing: "tags": ["a", "b"], "n": 1',
+        '```cpp\nmap<string,int> m = {{"a", 1}, {"b", 2}};\n```',
+    ],
+)
+def test_brackets_behind_a_blank_line_or_a_fence_leave_the_value_before_them_whole(judgement, behind):
+    assert [each.value["score"] for each in outer_objects(judgement + behind)] == [0.2]
+    later = f'{judgement}{behind} I would have said:\n\n{{"score": 1}}'
+    assert [each.value["score"] for each in outer_objects(later)] == [0.2, 1], "the first one counts"
+
+
+def test_no_later_value_stands_for_one_in_doubt():
+    assert [*outer_objects('{"a": {"b": 1} is", "c": 99}\n{"score": 1}')] == []
+    assert [*outer_objects('{"score": 0.2} "x" 1] {"score": 1}')] == []
+
+
+@pytest.mark.parametrize("type_", ['{"unit": "EUR" | "USD"}', '{"a": x + "b", "c": 1}'])
+def test_operators_between_texts_are_code_and_no_quotation_marks_in_doubt(type_):
+    assert [each.value["score"] for each in outer_objects(f"It is {type_}.\n\n{JUDGEMENT}")] == [0.2]

@@ -25,7 +25,7 @@ _TEXTS: Final = {
     '"': re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"'),
     "'": re.compile(r"'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'"),
 }
-_AFTER_TEXT: Final = re.compile(rf"{BLANK}(?:[,:}}\]]|\Z)")
+_AFTER_TEXT: Final = re.compile(rf"{BLANK}(?:[,:}}\]|+]|\Z)")
 _NAMED: Final = re.compile(rf"{BLANK}:")
 _QUOTED: Final = re.compile(r"""(["'`])\{\1""")
 _EMOTICON: Final = re.compile(r"""(?:^|[^"']\s)[:;]-?$""")
@@ -128,7 +128,7 @@ class _Region:
         """Go to the end of a text, and note whether it is in doubt."""
         before = self._text[self._done : begin]
         last = before.rstrip()[-1:] or self._text[self._done - 1]
-        is_first = last in "{[,:"
+        is_first = last in "{[,:|+"  # code and types have operators: {"unit": "EUR" | "USD"}
         if self._text[begin] == "'" and not is_first:
             self._done = begin + 1  # an apostrophe
             return

@@ -6,14 +6,15 @@ A candidate is an object or a list that is whole and in no other one. It is only
 2. It is in a run that is the rest of a broken value. A run is values, texts and numbers with only commas and colons
    between them. It is such a rest if a broken value begins it, or if it closes more than it opens and there is more in
    it than one value. A comma or a name before a value belongs to its run: in `"a": {"b": 1}}`, the object is a part.
-3. Its own end is doubtful: what follows it closes something after a quotation mark, as in `{"a": "}" is", "b": 1}`, or
-   is such a rest. The object ended too early, in a text with a quotation mark.
+3. Its own end is doubtful: what follows it, up to a blank line, closes something after a quotation mark, as in
+   `{"a": "}" is", "b": 1}`, or is such a rest. The object ended too early, in a text with a quotation mark. Nothing
+   after it counts either: otherwise a later value would stand for it. A value alone in a code fence has no such doubt.
 
 So a value counts amid prose, code, LaTeX and other values. It does not count if JSON goes on around it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pytest_agentv.evaluators.judging.broken_json import BLANK, OPENER, PAIRS, BrokenJson
@@ -25,6 +26,11 @@ _FOLLOWER: Final = re.compile(
 _END_OF_JSON: Final = re.compile(r"""(?:["'}\]\d[]|true|false|null)$""")
 _END_OF_NAME: Final = re.compile(r"""["']$""")
 _BRACE: Final = re.compile(r"\{")
+_BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
+_FENCE_BEFORE: Final = re.compile(r"(?:^|\n)[ \t]*```[^`\n]*\n\s*$")
+_FENCE_AFTER: Final = re.compile(r"\s*\n[ \t]*```[ \t]*(?:\n|$)")
+_LONGEST_FENCE: Final = 100
+"""Characters of the line of a code fence."""
 _BRACKET: Final = re.compile(r"""(["'`])[{}\[\]]\1|(?P<opener>[{\[])|(?P<closer>[}\]])""")
 """A bracket. One in quotation marks neither opens nor closes."""
 
@@ -59,6 +65,11 @@ class _Run:
         """Whether it is the rest of a broken value, and so begins within that."""
         return (self.is_tied and (self.closes or self.has_names)) or (self.closes and self.has_more)
 
+    @property
+    def sound(self) -> Sequence[FoundValue]:
+        """The values that are no parts, as far as the run itself tells."""
+        return () if self.is_broken or self.is_rest else self.found
+
 
 class _OuterJson:
     def __init__(self, text: str) -> None:
@@ -70,12 +81,13 @@ class _OuterJson:
         """Yield each candidate that is no part."""
         last: _Run | None = None
         for run in self._runs():
-            is_end_of_last = run.is_rest or (last and run.is_broken and run.begin == last.end)
-            if last and not is_end_of_last:
-                yield from self._sound(last, run.begin)
+            if last:
+                if self._is_in_doubt(last, run):
+                    return
+                yield from last.sound
             last = run
-        if last:
-            yield from self._sound(last, len(self._text))
+        if last and not self._is_in_doubt(last, None):
+            yield from last.sound
 
     def objects_in(self, found: FoundValue) -> Iterator[FoundObject]:
         """Yield the objects of a list that are in no other object."""
@@ -85,9 +97,20 @@ class _OuterJson:
                 done = inner.begin + len(inner.text)
                 yield FoundObject(*inner)
 
-    def _sound(self, run: _Run, following: int) -> list[FoundValue]:
-        """Return the values of a run that are no parts. The text up to the following run tells, too."""
-        return [] if run.is_broken or run.is_rest or self._is_torn(run.end, following) else run.found
+    def _is_in_doubt(self, run: _Run, following: _Run | None) -> bool:
+        """Return whether a run may end too early: the text behind it, or the following run, goes on with its end."""
+        if not run.sound or self._is_fenced(run):
+            return False
+        blank = _BLANK_LINE.search(self._text, run.end, following.begin if following else len(self._text))
+        if following is None or blank is not None:
+            return self._is_torn(run.end, blank.start() if blank else len(self._text))
+        is_rest = following.is_rest or (following.is_broken and following.begin == run.end)
+        return is_rest or self._is_torn(run.end, following.begin)
+
+    def _is_fenced(self, run: _Run) -> bool:
+        """Return whether a run is alone in a code fence that is closed."""
+        before = self._text[max(0, run.begin - _LONGEST_FENCE) : run.begin]
+        return _FENCE_BEFORE.search(before) is not None and _FENCE_AFTER.match(self._text, run.end) is not None
 
     def _runs(self) -> Iterator[_Run]:
         opener = OPENER.search(self._text)
