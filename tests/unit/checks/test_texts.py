@@ -271,11 +271,12 @@ def test_a_word_is_found_in_itself(text):
         *("a -$30 b", "a $-30 b", "a -€30 b", "a **-$30** b"),
         *('{"a":-30}', "[1,-30]", "|-30|", "<b>-30</b>"),
         *("30.000,00 Euro", "30.000.000", "1.030.000,5", "$.30", "a .30 b", "30 000 euros", "1 030 000", "30 050,5"),
+        *("a US$-30 b", "a\nUS$-30", "a\n$-30", "a -US$30 b", "a -$ 30 b", "a -EUR 30 b"),
     ],
 )
 def test_a_word_is_not_found_in_another_number(text):
-    assert not has_word("30", text)
-    assert not has_word("$30", text)
+    assert not has_word("30", text.casefold())
+    assert not has_word("$30", text.casefold())
 
 
 @pytest.mark.parametrize(
@@ -284,10 +285,21 @@ def test_a_word_is_not_found_in_another_number(text):
         *("**20**-**30**", "20 €-30 €", "$20-$30", "20%-30%", "`20`-30", "a +/-30", "A-30", "(a)-30", "30-000"),
         *("a\n-30", "a **-30%**", "5.11.30", "1.2.30", "...30", "p.30", "2..30", "30.", "30,50", "30,000,0", "12:30"),
         *("30 500", "30, 000", "of 30 0", "30 days", "10 20 30"),
+        *("$20-$30 US$", "20 US$-30 US$", "US$30"),
     ],
 )
 def test_a_word_is_found_beside_marks_that_belong_to_no_number(text):
-    assert has_word("30", text)
+    assert has_word("30", text.casefold())
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        *(("$30 million", "It made -$30 million."), ("\u20ac5 off", "-\u20ac5 off"), ("US$30", "a -US$30")),
+    ],
+)
+def test_a_word_is_not_found_in_a_part_of_a_number(word, text):
+    assert not has_word(word, text.casefold())
 
 
 def test_names_are_derived_and_unique_and_cut(bench):

@@ -14,11 +14,14 @@ from pytest_agentv.models.scores import Score
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Variation selectors, which choose how a character is drawn."""
 _CURRENCY: Final = r"$\xa2-\xa5\u20a0-\u20cf"
+_CODE: Final = "(?:eur|usd|gbp|chf|jpy|cny|inr|aud|cad|nzd|sek|nok|dkk|pln|czk|huf|brl|mxn|zar|krw|sgd|hkd|ils)"
+"""Currencies whose codes stand before amounts, case folded."""
+_MARKS: Final = rf"[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
 _MINUS: Final = re.compile(
-    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'])|[(\[{{=:|,;<>])[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
-    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)[{_CURRENCY}]?(?=[0-9])"
+    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'a-z{_CURRENCY}])|[(\[{{=:|,;<>]){_MARKS}(?:[a-z]{{1,3}}[{_CURRENCY}]{_MARKS})?"
+    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)(?:(?:[a-z]{{0,3}}[{_CURRENCY}]|{_CODE})\ ?)?(?=[0-9])"
 )
-"""The sign of a negative number, which may be marked, as in **-30**, or quoted.
+"""The sign of a negative number, which may be marked, as in **-30**, or quoted, or beside a currency, as in US$-30.
 
 It is none in a range, at the beginning of a line, where lists are, or in -30 %.
 """
@@ -65,7 +68,7 @@ class Word(TextCheck):
 def has_word(word: str, folded: str) -> bool:
     """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
     spans = [found.span() for found in _pattern(word).finditer(folded)]
-    within = _places_within_numbers(folded) if spans and re.search("^[0-9]|[0-9]$", word.strip()) else frozenset()
+    within = _places_within_numbers(folded) if spans and re.search("[0-9]", word) else frozenset()
     return any(within.isdisjoint(span) and not _is_part(folded, *span) for span in spans)
 
 
