@@ -88,10 +88,33 @@ from pytest_agentv.models.masking.secrets import Masker, masking
         ({"not-equals": "30", "path": "n"}, '{"n": 30}', 0, (), ('is "30"',)),
         ({"equals": " 120.5\n", "path": "n"}, '{"n": 120.50}', 1, ('is "120.5"',), ()),
         ({"equals": "120", "path": "n"}, '{"n": 1.2e2}', 1, ('is "120"',), ()),
-        ({"equals": "120.50", "path": "n"}, '{"n": 120.50}', 0, (), ('is "120.5", not "120.50"',)),
+        (
+            {"equals": "120.50", "path": "n"},
+            '{"n": 120.50}',
+            0,
+            (),
+            ('is 120.5, not "120.50" (the same number, but its text is "120.5")',),
+        ),
+        (
+            {"field": {"path": "n", "equals": "30.0"}},
+            '{"n": 30}',
+            0,
+            (),
+            ('is 30, not "30.0" (the same number, but its text is "30")',),
+        ),
+        ({"equals": "40", "path": "n"}, '{"n": 30}', 0, (), ('is 30, not "40"',)),
+        ({"equals": "30.0", "path": "n"}, '{"n": "30"}', 0, (), ('is "30", not "30.0"',)),
+        ({"equals": "30.0"}, "30", 0, (), ('is "30", not "30.0"',)),
+        (
+            {"equals": "True", "path": "n"},
+            '{"n": true}',
+            0,
+            (),
+            ('is true, not "True" (the same flag, but its text is "true")',),
+        ),
         ({"equals": "true", "path": "n"}, '{"n": true}', 1, ('is "true"',), ()),
         ({"not-equals": "false", "path": "n"}, '{"n": false}', 0, (), ('is "false"',)),
-        ({"equals": "1", "path": "n"}, '{"n": true}', 0, (), ('is "true", not "1"',)),
+        ({"equals": "1", "path": "n"}, '{"n": true}', 0, (), ('is true, not "1"',)),
         ({"equals": "null", "path": "n"}, '{"n": null}', 0, (), ('is null, not "null"',)),
         ({"equals": "9" * 400, "path": "n"}, f'{{"n": {"9" * 400}}}', 1, (), ()),
         ({"equals": "[1]", "path": "n"}, '{"n": [1]}', 0, (), ('is [1], not "[1]"',)),
@@ -271,11 +294,15 @@ def test_a_word_is_found_in_itself(text):
         *("a -$30 b", "a $-30 b", "a -€30 b", "a **-$30** b"),
         *('{"a":-30}', "[1,-30]", "|-30|", "<b>-30</b>"),
         *("30.000,00 Euro", "30.000.000", "1.030.000,5", "$.30", "a .30 b", "30 000 euros", "1 030 000", "30 050,5"),
+        *("a US$-30 b", "a\nUS$-30", "a\n$-30", "a -US$30 b", "a -$ 30 b", "a -EUR 30 b"),
+        *("30.8566,2.30", "2.3522,30.8566", "[0.5,30.5]", "[30.5,5]", "30.000,30.500", "[.30,.30]"),
+        *("EUR12.30", "EUR30.000,00", "30 000km", "+30 000", "30 000 500", "30.000.000.000"),
+        *("30 050 €", "30 050 euros", "$30 050."),
     ],
 )
 def test_a_word_is_not_found_in_another_number(text):
-    assert not has_word("30", text)
-    assert not has_word("$30", text)
+    assert not has_word("30", text.casefold())
+    assert not has_word("$30", text.casefold())
 
 
 @pytest.mark.parametrize(
@@ -284,10 +311,43 @@ def test_a_word_is_not_found_in_another_number(text):
         *("**20**-**30**", "20 €-30 €", "$20-$30", "20%-30%", "`20`-30", "a +/-30", "A-30", "(a)-30", "30-000"),
         *("a\n-30", "a **-30%**", "5.11.30", "1.2.30", "...30", "p.30", "2..30", "30.", "30,50", "30,000,0", "12:30"),
         *("30 500", "30, 000", "of 30 0", "30 days", "10 20 30"),
+        *("1.5,30", "30,2.5", "$20-$30 US$", "20 US$-30 US$", "US$30", "v1.30.2"),
+        *("30 034 56", "30 014", "30 001.txt", "30 000.txt", "30 010 2030", "+30 800 000 000", "30.168.100.200"),
     ],
 )
 def test_a_word_is_found_beside_marks_that_belong_to_no_number(text):
-    assert has_word("30", text)
+    assert has_word("30", text.casefold())
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        *(("$30 million", "It made -$30 million."), ("\u20ac5 off", "-\u20ac5 off"), ("US$30", "a -US$30")),
+        *(("48", "at 48.8566,2.3522"), ("2", "at 48.8566,2.3522"), ("3522", "at 48.8566,2.3522"), ("5", "[0.5,1.5]")),
+        *(("50", "It costs EUR12.50."), ("EUR12", "EUR12.50"), ("2", "1.000.000,2.000.000"), ("1", "1 000 500")),
+    ],
+)
+def test_a_word_is_not_found_in_a_part_of_a_number(word, text):
+    assert not has_word(word, text.casefold())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("001 002 003", "100 001 002", "001 002 100", "001,002,003", "001.002.003", "001\u202f002"),
+        *("192.168.100.200", "192.168.100.200:80", "0 000", "030 123 000", "555 000 123", "555 000 1234"),
+    ],
+)
+def test_each_group_of_ids_addresses_and_phone_numbers_is_found(text):
+    assert [group for group in re.findall("[0-9]+", text) if not has_word(group, text)] == []
+
+
+def test_numbers_of_a_long_answer_are_read_at_once():
+    started = time.process_time()
+    for piece in ("000 ", "1.000", "1,000", "1 000 ", "1", "*", " -$", "$ ", "a$", "\n*", " ***us$***", "1.5,"):
+        assert not has_word("7", piece * (20_000 // len(piece)) + " 7x7")
+        assert has_word("7", piece * (20_000 // len(piece)) + " x 7")
+    assert time.process_time() - started < 5
 
 
 def test_names_are_derived_and_unique_and_cut(bench):

@@ -59,8 +59,9 @@ class Equals(Evaluator):
     async def evaluate(self, context: Context) -> Score:
         if isinstance(self.value, str) and _is_text(context.part):
             answer, wanted = trim(context.candidate_answer), trim(self.value)
-            form = other_form(wanted, answer, operator.eq)
-            return verdict(answer == wanted, f"is {shown(wanted)}", f"is {shown(answer)}, not {shown(wanted)}{form}")
+            form = other_form(wanted, answer, operator.eq) or _of_same_value(wanted, context.part, answer)
+            held = shown(answer) if context.part is ABSENT or isinstance(context.part, str) else shown(answer)[1:-1]
+            return verdict(answer == wanted, f"is {shown(wanted)}", f"is {held}, not {shown(wanted)}{form}")
         text = context.candidate_answer
         data = await off_loop(len(text), _data, text) if context.part is ABSENT else context.part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
@@ -72,6 +73,19 @@ class Equals(Evaluator):
 def _is_text(part: Json | Absent) -> bool:
     """Whether a part is compared with a text as a text: cells of tables are texts, also where they hold a number."""
     return part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
+
+
+def _of_same_value(wanted: str, part: Json | Absent, answer: str) -> str:
+    """Return a note if a check misses only because a number or a flag is written in another way: 120.50 or True."""
+    if isinstance(part, bool):
+        return f" (the same flag, but its text is {shown(answer)})" if wanted.casefold() == answer else ""
+    if not isinstance(part, int | float):
+        return ""
+    try:
+        is_same = float(wanted) == part
+    except ValueError:
+        return ""
+    return f" (the same number, but its text is {shown(answer)})" if is_same else ""
 
 
 def _data(answer: str) -> Json | Absent:

@@ -14,11 +14,14 @@ from pytest_agentv.models.scores import Score
 _OF_EMOJI: Final = "\ufe0e\ufe0f"
 """Variation selectors, which choose how a character is drawn."""
 _CURRENCY: Final = r"$\xa2-\xa5\u20a0-\u20cf"
+_CODE: Final = "(?:eur|usd|gbp|chf|jpy|cny|inr|aud|cad|nzd|sek|nok|dkk|pln|czk|huf|brl|mxn|zar|krw|sgd|hkd|ils)"
+"""Currencies whose codes stand before amounts, case folded."""
+_MARKS: Final = rf"[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
 _MINUS: Final = re.compile(
-    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'])|[(\[{{=:|,;<>])[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
-    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)[{_CURRENCY}]?(?=[0-9])"
+    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'a-z{_CURRENCY}])|[(\[{{=:|,;<>]){_MARKS}(?:[a-z]{{1,3}}[{_CURRENCY}]{_MARKS})?"
+    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)(?:(?:[a-z]{{0,3}}[{_CURRENCY}]|{_CODE})\ ?)?(?=[0-9])"
 )
-"""The sign of a negative number, which may be marked, as in **-30**, or quoted.
+"""The sign of a negative number, which may be marked, as in **-30**, or quoted, or beside a currency, as in US$-30.
 
 It is none in a range, at the beginning of a line, where lists are, or in -30 %.
 """
@@ -27,15 +30,35 @@ _UNSPACED: Final = (
     r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 """Letters that stand beside other words without a space: of Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+_FIRST: Final = "[1-9][0-9]{0,2}"
+_GROUPS: Final = r"(?:\ [0-9]{3}){0,3}"
+_SPACED: Final = rf"{_FIRST}{_GROUPS}\ 0[0-9]{{2}}{_GROUPS}"
+_SURE: Final = rf"""(?<![0-9]\ )(?!(?<=\+)[0-9]+(?:\ [0-9]{{3}}){{2}})(?:
+    (?:{_FIRST}{_GROUPS}\ 000|[1-9][0-9]?{_GROUPS}\ 000{_GROUPS})(?:[.,][0-9]+)?
+    |{_SPACED}(?:[.,][0-9]{{1,2}}|(?=\ ?(?:[{_CURRENCY}]|(?:{_CODE}|euros?|dollars?)\b)))
+    |(?<=[{_CURRENCY}]){_SPACED}
+)(?!\ [0-9]|\.\w)"""
+"""Groups with blanks that are one number: 30 000, 30 050,5 or 30 050 euros. Others may be ids or a phone number."""
+_BYTE: Final = "(?:1[0-9]{2}|2[0-4][0-9]|25[0-5])"
 _NUMBER: Final = re.compile(
-    rf"(?<![^\W{_UNSPACED}])(?<![0-9][.,])"
-    r"(?:[0-9]+\.[0-9]+|(?<![\w.,:/])\.[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?"
-    r"|[0-9]{1,3}(?:['\u2019\xa0\u2009\u202f][0-9]{3})+(?:[.,][0-9]+)?"
-    r"|[0-9]{1,3}(?:\ [0-9]{3}){0,3}\ 0[0-9]{2}(?:\ [0-9]{3}){0,3}(?:[.,][0-9]+)?)(?![0-9]|[.,][0-9])"
+    rf"""(?=[0-9.])(?:(?<![^\W{_UNSPACED}])|(?<=\b{_CODE}))(?<![0-9]\.)(?:
+    # 30.000,00. Four groups may be an IP address.
+    (?![0-9]{{1,3}}(?:\.{_BYTE}){{3}}(?!\.?[0-9])){_FIRST}(?:\.[0-9]{{3}})+(?:,[0-9]+(?![.,]?[0-9]))?(?!\.?[0-9])
+    # 30.5 and .5. A comma behind separates them from another number.
+    |(?:[0-9]+|(?<![\w.:/]))\.[0-9]+(?!\.?[0-9])
+    # 30,000.00 and 30'000.00
+    |(?<![0-9],)(?:
+        (?!0[0-9])[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]+)?
+        |{_FIRST}(?:['\u2019\xa0\u2009\u202f][0-9]{{3}})+(?:[.,][0-9]+)?
+        |{_SURE}
+    )(?![.,]?[0-9])
+    )""",
+    re.VERBOSE,
 )
-"""A number with a decimal point, or with commas, points, apostrophes or narrow blanks between thousands.
+"""A number with a decimal point, or with commas, points, apostrophes or blanks between thousands.
 
-Dates and versions have more points. "1,5" may be two numbers, and so may "30 500". 000 is no number by itself.
+Dates and versions have more points. "1,5" may be two numbers, and so may "30 500". 000 is no number by itself, and no
+number of thousands begins with 0, as in the ids 001,002. Where a text may be one number or several, words are found.
 """
 _BEGIN: Final = rf"(?:(?<![^\W{_UNSPACED}])|(?<=(?<!\w)_)|(?<=(?<!\w)__))"
 _END: Final = rf"(?:(?![^\W{_UNSPACED}])|(?=__?(?!\w)))"
@@ -65,7 +88,7 @@ class Word(TextCheck):
 def has_word(word: str, folded: str) -> bool:
     """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
     spans = [found.span() for found in _pattern(word).finditer(folded)]
-    within = _places_within_numbers(folded) if spans and re.search("^[0-9]|[0-9]$", word.strip()) else frozenset()
+    within = _places_within_numbers(folded) if spans and re.search("[0-9]", word) else frozenset()
     return any(within.isdisjoint(span) and not _is_part(folded, *span) for span in spans)
 
 
