@@ -816,11 +816,15 @@ def test_a_gate_gets_no_verdict_on_a_part_of_its_cases(project, mode, path, monk
         ("norecursedirs = old .*", "evals/more"),
         ("addopts = --ignore=evals/old", "evals/more"),
         ("addopts = --ignore-glob=*/ol?", "evals/more"),
+        ("norecursedirs = evals/old .*", "evals/more"),
+        ("collect_ignore = ['evals/old']", "evals/more"),
         ("", "."),
     ],
 )
 def test_files_that_no_run_collects_leave_out_nothing(project, ini, path, monkeypatch):
-    project.write("pytest.ini", f"[pytest]\n{ini}\nagentv_gates =\n    booking: min_rate=0.4\n")
+    is_python = ini.startswith("collect_ignore")
+    project.write("conftest.py", f"{ini}\n" if is_python else "")
+    project.write("pytest.ini", f"[pytest]\n{'' if is_python else ini}\nagentv_gates =\n    booking: min_rate=0.4\n")
     write(project, suite(2, "tags: [booking]"))
     (project.path / "evals/old").mkdir()
     (project.path / "evals/a.eval.yaml").rename(project.path / "evals/old/a.eval.yaml")
@@ -829,6 +833,25 @@ def test_files_that_no_run_collects_leave_out_nothing(project, ini, path, monkey
     count = len(run.results)
     assert f"GATE run: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
     assert f"GATE booking: passed, the pass rate 100.0 % of {count} cases reaches 40.0 %" in section(run)
+
+
+def test_a_file_whose_cases_a_function_makes_may_have_any_tag(project, monkeypatch):
+    """Its tags were taken for none: the gate was green on a part of its cases, and refused on the function's."""
+    project.write("pytest.ini", "[pytest]\nagentv_gates = booking: min_rate=0.4\n")
+    write(project, suite(2, "tags: [booking]"))
+    project.write("evals/made.eval.yaml", "evalcases: {from: 'gen.py:make'}\n")
+    project.write(
+        "evals/gen.py",
+        "def make():\n"
+        "    for name in ('x', 'y'):\n"
+        "        yield {'id': name, 'tags': ['booking'], 'input': 'q', 'assert': [{'contains': 'no such word'}]}\n",
+    )
+    assert "GATE booking: passed, the pass rate 50.0 % of 4 cases" in section(project.run("--agentv-gate=run"))
+    part = project.run("evals/a.eval.yaml", "--agentv-gate=run")
+    assert "GATE booking: not enforced, evals/made.eval.yaml was not collected: no" in section(part)
+    alone = project.run("evals/made.eval.yaml", "--agentv-gate=run")
+    assert "no case has the tag" not in alone.text
+    assert alone.exit_code == 1
 
 
 def test_a_gate_is_judged_where_files_without_its_cases_are_left_out(project):

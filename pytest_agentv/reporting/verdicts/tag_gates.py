@@ -51,7 +51,8 @@ class RateCheck(Record):
             return f"no case could be judged; {percent(self.min_rate)} must pass"
         relation = "reaches" if self.is_reached else "is below"
         cases = counted(self.n, "case")
-        wanted = f"{percent(self.min_rate)}{' (advisory)' if self.tier == 'advisory' else ''}"
+        others = (0.0, 1.0, self.rate) if self.is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
+        wanted = percent(self.min_rate, others) + (" (advisory)" if self.tier == "advisory" else "")
         return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
 
 

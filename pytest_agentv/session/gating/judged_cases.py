@@ -81,4 +81,4 @@ class JudgedCases:
     @cached_property
     def _tags(self) -> frozenset[str]:
         """The tags whose gates get a verdict."""
-        return self._critical - left_out_tags(self._config).keys() if self._critical else self._critical
+        return self._critical - left_out_tags(self._config, self._critical).keys() if self._critical else self._critical

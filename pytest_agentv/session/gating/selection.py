@@ -1,8 +1,7 @@
 """Finds out whether a run left out evaluations: an incomplete run gets no verdict."""
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatch
 from glob import iglob
 from itertools import chain
@@ -55,9 +54,9 @@ def narrowing_option(config: pytest.Config, options: RunOptions) -> str | None:
     return next((name for name, value in given.items() if value), None)
 
 
-def tags_of(node_ids: Iterable[str], root: Path) -> set[str]:
-    """Return the tags of the items' eval files. A file that cannot be read reports an error of its own."""
-    return set().union(*(_tags(root / name) for name in _eval_files(node_ids)))
+def tags_of(node_ids: Iterable[str], root: Path, wanted: Collection[str]) -> set[str]:
+    """Return the tags of the items' eval files. A file whose tags are not known may have all that are wanted."""
+    return set().union(*(_tags(root / name, wanted) for name in _eval_files(node_ids)))
 
 
 def uncollected_tags(config: pytest.Config, node_ids: Iterable[str]) -> set[str]:
@@ -87,9 +86,12 @@ def left_out_of_rate(config: pytest.Config) -> tuple[Path, ...]:
     return () if all(map(Path.is_dir, _named(config))) else left_out_files(config)
 
 
-def left_out_tags(config: pytest.Config) -> dict[str, Path]:
-    """Return the tags of the files that the paths of the run leave out, each with such a file."""
-    return {tag: file for file in reversed(left_out_files(config)) for tag in _tags(file)}
+def left_out_tags(config: pytest.Config, wanted: Collection[str]) -> dict[str, Path]:
+    """Return the tags of the files that the paths of the run leave out, each with such a file.
+
+    A file whose tags are not known may have all that are wanted.
+    """
+    return {tag: file for file in reversed(left_out_files(config)) for tag in _tags(file, wanted)}
 
 
 def _named(config: pytest.Config) -> list[Path]:
@@ -112,18 +114,31 @@ def _is_ignored(file: Path, below: Path, config: pytest.Config) -> bool:
     """Whether pytest does not enter a folder of a file, or ignores it."""
     given = (config.getoption(name, None) or () for name in ("ignore", "ignore_glob"))
     ignored = [str(_absolute(config.invocation_params.dir, each)) for each in chain(*given)]
-    folders, skipped = file.relative_to(below).parts[:-1], config.getini("norecursedirs")
-    return any(fnmatch(folder, pattern) for folder in folders for pattern in skipped) or any(
+    for plugin in config.pluginmanager.get_plugins():  # conftest files, as far as they are loaded
+        named = (getattr(plugin, name, None) or () for name in ("collect_ignore", "collect_ignore_glob"))
+        ignored += [str(_absolute(Path(plugin.__file__).parent, each)) for each in chain(*named)]
+    entered = [each for each in file.parents if each != below and each.is_relative_to(below)]
+    skips = config.getini("norecursedirs")
+    return any(_matches(folder, pattern) for folder in entered for pattern in skips) or any(
         fnmatch(str(each), pattern) for each in (file, *file.parents) for pattern in ignored
     )
+
+
+def _matches(folder: Path, pattern: str) -> bool:
+    """Whether a pattern of `norecursedirs` is that of a folder: of its name or, with a slash, of its path."""
+    if "/" not in pattern:
+        return fnmatch(folder.name, pattern)
+    return fnmatch(str(folder), pattern if pattern.startswith("/") else f"*/{pattern}")
 
 
 def _eval_files(node_ids: Iterable[str]) -> set[str]:
     return {name for node_id in node_ids if Path(name := node_id.partition("::")[0]).suffix in SUFFIXES}
 
 
-def _tags(path: Path) -> set[str]:
-    with suppress(AgentvError, OSError):
+def _tags(path: Path, unknown: Collection[str] = ()) -> set[str]:
+    """Return the tags of an eval file; `unknown` if it cannot be read, or if a function makes its cases."""
+    try:
         suite = read_suite(path)
-        return {tag for entry in suite.entries for tag in suite.tags(entry)}
-    return set()
+    except (AgentvError, OSError):
+        return set(unknown)
+    return {tag for entry in suite.entries for tag in suite.tags(entry)}

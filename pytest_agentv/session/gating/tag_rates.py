@@ -32,7 +32,7 @@ class TagRates:
     def check(self, node_ids: Collection[str]) -> None:
         """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
         missing = self._uncollected(node_ids)
-        tags = left_out_tags(self._config) if self._gates else {}
+        tags = left_out_tags(self._config, [gate.tag for gate in self._gates]) if self._gates else {}
         partly = {f"gate::{tag}": file for tag, file in tags.items()}
         if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
             partly[RUN] = files[0]
@@ -52,7 +52,8 @@ class TagRates:
 
     def _uncollected(self, node_ids: Collection[str]) -> list[str]:
         """Return the gates of which no case was collected. Raises `pytest.UsageError` for a tag without any case."""
-        tags = tags_of(node_ids, self._config.rootpath) if self._gates else set()
+        wanted = [gate.tag for gate in self._gates]
+        tags = tags_of(node_ids, self._config.rootpath, wanted) if wanted else set()
         if unmatched_tags(self._gates, tags) is None:
             return []
         others = uncollected_tags(self._config, node_ids) - tags
