@@ -326,6 +326,51 @@ def test_a_rubric_that_is_data_or_an_expression_is_an_error(bench, kind, text):
     assert all("no sentence that a model could check" in fault for fault in faults)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": "contains", "value": "30 days"}',
+        '{"type": "contians", "value": "30 days"}',
+        '{"value": "30 days", "type": "not-contains"}',
+        '{"contains": "30 days", "weight": 2}',
+        '{"contians": "30 days"}',
+        '{"llm-rubric": "is polite"}',
+        '{"length": {"max_words": 3}}',
+        '{"length": {"max_words": 3}, "path": "a.b"}',
+        '[{"contains": "30 days"}, {"regex": "b"}]',
+        "type: contains",
+        "type: contains\nvalue: 30 days",
+    ],
+)
+def test_a_rubric_that_is_surely_a_check_is_an_error(bench, text):
+    _, (fault,) = bench.load({"type": "rubric", "rubrics": [{"id": "a", "description": text}]})
+    assert "is a check in a text, and no sentence that a model could check (" in fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"code": 404, "message": "not found"}',
+        '{"type": "refund", "order": 1001}',
+        '{"item": "tent", "cost": 120}',
+        '{"answer": 42}',
+        '{"file": "a.txt"}',
+        '{"type": "file", "value": "a.txt"}',
+        '{"word_count": 120}',
+        '{"price": {"contains": "EUR"}}',
+        '[{"id": 1, "word": "tent"}, {"id": 2, "word": "pole"}]',
+        '[1, {"contains": "30 days"}]',
+        "{}",
+        "type: a haiku about autumn\ntone: friendly",
+        "type: file\nvalue: a.txt",
+        "length: under 100 words\npath: names the path of the file",
+    ],
+)
+def test_a_rubric_may_be_data_that_an_answer_should_hold(bench, text):
+    judge = bench.one({"type": "rubric", "rubrics": [{"id": "a", "description": text}]})
+    assert judge.rubrics[0].description == text
+
+
 @pytest.mark.parametrize("text", NAMES)
 def test_the_name_of_a_check_alone_is_an_error(bench, text):
     _, faults = bench.load(text)
