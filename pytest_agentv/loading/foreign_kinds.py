@@ -221,3 +221,11 @@ def _keys_beside(word: str, table: KindTable) -> Set[str]:
     found = table.find(word) or table.find(near_kind(word, table) or "")
     kind: Any = None if found is None else table[found[0]]
     return _ADDED if kind is None else _ADDED.union(known_keys(kind))
+
+
+def hint_at_two(key: str, place: Place) -> None:
+    """Add to the error of an unknown key that it is itself a kind."""
+    for index, problem in enumerate(place.problems):
+        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
+            hint = "each check is an entry of the list: put `- ` before it"
+            place.problems[index] = problem.replace(hint=hint)

@@ -1,5 +1,6 @@
 """Texts in a list of evaluators: which are sentences for a model, and which are checks in a text, and so errors."""
 
+import ast
 from typing import Any, ClassVar
 
 import pytest
@@ -369,6 +370,22 @@ def test_a_rubric_that_is_surely_a_check_is_an_error(bench, text):
 def test_a_rubric_may_be_data_that_an_answer_should_hold(bench, text):
     judge = bench.one({"type": "rubric", "rubrics": [{"id": "a", "description": text}]})
     assert judge.rubrics[0].description == text
+
+
+def test_plain_sentences_for_a_judge_are_not_parsed_as_code(bench, monkeypatch):
+    parse, parsed = ast.parse, []
+
+    def counted(text, *args, **kwargs):
+        parsed.extend([text] if str(text).startswith("def _()") else [])  # pytest parses modules
+        return parse(text, *args, **kwargs)
+
+    monkeypatch.setattr("ast.parse", counted)
+    texts = ["Is polite", "Names the price: 30 EUR", "The answer names the data (in EUR)", "Says why the case is > 3"]
+    for item in ({"rubric": texts}, {"statements": texts}, *texts):
+        bench.one(item)
+    assert parsed == []
+    bench.one({"rubric": ["(answer)"]})
+    assert len(parsed) == 1
 
 
 @pytest.mark.parametrize("text", NAMES)
