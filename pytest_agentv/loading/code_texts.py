@@ -27,8 +27,10 @@ _BLOCK: Final = re.compile(r"(?:[a-z_-]+[ ]*:[ ].*(?:\n|$)){2,}")
 """Several lines of YAML, each with a key."""
 _OPTIONS: Final = frozenset({"type", "value", "weight", "required", "negate", "path", "threshold"})
 """Keys of a check. Without one, several lines may be sentences, each with a label."""
-_PYTHONIC: Final = (("===", "=="), ("!==", "!="), ("&&", " and "), ("||", " or "))
+_PYTHONIC: Final = (("===", "=="), ("!==", "!="), ("&&", " and "), ("||", " or "), ("?.", "."))
 """Operators of JavaScript, in which promptfoo has expressions."""
+_NOT: Final = re.compile(r"(?<!\w)!+(?=[\w(])")
+"""JavaScript's `not`."""
 
 
 def bare(text: str) -> str:
@@ -67,6 +69,7 @@ def judges_answer(text: str) -> bool:
         return False  # parsing takes 40 times as long
     for javascript, python in _PYTHONIC:
         text = text.replace(javascript, python)
+    text = _NOT.sub(" not ", text).strip()
     lines = _wrapped(text).encode("utf-8", "replace").splitlines()
     return any(_reads_answer(node, lines) for node in _nodes(text))
 

@@ -130,6 +130,10 @@ EXPRESSIONS = (
     "len(tool_calls) <= 3",
     "output.includes('xyz') && output.length < 500",
     "output === 'xyz'",
+    "!output.includes('xyz')",
+    "output.length < 500 && !output.includes('xyz')",
+    "(!!output.match('xyz')) && true",
+    "JSON.parse(output)?.price !== 120",
     "Check: len(answer) > 100",
 )
 
@@ -223,6 +227,8 @@ SENTENCES = (
     "`len(answer) > 100` is explained",
     "Explains that answer == 'x' is a comparison",
     "Calls search('tent') first",
+    "Hello !output (in capitals) is there",
+    "Is the answer (30 EUR) there?!",
     "x == y is explained",
     "2 + 2 = 4",
     "x = 3 and y = 4",
