@@ -108,13 +108,14 @@ def _lacks_rubrics(entry: CaseEntry) -> bool:
 
 
 def _refuse_addresses(suite: SuiteSource, entries: Iterable[CaseEntry]) -> None:
-    """Raise `CaseError` for outcomes that are only `file://…`: no file is read for them."""
+    """Raise `CaseError` for outcomes that are only `file://…`: no file is read for them. Absolute ones may be texts."""
     problems: list[Problem] = []
     for entry in entries:
         key = first_key(entry.value, OUTCOME_KEYS) or ""
         note_outcome(entry.value[key], suite.case_place(entry, problems).at(key))
-    if problems:
-        raise with_problems(CaseError(join_problems(problems)), problems)
+    faults = [each for each in problems if each.level == "error"]
+    if faults:
+        raise with_problems(CaseError(join_problems(faults)), faults)
 
 
 def _outcome(case: JsonObject) -> str | None:

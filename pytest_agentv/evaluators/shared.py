@@ -91,16 +91,19 @@ def text_of_part(part: Json) -> str:
     return part if isinstance(part, str) else compact_json(part)
 
 
-def _with_tuples(score: T) -> T:
-    """Return a score from user code with tuples in place of sets, generators and other iterables of texts."""
-    if not isinstance(score, Score):
+def _with_tuples(score: Any) -> Any:
+    """Return a score from user code, or a member of one, with tuples in place of sets and other iterables of texts."""
+    if not isinstance(score, Score | EvaluatorResult):
         return score
-    found = {name: getattr(score, name) for name in (*_LISTS, "unmet_required")}
-    odd = {
+    odd: dict[str, Any] = {
         name: tuple(value)
-        for name, value in found.items()
-        if isinstance(value, Iterable) and not isinstance(value, list | tuple | str | bytes | Mapping)
+        for name in (*_LISTS, "unmet_required")
+        if isinstance(value := getattr(score, name), Iterable)
+        and not isinstance(value, list | tuple | str | bytes | Mapping)
     }
+    name = "results" if isinstance(score, Score) else "evaluator_results"
+    if isinstance(members := getattr(score, name), list | tuple) and members:
+        odd[name] = tuple(map(_with_tuples, members))
     return score.replace(**odd) if odd else score
 
 

@@ -1,6 +1,7 @@
 """Texts that are data or code, and no prose. Import this lazily: few texts are."""
 
 import ast
+import keyword
 import re
 import textwrap
 import warnings
@@ -14,6 +15,11 @@ from pytest_agentv.models.base import Json
 FUNCTION: Final = re.compile(r"\S+\.py:[A-Za-z_]\w*")
 _VALUES: Final = frozenset({"answer", "data", "case", "vars", "tool_calls", "metrics", "output", "context"})
 """Names that expressions read here and in promptfoo."""
+_VALUE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_VALUES))})(?!\w)")
+_WORDS: Final = re.compile(
+    rf"\s*(?!(?:{'|'.join([*keyword.kwlist, *keyword.softkwlist])})\b)\w+[ \t]+(?!(?:and|for|if|in|is|not|or|else)\b)\w"
+)
+"""Two words at the start that no code has side by side. Most sentences begin so."""
 _FENCE: Final = re.compile(r"```\w*\s(.*)```", re.DOTALL)
 _QUOTES: Final = "`\"'"
 _DATA: Final = re.compile(r"\{.*\}|\[.*\]", re.DOTALL)
@@ -21,8 +27,10 @@ _BLOCK: Final = re.compile(r"(?:[a-z_-]+[ ]*:[ ].*(?:\n|$)){2,}")
 """Several lines of YAML, each with a key."""
 _OPTIONS: Final = frozenset({"type", "value", "weight", "required", "negate", "path", "threshold"})
 """Keys of a check. Without one, several lines may be sentences, each with a label."""
-_PYTHONIC: Final = (("===", "=="), ("!==", "!="), ("&&", " and "), ("||", " or "))
+_PYTHONIC: Final = (("===", "=="), ("!==", "!="), ("&&", " and "), ("||", " or "), ("?.", "."))
 """Operators of JavaScript, in which promptfoo has expressions."""
+_NOT: Final = re.compile(r"(?<!\w)!+(?=[\w(])")
+"""JavaScript's `not`."""
 
 
 def bare(text: str) -> str:
@@ -57,8 +65,11 @@ def judges_answer(text: str) -> bool:
 
     `answer is polite` and `sources in answer` are code by the letter, and are prose.
     """
+    if _VALUE.search(text) is None or _WORDS.match(text) is not None:
+        return False  # parsing takes 40 times as long
     for javascript, python in _PYTHONIC:
         text = text.replace(javascript, python)
+    text = _NOT.sub(" not ", text).strip()
     lines = _wrapped(text).encode("utf-8", "replace").splitlines()
     return any(_reads_answer(node, lines) for node in _nodes(text))
 

@@ -49,10 +49,10 @@ def note_statement(text: str, place: Place) -> bool:
 
 
 def note_outcome(text: Json, place: Place) -> None:
-    """Note an error for an expected outcome that names a file: a judge would be shown the address."""
+    """Note an expected outcome that names a file, because a judge would be shown the address."""
     path = path_in(text)
     if path is not None:
-        _note(place, path, "write the text itself")
+        _note(place, path, "write the text itself", may_be_text=True)
 
 
 def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:

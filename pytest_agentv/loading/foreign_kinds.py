@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from functools import lru_cache
 from typing import Any, Final
 
@@ -95,6 +95,10 @@ DENIALS: Final = frozenset({"cannot", "doesnt", "dont", "isnt", "never", "no", "
 """Parts of a word that deny."""
 _JOINED: Final = re.compile(r"(?<=^not)(?=[a-z]{4})|(?<=[a-z]{4})(?=not$)")
 """Where `not` is a part without a hyphen."""
+_NO_WORD: Final = re.compile(r"[-:]|^javascript$")
+"""What shows that the name of a check is no word of other data. `answer`, `file` and `word_count` may be."""
+_ADDED: Final = frozenset({"negate", "path", "required", "threshold", "value", "weight"})
+"""Keys beside the name of a check. All but `value` are words, numbers or paths."""
 _SHORT: Final = 5
 """Names of kinds with fewer letters are near to many English words."""
 _NEAR_WORD: Final = 0.85
@@ -183,3 +187,45 @@ def _is_misspelt(name: str, kind: str) -> bool:
     if len(parts) != len(own):
         return difflib.SequenceMatcher(None, name, kind).ratio() >= _NEAR_WORD
     return all(difflib.SequenceMatcher(None, *pair).ratio() >= _NEAR_PART for pair in zip(parts, own, strict=True))
+
+
+def sure_kind(data: Json, table: KindTable) -> str | None:
+    """Return the word by which data in a rubric is surely a check, or a list of checks alone.
+
+    None for other data, which is what an answer should hold: `{"code": 404, "message": "not found"}`.
+    """
+    if isinstance(data, list):
+        words = [sure_kind(each, table) for each in data]
+        return words[0] if words and all(words) else None
+    if not isinstance(data, dict) or not data:
+        return None
+    kind = data.get("type")
+    if isinstance(kind, str) and is_sure_kind(kind, table):
+        return kind
+    word = next(iter(data))
+    if not isinstance(word, str) or not is_sure_kind(word, table):
+        return None
+    others = {key: value for key, value in data.items() if key != word}
+    is_prose = any(" " in str(value) for key, value in others.items() if key in _ADDED and key != "value")
+    return word if others.keys() <= _keys_beside(word, table) and not is_prose else None
+
+
+def is_sure_kind(word: str, table: KindTable) -> bool:
+    """Whether a word names a kind, or nearly so, and is no name of other data."""
+    is_foreign = _NO_WORD.search(word) is not None and instead_of(word, table) is not None
+    return table.find(word) is not None or is_foreign or is_near_kind(word, tuple(table))
+
+
+def _keys_beside(word: str, table: KindTable) -> Set[str]:
+    """Return the keys that a check may have beside its name."""
+    found = table.find(word) or table.find(near_kind(word, table) or "")
+    kind: Any = None if found is None else table[found[0]]
+    return _ADDED if kind is None else _ADDED.union(known_keys(kind))
+
+
+def hint_at_two(key: str, place: Place) -> None:
+    """Add to the error of an unknown key that it is itself a kind."""
+    for index, problem in enumerate(place.problems):
+        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
+            hint = "each check is an entry of the list: put `- ` before it"
+            place.problems[index] = problem.replace(hint=hint)

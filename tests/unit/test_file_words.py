@@ -154,6 +154,13 @@ def test_a_text_by_which_a_model_judges_names_no_file(agentv, keys, where, text)
     assert " is a text here: no file is read for it" in fault
 
 
+def test_an_outcome_that_is_an_absolute_address_is_a_warning(agentv):
+    Path("q.eval.yaml").write_text("evalcases: [{id: c, input: hi, expected_outcome: file:///etc/hosts}]\n", "utf-8")
+    (fault, *rest) = agentv("validate", "q.eval.yaml").out.splitlines()
+    assert fault.startswith("q.eval.yaml:1: warning: evalcases[0].expected_outcome: 'file:///etc/hosts' is a text here")
+    assert "0 errors" in rest[-1]
+
+
 @pytest.mark.parametrize(
     ("evaluator", "key"),
     [

@@ -340,6 +340,13 @@ def test_an_outcome_that_names_a_file_is_an_error_before_a_model_is_asked(folder
     assert (folder / "a.eval.yaml").read_text() == written
 
 
+def test_an_outcome_that_is_an_absolute_address_gets_rubrics(folder):
+    written = SUITE.replace("Greets the user", "file:///etc/hosts")
+    (folder / "a.eval.yaml").write_text(written)
+    assert generate("a.eval.yaml") == 0
+    assert BLOCK in (folder / "a.eval.yaml").read_text()
+
+
 def test_a_byte_order_mark_and_windows_line_breaks_stay(folder):
     written = b"\xef\xbb\xbf" + SUITE.replace("\n", "\r\n").encode()
     (folder / "a.eval.yaml").write_bytes(written)

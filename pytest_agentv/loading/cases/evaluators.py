@@ -1,7 +1,6 @@
 """Loads lists of evaluators. Reads each item as the kind that it names (agentv-formats 6).
 
-An item is `{type: contains, value: x}`, the short form `{contains: x}`, a text that a judge checks, or, in Python, an
-object. Imports pydantic: import this lazily.
+An item is a mapping, a text that a judge checks, or, in Python, an object. Imports pydantic: import this lazily.
 """
 
 import re
@@ -24,9 +23,8 @@ from pytest_agentv.models.records import record
 _TYPE: Final = "type"
 _NEGATE: Final = "negate"
 _RUBRIC: Final = "rubric"
-"""The kind, and the name, of the judge for the `rubrics` of a case."""
 _STATEMENTS: Final = "statements"
-"""The kind that checks the bare texts of a list."""
+"""The kinds that check the `rubrics` of a case and the bare texts of a list. The first is also a name."""
 _WORD: Final = re.compile(
     r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
     r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
@@ -136,8 +134,7 @@ def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
 def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
     """Return the judge of bare texts. It weighs as much as one evaluator per text."""
     keys = {"value": list(statements), "weight": float(len(statements))}
-    found: Any = read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
-    return found  # type: ignore[no-any-return]
+    return read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
 
 
 def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
@@ -218,7 +215,9 @@ def _read(written: _Written, scope: Scope) -> Any:
     found: Any = read_part(written.kind, written.keys, written.place, context=inner)
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
-            _hint_at_two(key, written)
+            from pytest_agentv.loading.foreign_kinds import hint_at_two  # noqa: PLC0415 - most files have no such fault
+
+            hint_at_two(key, written.place)
     if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
         written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
@@ -235,16 +234,17 @@ def _is_misread(written: _Written, table: KindTable) -> bool:
 
         if note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
             return True
-    if kind.kind != _STATEMENTS and not keys.get("rubrics"):
+    if (kind.kind != _STATEMENTS and not keys.get("rubrics")) or not any(map(_WORD.fullmatch, _judged(keys))):
         return False
-    from pytest_agentv.loading.cases.sentences import note_judged  # noqa: PLC0415 - few cases have rubrics
+    from pytest_agentv.loading.cases.sentences import note_judged  # noqa: PLC0415 - few texts are like that
 
     return note_judged(keys, place, table)
 
 
-def _hint_at_two(key: str, written: _Written) -> None:
-    """Add to the error of an unknown key that it is itself a kind."""
-    for index, problem in enumerate(written.place.problems):
-        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
-            hint = "each check is an entry of the list: put `- ` before it"
-            written.place.problems[index] = problem.replace(hint=hint)
+def _judged(keys: JsonObject) -> Iterator[str]:
+    """Yield the texts that a model checks one by one, without the blanks around them."""
+    for value in (keys.get("rubrics"), keys.get("value")):
+        for item in value if isinstance(value, list | tuple) else ():
+            text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
+            if isinstance(text, str):
+                yield text.strip()

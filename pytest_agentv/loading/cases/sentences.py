@@ -9,7 +9,16 @@ from typing import Any, Final
 
 from pytest_agentv.loading.code_texts import FUNCTION, bare, data_in, is_python, judges_answer
 from pytest_agentv.loading.file_words import note_statement
-from pytest_agentv.loading.foreign_kinds import DENIALS, INSTEAD, instead_of, is_near_kind, near_kind, plain_spellings
+from pytest_agentv.loading.foreign_kinds import (
+    DENIALS,
+    INSTEAD,
+    instead_of,
+    is_near_kind,
+    is_sure_kind,
+    near_kind,
+    plain_spellings,
+    sure_kind,
+)
 from pytest_agentv.loading.labels import (
     NAME,
     Label,
@@ -81,7 +90,7 @@ def note_judged(keys: JsonObject, place: Place, table: KindTable) -> bool:
         text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
         where = place.at("rubrics", index, *(() if is_short else ("description",)))
         if isinstance(text, str) and not note_statement(text, where):
-            _note_code(text.strip(), where, table)
+            _note_code(text.strip(), where, table, is_rubric=True)
     for index, item in enumerate(_items(keys, "value")):
         if isinstance(item, str) and item.strip():
             is_no_sentence(item.strip(), place.at("value", index), table)
@@ -110,11 +119,12 @@ def _is_check_or_code(text: str, place: Place, table: KindTable) -> bool:
     return is_named or _note_code(text, place, table)
 
 
-def _note_code(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text is a check as data, or an expression about the answer. Notes an error if it is."""
+def _note_code(text: str, place: Place, table: KindTable, *, is_rubric: bool = False) -> bool:
+    """Whether a text is a check as data (in a rubric: surely one), or reads the answer as code. Notes an error."""
     written = bare(text)
     shown = f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
-    word = _kind_in(data_in(written), table) or _typed(written, table)
+    found = (sure_kind if is_rubric else _kind_in)(data_in(written), table)
+    word = found or _typed(written, table, is_rubric=is_rubric)
     if word is not None:
         known = table.find(word)
         near = None if known else near_kind(word, table)
@@ -144,11 +154,12 @@ def _is_kind(word: str, kinds: tuple[str, ...], table: KindTable) -> bool:
     return table.find(word) is not None or instead_of(word, table) is not None or is_near_kind(word, kinds)
 
 
-def _typed(text: str, table: KindTable) -> str | None:
+def _typed(text: str, table: KindTable, *, is_rubric: bool) -> str | None:
     """Return the kind of `type: contains`; None for any other text. `type: a poem` is a sentence."""
     found = _TYPED.match(text)
-    word = found and found[1]
-    return word if word and (table.find(word) or word in INSTEAD) else None
+    word = found[1] if found else ""
+    is_known = is_sure_kind(word, table) if is_rubric else table.find(word) or word in INSTEAD
+    return word if word and is_known else None
 
 
 def _note_name(text: str, place: Place, table: KindTable) -> bool:

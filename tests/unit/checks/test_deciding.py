@@ -264,6 +264,16 @@ def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
     assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
 
 
+def test_the_members_of_a_score_of_users_may_have_other_iterables_of_texts_as_the_score_may():
+    inner = EvaluatorResult("b", "own", 1.0, misses=iter(["x"]))  # type: ignore[arg-type]
+    member = EvaluatorResult("a", "own", 1.0, hits={"y"}, warnings={"w": 1}.keys(), evaluator_results=[inner])  # type: ignore[arg-type]
+    given = {"hits": {"z"}, "results": [member]}
+    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
+    assert (result.error, result.hits) == (None, ("z",))
+    (kept,) = result.evaluator_results
+    assert (kept.hits, kept.warnings, kept.evaluator_results[0].misses) == (("y",), ("w",), ("x",))
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 @pytest.mark.parametrize("negate", [False, True])
 def test_an_error_without_a_text_is_an_error_everywhere(text, negate):

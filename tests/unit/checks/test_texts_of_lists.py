@@ -1,5 +1,6 @@
 """Texts in a list of evaluators: which are sentences for a model, and which are checks in a text, and so errors."""
 
+import ast
 from typing import Any, ClassVar
 
 import pytest
@@ -129,6 +130,10 @@ EXPRESSIONS = (
     "len(tool_calls) <= 3",
     "output.includes('xyz') && output.length < 500",
     "output === 'xyz'",
+    "!output.includes('xyz')",
+    "output.length < 500 && !output.includes('xyz')",
+    "(!!output.match('xyz')) && true",
+    "JSON.parse(output)?.price !== 120",
     "Check: len(answer) > 100",
 )
 
@@ -222,6 +227,8 @@ SENTENCES = (
     "`len(answer) > 100` is explained",
     "Explains that answer == 'x' is a comparison",
     "Calls search('tent') first",
+    "Hello !output (in capitals) is there",
+    "Is the answer (30 EUR) there?!",
     "x == y is explained",
     "2 + 2 = 4",
     "x = 3 and y = 4",
@@ -324,6 +331,67 @@ def test_a_rubric_that_is_data_or_an_expression_is_an_error(bench, kind, text):
         "evaluators[0].rubrics[2].description",
     ]
     assert all("no sentence that a model could check" in fault for fault in faults)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": "contains", "value": "30 days"}',
+        '{"type": "contians", "value": "30 days"}',
+        '{"value": "30 days", "type": "not-contains"}',
+        '{"contains": "30 days", "weight": 2}',
+        '{"contians": "30 days"}',
+        '{"llm-rubric": "is polite"}',
+        '{"length": {"max_words": 3}}',
+        '{"length": {"max_words": 3}, "path": "a.b"}',
+        '[{"contains": "30 days"}, {"regex": "b"}]',
+        "type: contains",
+        "type: contains\nvalue: 30 days",
+    ],
+)
+def test_a_rubric_that_is_surely_a_check_is_an_error(bench, text):
+    _, (fault,) = bench.load({"type": "rubric", "rubrics": [{"id": "a", "description": text}]})
+    assert "is a check in a text, and no sentence that a model could check (" in fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"code": 404, "message": "not found"}',
+        '{"type": "refund", "order": 1001}',
+        '{"item": "tent", "cost": 120}',
+        '{"answer": 42}',
+        '{"file": "a.txt"}',
+        '{"type": "file", "value": "a.txt"}',
+        '{"word_count": 120}',
+        '{"price": {"contains": "EUR"}}',
+        '[{"id": 1, "word": "tent"}, {"id": 2, "word": "pole"}]',
+        '[1, {"contains": "30 days"}]',
+        "{}",
+        "type: a haiku about autumn\ntone: friendly",
+        "type: file\nvalue: a.txt",
+        "length: under 100 words\npath: names the path of the file",
+    ],
+)
+def test_a_rubric_may_be_data_that_an_answer_should_hold(bench, text):
+    judge = bench.one({"type": "rubric", "rubrics": [{"id": "a", "description": text}]})
+    assert judge.rubrics[0].description == text
+
+
+def test_plain_sentences_for_a_judge_are_not_parsed_as_code(bench, monkeypatch):
+    parse, parsed = ast.parse, []
+
+    def counted(text, *args, **kwargs):
+        parsed.extend([text] if str(text).startswith("def _()") else [])  # pytest parses modules
+        return parse(text, *args, **kwargs)
+
+    monkeypatch.setattr("ast.parse", counted)
+    texts = ["Is polite", "Names the price: 30 EUR", "The answer names the data (in EUR)", "Says why the case is > 3"]
+    for item in ({"rubric": texts}, {"statements": texts}, *texts):
+        bench.one(item)
+    assert parsed == []
+    bench.one({"rubric": ["(answer)"]})
+    assert len(parsed) == 1
 
 
 @pytest.mark.parametrize("text", NAMES)
