@@ -126,10 +126,10 @@ def is_plain(code: object) -> bool:
 
 
 def made_members(kind: type) -> dict[str, Any] | None:
-    """Return the members of a class of users that a function made, maybe with values; None: its file says all."""
+    """Return the members of a class of users if its file does not say all: a function made it, or that is a guess."""
     module = sys.modules.get(kind.__module__)
-    is_local = "<locals>" in kind.__qualname__ or not hasattr(module, kind.__qualname__.partition(".")[0])
-    if not is_local or not _is_of_users(getattr(module, "__file__", None) or "<"):
+    is_of_users = module is None or _is_of_users(getattr(module, "__file__", None) or "<")
+    if not is_of_users or ("<locals>" not in kind.__qualname__ and _is_in_its_module(kind)):
         return None
     return {name: _bare(member) for name, member in vars(kind).items() if _is_own(name, member)}
 
