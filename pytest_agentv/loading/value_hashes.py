@@ -16,7 +16,7 @@ from pytest_agentv.models.records import record
 
 _LARGEST: Final = 50_000_000
 """Most bytes that are hashed of one value, because that happens for each case."""
-_MOST_PARTS: Final = 2_000_000
+_MOST_PARTS: Final = 1_000_000
 """Most parts of one value, for the same reason."""
 _TEXTS: Final = frozenset({"datetime", "decimal", "fractions", "pathlib", "pathlib._local", "uuid"})
 """The modules of types whose text says all about a value."""
@@ -36,8 +36,8 @@ class ValueHash(Record):
     """A type within the value whose state cannot be read, as that of a lock or a connection; None: none."""
 
 
-class _TooMuch(Exception):
-    """A value is too large to be hashed."""
+class _NotHashed(Exception):
+    """A value is too large, or a set is a part of itself. No text stands for that."""
 
 
 def is_a_text(value: object) -> bool:
@@ -62,7 +62,9 @@ def hash_value(value: object, code: Callable[[Any], Json] = _named) -> ValueHash
     """Hash a value by what `pickle` keeps of it. `code` returns what stands for a function, a class or a module."""
     try:
         return _hash(value, _Work(code))
-    except (_TooMuch, RecursionError):
+    except _NotHashed as error:
+        return ValueHash("", error.args[0] if error.args else type(value))
+    except RecursionError:
         return ValueHash("", type(value))
 
 
@@ -73,21 +75,24 @@ class _Work:
         self.code = code
         self._bytes = 0
         self._parts = 0
-        self._known: dict[int, tuple[object, ValueHash]] = {}
+        self._known: dict[int, tuple[object, ValueHash | None]] = {}
 
     def count(self, *, size: int = 0, parts: int = 0) -> None:
         self._bytes += size
         self._parts += parts
         if self._bytes > _LARGEST or self._parts > _MOST_PARTS:
-            raise _TooMuch
+            raise _NotHashed
 
     def hash_part(self, value: Any) -> ValueHash:
-        """Hash a set, or an object with a text of its own. One that is a part of itself is unknown."""
+        """Hash a set, or an object with a text of its own."""
         if id(value) not in self._known:
-            self._known[id(value)] = (value, ValueHash("", type(value)))
+            self._known[id(value)] = (value, None)
             is_set = isinstance(value, set | frozenset)
             self._known[id(value)] = (value, self._hash_items(value) if is_set else _hash(value, self))
-        return self._known[id(value)][1]
+        _, found = self._known[id(value)]
+        if found is None:
+            raise _NotHashed(type(value))
+        return found
 
     def _hash_items(self, items: Iterable[object]) -> ValueHash:
         """Hash the items of a set without their order."""
@@ -120,7 +125,7 @@ def _hash_pickled(value: object, work: _Work, *, uses_texts: bool) -> ValueHash:
     pickler = _Pickler(written, work, above=value if uses_texts else None)
     try:
         pickler.dump(value)
-    except (_TooMuch, RecursionError):
+    except (_NotHashed, RecursionError):
         raise
     except Exception:  # noqa: BLE001 - methods of users run
         pickler.unknown.append(type(value))
