@@ -3,6 +3,7 @@
 import copyreg
 import hashlib
 import io
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable
@@ -23,6 +24,8 @@ _TEXTS: Final = frozenset({"datetime", "decimal", "fractions", "pathlib", "pathl
 _BUILT_IN_TEXTS: Final = frozenset((float, bytes, bytearray, complex, range))
 """Built-in types of that sort."""
 _ADDRESS: Final = " at 0x"
+_UNLIKE_OTHERS: Final = os.urandom(8).hex()
+"""Stands for values of which nothing is known that another run could compare."""
 _PROTOCOL: Final = 4
 
 
@@ -63,9 +66,9 @@ def hash_value(value: object, code: Callable[[Any], Json] = _named) -> ValueHash
     try:
         return _hash(value, _Work(code))
     except _NotHashed as error:
-        return ValueHash("", error.args[0] if error.args else type(value))
+        return ValueHash(_UNLIKE_OTHERS, error.args[0] if error.args else type(value))
     except RecursionError:
-        return ValueHash("", type(value))
+        return ValueHash(_UNLIKE_OTHERS, type(value))
 
 
 class _Work:

@@ -207,3 +207,15 @@ def test_parts_that_many_others_share_are_hashed_once() -> None:
         sets = frozenset([(layer, sets), (sets, layer)]) if layer < 40 else sets
     assert hash_value(lists).unknown is None
     assert hash_value(sets).unknown is None
+
+
+def test_the_hash_of_a_value_that_is_too_large_is_that_of_no_other_run() -> None:
+    """The hash of the values of a factory is taken although a part is not known, and that of the rest still counts."""
+    code = (
+        "from functools import partial; from pytest_agentv.loading.value_hashes import hash_value; "
+        "print(hash_value(partial(len, [bytes(60_000_000)])).digest)"
+    )
+    command = [sys.executable, "-c", code]
+    first, again = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert first.strip()
+    assert first != again
