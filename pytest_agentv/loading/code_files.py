@@ -1,15 +1,21 @@
 """Finds the files in which code of users is written. Only runs with such code import this."""
 
 import functools
+import hashlib
 import inspect
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final
 
 _FOREIGN: Final = frozenset({"builtins", "abc", "typing", "pydantic", "pytest_agentv"})
 """Packages whose classes are bases of users' classes. They do not belong to a project."""
+_NOT_OF_USERS: Final = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+"""How the names of files begin whose code users did not write."""
+_NOT_BY_HAND: Final = frozenset({"_abc_impl", "_made_in"})
+"""Members that classes get on their own."""
 
 
 def source_files(value: object) -> tuple[Path, ...]:
@@ -18,7 +24,36 @@ def source_files(value: object) -> tuple[Path, ...]:
     Several, where it is made of the code of several: a decorator and what it decorates, a function that makes a class
     and its caller. Where the file of a class cannot be known, those that may be it.
     """
+    if isinstance(value, ModuleType):
+        return _paths(iter([iter(filter(None, [getattr(value, "__file__", None)]))]))
     return _paths(_files(each) for each in _definitions(_core(value)))
+
+
+def content_of(value: object) -> list[str]:
+    """Return the hashes of the files of users that define code, wherever they lie."""
+    return [found for path in source_files(value) if _is_of_users(str(path)) and (found := _content(path)) is not None]
+
+
+def _content(path: Path) -> str | None:
+    try:
+        state = path.stat()
+        return _hash_file(path, state.st_mtime_ns, state.st_size)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _hash_file(path: Path, _changed: int, _size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def is_written_by_hand(function: object) -> bool:
+    """Whether a user wrote a function, rather than a package or a decorator of one."""
+    return isinstance(function, FunctionType) and _is_of_users(function.__code__.co_filename)
+
+
+def _is_of_users(file: str) -> bool:
+    return not file.startswith(_NOT_OF_USERS)
 
 
 def own_files(value: object) -> tuple[Path, ...]:
@@ -88,3 +123,43 @@ def is_plain(code: object) -> bool:
     if isinstance(code, FunctionType):
         return not code.__closure__ and not code.__defaults__ and not code.__kwdefaults__
     return isinstance(code, type)
+
+
+def made_members(kind: type) -> dict[str, Any] | None:
+    """Return the members of a class of users if its file does not say all: a function made it, or that is a guess."""
+    module = sys.modules.get(kind.__module__)
+    is_of_users = module is None or _is_of_users(getattr(module, "__file__", None) or "<")
+    if not is_of_users or ("<locals>" not in kind.__qualname__ and _is_in_its_module(kind)):
+        return None
+    return {name: _bare(member) for name, member in vars(kind).items() if _is_own(name, member)}
+
+
+def _is_own(name: str, member: object) -> bool:
+    return isinstance(member, FunctionType) or not (name.startswith("__") or name in _NOT_BY_HAND)
+
+
+def _bare(member: Any) -> Any:
+    """Return the functions of a member that `pickle` does not take."""
+    if isinstance(member, staticmethod | classmethod):
+        return member.__func__
+    if isinstance(member, property):
+        return member.fget, member.fset, member.fdel
+    if isinstance(member, functools.cached_property):
+        return member.func
+    return None if isinstance(member, MemberDescriptorType | GetSetDescriptorType) else member
+
+
+def text_of_code(code: CodeType) -> str:
+    """Return what code does, as text: functions of one file may have one name. Lines that move do not matter."""
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    constants = ", ".join(map(_text_of_constant, code.co_consts))
+    return f"{code.co_name} {code.co_code.hex()} {names} {counts} [{constants}]"
+
+
+def _text_of_constant(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text_of_constant, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_text_of_constant, value)))}}}"
+    return text_of_code(value) if isinstance(value, CodeType) else repr(value)

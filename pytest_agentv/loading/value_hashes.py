@@ -3,22 +3,29 @@
 import copyreg
 import hashlib
 import io
+import os
 import pickle
-from collections.abc import Callable
-from types import FunctionType, ModuleType
+import sys
+from collections.abc import Callable, Iterable
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 
-from pytest_agentv.models.base import Json, Record
+from pytest_agentv.loading.code_files import content_of, is_written_by_hand, made_members, text_of_code
+from pytest_agentv.models.base import ATOMS, Json, Record
 from pytest_agentv.models.masking.secrets import Secret
 from pytest_agentv.models.records import record
 
 _LARGEST: Final = 50_000_000
 """Most bytes that are hashed of one value, because that happens for each case."""
+_MOST_PARTS: Final = 1_000_000
+"""Most parts of one value, for the same reason."""
 _TEXTS: Final = frozenset({"datetime", "decimal", "fractions", "pathlib", "pathlib._local", "uuid"})
 """The modules of types whose text says all about a value."""
 _BUILT_IN_TEXTS: Final = frozenset((float, bytes, bytearray, complex, range))
 """Built-in types of that sort."""
 _ADDRESS: Final = " at 0x"
+_UNLIKE_OTHERS: Final = os.urandom(8).hex()
+"""Stands for values of which nothing is known that another run could compare."""
 _PROTOCOL: Final = 4
 
 
@@ -30,6 +37,10 @@ class ValueHash(Record):
     """The same for equal values, in each process."""
     unknown: type | None = None
     """A type within the value whose state cannot be read, as that of a lock or a connection; None: none."""
+
+
+class _NotHashed(Exception):
+    """A value is too large, or a set is a part of itself. No text stands for that."""
 
 
 def is_a_text(value: object) -> bool:
@@ -45,88 +56,171 @@ def text_of_value(value: object) -> str | None:
     return found.digest if found.unknown is None else None
 
 
-def _name_of(code: Any) -> Json:
-    return code.__module__, code.__qualname__
+def _named(code: Any) -> Json:
+    name = getattr(code, "__qualname__", type(code).__qualname__)
+    return getattr(code, "__module__", None), name, content_of(code)
 
 
-def hash_value(value: object, code: Callable[[Any], Json] = _name_of) -> ValueHash:
-    """Hash a value by what `pickle` keeps of it. `code` returns what stands for a function or a class."""
-    written = _Hashed()
-    pickler = _Pickler(written, code)
+def hash_value(value: object, code: Callable[[Any], Json] = _named) -> ValueHash:
+    """Hash a value by what `pickle` keeps of it. `code` returns what stands for a function, a class or a module."""
+    try:
+        return _hash(value, _Work(code))
+    except _NotHashed as error:
+        return ValueHash(_UNLIKE_OTHERS, error.args[0] if error.args else type(value))
+    except RecursionError:
+        return ValueHash(_UNLIKE_OTHERS, type(value))
+
+
+class _Work:
+    """What the parts of one value share: the limits, and the hashes of those parts that are hashed apart, once each."""
+
+    def __init__(self, code: Callable[[Any], Json]) -> None:
+        self.code = code
+        self._bytes = 0
+        self._parts = 0
+        self._known: dict[int, tuple[object, ValueHash | None]] = {}
+
+    def count(self, *, size: int = 0, parts: int = 0) -> None:
+        self._bytes += size
+        self._parts += parts
+        if self._bytes > _LARGEST or self._parts > _MOST_PARTS:
+            raise _NotHashed
+
+    def hash_part(self, value: Any) -> ValueHash:
+        """Hash a set, or an object with a text of its own."""
+        if id(value) not in self._known:
+            self._known[id(value)] = (value, None)
+            is_set = isinstance(value, set | frozenset)
+            self._known[id(value)] = (value, self._hash_items(value) if is_set else _hash(value, self))
+        _, found = self._known[id(value)]
+        if found is None:
+            raise _NotHashed(type(value))
+        return found
+
+    def _hash_items(self, items: Iterable[object]) -> ValueHash:
+        """Hash the items of a set without their order."""
+        hashes = [self._hash_item(item) for item in items]
+        written = "\n".join(sorted(each.digest for each in hashes))
+        unknown = next((each.unknown for each in hashes if each.unknown is not None), None)
+        return ValueHash(hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest(), unknown)
+
+    def _hash_item(self, item: object) -> ValueHash:
+        if type(item) not in ATOMS:
+            return _hash(item, self)
+        text = repr(item)
+        self.count(size=len(text), parts=1)
+        return ValueHash(text)
+
+
+def _hash(value: object, work: _Work) -> ValueHash:
+    found = _hash_pickled(value, work, uses_texts=False)
+    if found.unknown is None:
+        return found
+    text = _own_text(value)
+    if text is None:
+        return _hash_pickled(value, work, uses_texts=True)
+    return ValueHash(hashlib.sha256(f"{work.code(type(value))} {text}".encode("utf-8", "replace")).hexdigest())
+
+
+def _hash_pickled(value: object, work: _Work, *, uses_texts: bool) -> ValueHash:
+    """Hash a value, with the texts of those of its parts whose state is not known, if they have one of their own."""
+    written = _Hashed(work)
+    pickler = _Pickler(written, work, above=value if uses_texts else None)
     try:
         pickler.dump(value)
+    except (_NotHashed, RecursionError):
+        raise
     except Exception:  # noqa: BLE001 - methods of users run
         pickler.unknown.append(type(value))
-    if pickler.unknown and _has_own_text(value):
-        return ValueHash(hashlib.sha256(f"{code(type(value))} {value!r}".encode()).hexdigest())
     return ValueHash(written.sum.hexdigest(), next(iter(pickler.unknown), None))
 
 
-def _has_own_text(value: object) -> bool:
-    """Whether a user wrote what the text of an object is, without its address."""
+def _own_text(value: object) -> str | None:
+    """Return the text of an object if a user wrote what that says. Other texts leave parts out, or have addresses."""
     try:
-        return type(value).__repr__ is not object.__repr__ and _ADDRESS not in repr(value)
+        text = repr(value) if is_written_by_hand(type(value).__repr__) else None
     except Exception:  # noqa: BLE001 - as above
-        return False
+        return None
+    return None if text is None or _ADDRESS in text else text
 
 
 class _Hashed(io.RawIOBase):
     """A file that keeps only the hash of what is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: _Work) -> None:
         super().__init__()
         self.sum = hashlib.sha256()
-        self._size = 0
+        self._work = work
 
     def write(self, data: Any) -> int:
-        self._size += len(data)
-        if self._size > _LARGEST:
-            raise ValueError("too large")
+        self._work.count(size=len(data))
         self.sum.update(data)
         return len(data)
 
 
 class _Pickler(pickle.Pickler):
-    """Writes sets in order, code by its hash, and only the type of what cannot be pickled."""
+    """Writes sets without order, code by its hash, equal texts alike, and only the type of what cannot be pickled."""
 
-    def __init__(self, file: _Hashed, code: Callable[[Any], Json]) -> None:
+    def __init__(self, file: _Hashed, work: _Work, above: object) -> None:
+        """Take the object whose parts stand for themselves by their own texts if they must; None: no part does."""
         super().__init__(file, _PROTOCOL)
-        self.fast = True  # else equal texts are written otherwise if they are the same object
         self.unknown: list[type] = []
-        self._code = code
-        self._functions: dict[int, tuple[int, FunctionType]] = {}
+        self._work = work
+        self._above = above
+        self._seen: dict[int, tuple[int, object]] = {}
+        """The number of each function, class and module, which a value may refer to often, also in a circle."""
+        self._texts: dict[tuple[type, object], object] = {}
 
     def persistent_id(self, value: Any) -> Any:
         """Return what stands for a value; None: it is pickled as usual."""
+        self._work.count(parts=1)
+        kind = type(value)
+        if kind is str or kind is bytes:  # else a text is written otherwise if it is the same object as an equal one
+            return self._texts.setdefault((kind, value), value)
         if isinstance(value, set | frozenset):
-            hashes = [hash_value(item, self._code) for item in value]
-            self.unknown += [each.unknown for each in hashes if each.unknown is not None]
-            return "set", sorted(each.digest for each in hashes)
-        if isinstance(value, FunctionType):
-            return self._function(value)
-        if isinstance(value, type):
-            return "class", self._code(value)
-        if isinstance(value, ModuleType):
-            return "module", value.__name__
+            found = self._work.hash_part(value)
+            self.unknown += [] if found.unknown is None else [found.unknown]
+            return "set", found.digest
+        if isinstance(value, FunctionType | type | ModuleType):
+            return self._code(value)
+        if isinstance(value, MappingProxyType):
+            return "mapping", dict(value)
         return ("secret", value.reveal()) if isinstance(value, Secret) else None
 
-    def _function(self, function: FunctionType) -> Json:
-        """Return the code of a function and the values that the code which made it gave it."""
-        number = len(self._functions)
-        known, _ = self._functions.setdefault(id(function), (number, function))
+    def _code(self, value: Any) -> Json:
+        """Return the code of a function, a class or a module, with the values that the code which made it gave it."""
+        number = len(self._seen)
+        known, _ = self._seen.setdefault(id(value), (number, value))
         if known != number:  # it may call itself
-            return "function", known
-        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-        return "function", self._code(function), cells, function.__defaults__, function.__kwdefaults__
+            return "code", known
+        if isinstance(value, ModuleType):
+            return "module", value.__name__, self._work.code(value)
+        if isinstance(value, type):
+            return "class", self._work.code(value), made_members(value)
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        own = text_of_code(value.__code__)
+        return "function", self._work.code(value), own, cells, value.__defaults__, value.__kwdefaults__
 
     def reducer_override(self, value: Any) -> Any:
         """Return the type of a value in place of its state if that cannot be read."""
+        if self._above is not None and value is not self._above and is_written_by_hand(type(value).__repr__):
+            part = self._work.hash_part(value)
+            if part.unknown is None:
+                return str, (part.digest,)
         reduce = copyreg.dispatch_table.get(type(value))
         try:
-            return value.__reduce_ex__(_PROTOCOL) if reduce is None else reduce(value)
+            found = value.__reduce_ex__(_PROTOCOL) if reduce is None else reduce(value)
+            return self._by_name(value, found) if isinstance(found, str) else found
         except Exception:  # noqa: BLE001 - methods of users run
             self.unknown.append(type(value))
-            return str, (self._code(type(value)),)
+            return str, (self._work.code(type(value)),)
+
+    def _by_name(self, value: Any, name: str) -> Any:
+        """Return what stands for an object that `pickle` would only name: the code that makes it, and what it wraps."""
+        module = sys.modules.get(pickle.whichmodule(value, name))  # type: ignore[attr-defined]
+        is_there = getattr(module, name.partition(".")[0], None) is not None
+        made = (module if is_there else None, name, self._work.code(value), getattr(value, "__wrapped__", None))
+        return tuple, (made,)
 
 
 def _is_filled(cell: Any) -> bool:

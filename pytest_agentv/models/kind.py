@@ -5,6 +5,7 @@ file, the JSON Schema, did-you-mean and the tables in the docs come from it. Imp
 lazily.
 """
 
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping, Set
@@ -34,7 +35,6 @@ REFERENCE: Final = "x-definition"
 _OURS: Final = "pytest_agentv."
 _CALLERS: Final = ("pluggy", "_pytest")
 """The packages that call code of users."""
-_MODULE: Final = "<module>"
 
 T = TypeVar("T")
 
@@ -127,13 +127,20 @@ class Kind(Part):
 
 
 def _files_that_run() -> Iterator[str]:
-    """Yield the files of users whose code runs now, up to the one that is being imported or that pytest called."""
+    """Yield the files of users whose code makes a class now, or gives values to the code that makes it."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not _name_of(frame).startswith(_CALLERS):
-        name = frame.f_code.co_filename
-        if not _name_of(frame).startswith((_OURS, "pydantic.")):
+        is_of_users = not _name_of(frame).startswith((_OURS, "pydantic."))
+        if is_of_users:
+            name = frame.f_code.co_filename
             yield frame.f_globals.get("__file__") or name if name.startswith("<") else name
-        frame = None if frame.f_code.co_name == _MODULE else frame.f_back
+        frame = None if is_of_users and not _has_values(frame.f_code) else frame.f_back
+
+
+def _has_values(code: types.CodeType) -> bool:
+    """Whether code got values of the code around it. Else it does the same, whoever calls it, and also once for all."""
+    is_variadic = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return bool(code.co_argcount or code.co_kwonlyargcount or code.co_freevars or is_variadic)
 
 
 def _name_of(frame: types.FrameType) -> str:

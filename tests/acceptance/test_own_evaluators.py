@@ -449,6 +449,35 @@ def test_a_resumed_run_judges_anew_when_the_file_that_makes_a_kind_has_changed(p
     assert project.run(resume).outcomes == {"failed": 6}
 
 
+def test_who_asks_first_for_a_kind_does_not_matter(project):
+    """The file of the caller counted, although it gave no value, so the folder that runs alone paid again."""
+    project.write("pytest.ini", "[pytest]\npythonpath = .\n")
+    project.write(
+        "shared.py",
+        """
+        from functools import cache
+        from pytest_agentv import Evaluator, Score
+
+        @cache
+        def kinds():
+            class Mine(Evaluator):
+                kind = "mine"
+                def evaluate(self, context): return Score(1.0)
+            return [Mine]
+        """,
+    )
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello world}]\n")
+    for folder in "ab":
+        project.write(f"{folder}/conftest.py", "import shared\ndef pytest_agentv_evaluators(): return shared.kinds()\n")
+        case = f"evalcases: [{{id: {folder}, expected_outcome: o, input: q, evaluators: [{{type: mine}}]}}]\n"
+        project.write(f"{folder}/a.eval.yaml", case)
+    both = project.run(subprocess=True)
+    alone = project.run("b", f"--agentv-resume={project.path / 'out-1.jsonl'}", subprocess=True)
+    assert [run.outcomes for run in (both, alone)] == [{"passed": 2}, {"passed": 1}]
+    times = [{result["eval_id"]: result["timestamp"] for result in run.results} for run in (both, alone)]
+    assert times[0]["b"] == times[1]["b"]
+
+
 ODD = """
     from pytest_agentv import Evaluator, EvaluatorResult, JudgeMetrics, Score
 

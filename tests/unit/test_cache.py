@@ -121,6 +121,19 @@ def test_the_key_of_a_target_does_not_depend_on_the_order_of_a_set_or_on_an_addr
         assert str(public_settings(first)) == str(public_settings(second))
     assert public_settings({0, 8}) != public_settings({0, 9})
     assert public_settings(answer(answer)) != public_settings(answer(1))
+    assert public_settings(lambda text: text.upper()) != public_settings(lambda text: text.lower())
+
+
+def test_code_of_one_name_that_lies_in_two_files_is_another_setting(tmp_path: Path) -> None:
+    """Several conftest files share the name of their module, and may use other code of one name."""
+    for name, longest in [("a", 5), ("b", 9), ("c", 5)]:
+        (tmp_path / name).mkdir()
+        code = f"LONGEST = {longest}\ndef is_short(text): return len(text) < LONGEST\nclass Short:\n  limit = LONGEST\n"
+        (tmp_path / name / "shared.py").write_text(code)
+    modules = [import_file(tmp_path / name / "shared.py") for name in "abc"]
+    for name in ("is_short", "Short"):
+        first, other, same = (public_settings(getattr(module, name)) for module in modules)
+        assert first == same != other
 
 
 def test_the_output_of_a_batch_is_no_answer_to_a_single_call(tmp_path: Path) -> None:

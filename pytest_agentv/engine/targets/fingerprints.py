@@ -165,8 +165,8 @@ class Fingerprints:
         return {"value": self._unlike_others}
 
     def _hash_named(self, code: Any) -> Json:
-        """Return what stands for a function or a class that a value refers to."""
-        return code.__module__, self._hash_object(code)
+        """Return what stands for a function, a class or a module that a value refers to."""
+        return getattr(code, "__module__", None), self._hash_object(code)
 
     def _plain_keys(self, kind: Any) -> dict[str, Json]:
         """Return the keys of an evaluator or a target, and warn of a value that no later run can compare."""
