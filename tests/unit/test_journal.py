@@ -296,13 +296,13 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_ar
 @pytest.mark.parametrize(
     ("own", "broken", "foreign"),
     [
-        ("default", {"a"}, {("x.eval.yaml::a", "a", "other"), ("x.eval.yaml::b", "b", "other")}),
-        ("other", {"b"}, {("x.eval.yaml::a", "a", "default"), ("x.eval.yaml::b", "b", "default")}),
-        ("third", {"a", "b"}, set()),
+        ("default", {"a", "b"}, {("x.eval.yaml::a", "a", "other")}),
+        ("other", {"b"}, {("x.eval.yaml::a", "a", "default")}),
+        ("third", {"b"}, set()),
         (None, {"b"}, set()),
     ],
 )
-def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run(
+def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run_or_last(
     tmp_path: Path, own: str | None, broken: set[str], foreign: set[tuple[str, str, str]]
 ) -> None:
     error, other = RESULT.replace(status="error"), RESULT.replace(target="other")

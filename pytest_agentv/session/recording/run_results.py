@@ -1,6 +1,6 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseVersion, version_of
@@ -80,6 +80,7 @@ class KnownLines:
 def read_run(
     identity: RunIdentity,
     reported: Mapping[str, str] | None = None,
+    evaluated: Container[str | None] = (),
     *,
     with_texts: bool = False,
     known: KnownLines | None = None,
@@ -90,6 +91,7 @@ def read_run(
         identity: Names the run and its file.
         reported: The node ids of the items that ran, mapped to themselves. A resumed run counts these and the new lines
             of its file. None: all results count.
+        evaluated: The node ids of the items that have a result of this run, or one that it has taken over.
         with_texts: Whether to keep prompts, answers, traces and findings, which are the largest part of a result. A
             summary shows only the findings of cases that did not pass.
         known: The lines that this process wrote.
@@ -98,7 +100,7 @@ def read_run(
     replaced: Replaced[_Case, EvalResult] | None = None
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
-    foreign = _foreign(identity)
+    foreign, old = _foreign(identity), _lines_before(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -106,7 +108,7 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
-                if (*key, result.target) in foreign:
+                if (*key, result.target) in foreign and entry.line <= old and result.node_id not in evaluated:
                     before, result = result, before
                 replaced = replaced or _no_replaced()
                 replaced.add(key, before, result)
