@@ -49,8 +49,8 @@ class ResumedFile(Record):
     unbroken: tuple[str, ...] = ()
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
     foreign: tuple[tuple[str, str, str], ...] = ()
-    """Node id, id and target of the results that are of other targets than this run's, where a case has both. They do not
-    count for items that this run does not ask."""
+    """Node id, id and target of the results that are of other targets than this run's, where a case has both. They
+    do not count for items that this run does not ask."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
     is_dry: bool | None = False

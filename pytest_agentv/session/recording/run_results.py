@@ -1,5 +1,6 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
+import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -8,7 +9,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
@@ -140,14 +141,28 @@ def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
             yield entry.result
 
 
-def judged_versions(identity: RunIdentity) -> set[CaseVersion]:
-    """Return the versions of cases whose last result in the run is a verdict. Their answers are not needed any more."""
-    statuses = {
-        version: entry.result.status
-        for entry in _entries(identity)
-        if not isinstance(entry, Problem) and (version := version_of(entry.result)) is not None
-    }
-    return {version for version, status in statuses.items() if status != "error"}
+def judged_versions(identity: RunIdentity) -> dict[CaseVersion, int]:
+    """Return the versions of cases whose last result in the run is a verdict, and on how many answers it is.
+
+    These answers are not needed any more. Others are, because the case may be asked for more of them.
+    """
+    judged: dict[CaseVersion, int] = {}
+    for entry in _entries(identity):
+        if isinstance(entry, Problem) or (version := version_of(entry.result)) is None:
+            continue
+        if entry.result.status == "error":
+            judged.pop(version, None)
+        else:
+            judged[version] = _answers_of(entry.result.repeat)
+    return judged
+
+
+def _answers_of(figures: RepeatFigures | None) -> int:
+    if figures is None:
+        return 1
+    if figures.lost:
+        return sys.maxsize  # its cost may count answers beyond its own, which must not be counted again
+    return figures.planned + (figures.confirm.planned if figures.confirm else 0)
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":
