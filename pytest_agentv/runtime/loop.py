@@ -158,12 +158,13 @@ class LoopThread:
     def _loop_for(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.AbstractEventLoop:
         """Return the running loop. If it cannot be started, close the coroutine and raise `LoopStartError`."""
         try:
-            return self._running_loop()
+            return self.running_loop()
         except LoopStartError:
             coroutine.close()
             raise
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def running_loop(self) -> asyncio.AbstractEventLoop:
+        """Start the loop unless it runs, and return it. Raises `LoopStartError`."""
         if self._is_elsewhere:
             raise RuntimeError(
                 f"this process was forked from process {self._process}, where the cases of the run are evaluated: "

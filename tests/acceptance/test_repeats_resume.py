@@ -103,6 +103,29 @@ def test_ctrl_c_keeps_the_answers_of_an_edited_case_whose_item_was_not_reached(p
     assert leftovers(project) == []
 
 
+@pytest.mark.parametrize("flags", [(), varied(("-n1",))], ids=str)
+def test_further_answers_of_a_finished_case_are_kept_until_it_has_them_all(project, flags):
+    """The verdict on the fewer answers is of the same version: a run of another case deleted them."""
+    suite = {"tent": "p|repeat: 1", "lamp": "pppppkppp"}
+    write_suite(project, suite, repeat=3)
+    own = ("--agentv-resume=own.jsonl", "--agentv-out=own.jsonl", "--agentv-stop=never", *flags)
+    project.run("--agentv-out=own.jsonl", "--agentv-stop=never")
+    write_suite(project, suite, repeat=9)
+    project.run(*own, subprocess=True)
+    kept = {("lamp", number) for number in range(3, 5)}
+    assert set(journal(project)) >= kept
+    assert project.run(*own, "--agentv-eval-id=tent").outcomes["passed"] == 1
+    assert set(journal(project)) >= kept
+    asked(project.path)
+    run = project.run(*own)
+    assert [each for each in asked(project.path) if each.startswith("lamp")] == [
+        f"lamp {number}" for number in range(5, 9)
+    ]
+    assert results(project)["lamp"]["repeat"]["judged"] == 9
+    assert "Cost:             $2.5000" in run.lines
+    assert leftovers(project) == []
+
+
 def test_answers_of_one_target_are_kept_although_another_one_has_a_verdict(project):
     targets = [
         f"{{name: {name}, provider: python, callable: repeating_agent.py:answer}}" for name in ("default", "other")

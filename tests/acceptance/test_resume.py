@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
@@ -503,11 +504,118 @@ def test_the_errors_to_retry_are_those_of_the_target_of_the_run(two_targets, mod
     """The run was green: its error was deselected, and what the other target had passed stood for it."""
     retried = two_targets(*target, *mode)
     assert (retried.ret, retried.parseoutcomes()["errors"]) == (1, 1)
-    assert "passed" not in retried.parseoutcomes()
+    # b, whose last result is the other target's error, is selected as well: a fixture might have chosen that target
+    assert retried.parseoutcomes().get("passed", 0) == (0 if target else 1)
     (told,) = (line for line in retried.outlines if line.startswith("ERROR "))
     assert told.split(" - ")[0].endswith(broken)
     assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in retried.outlines
     assert two_targets(*target, *mode, "-k", f"::{other} or test_{other}").ret != 0
+
+
+CHOSEN_LATER = """
+from pathlib import Path
+
+
+def default(prompt):
+    if prompt == "y" and not Path("up").exists():
+        raise ValueError("down")
+    return "hello"
+
+
+def other(prompt):
+    if not Path("other-is-up").exists():
+        raise ValueError("down")
+    return "hello"
+"""
+CHOOSERS = {
+    "hook": """
+        def pytest_agentv_case(case):
+            return case.replace(target="other") if case.eval_id == "{name}" else None
+        """,
+    "fixture": """
+        import pytest
+
+        @pytest.fixture
+        def agentv_target(request):
+            return "other" if request.node.name == "test_{name}" else "default"
+        """,
+}
+
+
+@pytest.fixture(params=["hook", "fixture", "call"])
+def chosen_later(pytester, request):
+    """Run a and b; b breaks. From then on, something that no file tells chooses another target for one of them."""
+    project = Project(pytester.path, ())
+    project.write("two.py", CHOSEN_LATER)
+    names = ("default", "other")
+    targets = "".join(f"  - {{name: {name}, provider: python, callable: two.py:{name}}}\n" for name in names)
+    project.write("targets.yaml", f"targets:\n{targets}")
+    if request.param != "hook":
+        project.write("test_two.py", OF_TWO_TARGETS_IN_PYTHON)
+    else:
+        cases = "".join(
+            f"  - {{id: {name}, input: {prompt}, evaluators: [{{contains: hello}}]}}\n" for name, prompt in ("ax", "by")
+        )
+        project.write("a.eval.yaml", f"evalcases:\n{cases}")
+    run_pytest = partial(pytester.runpytest_inprocess, "-p", "no:hypothesispytest")
+
+    def choose_for(name):
+        run_pytest().assert_outcomes(passed=1, errors=1)
+        if request.param == "call":
+            prompt = {"a": '"x"', "b": '"y"'}[name]
+            case = f'{{"input": {prompt}, "execution": {{"target": "other"}}}}'
+            project.write("test_two.py", OF_TWO_TARGETS_IN_PYTHON.replace(prompt, case))
+        else:
+            project.write("conftest.py", CHOOSERS[request.param].replace("{name}", name))
+        return run_pytest
+
+    return choose_for
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_an_error_of_a_target_that_no_file_names_is_retried(chosen_later, mode):
+    """The pass of the target that the file names stood for it: the run was green, and asked nothing."""
+    run_pytest = chosen_later("a")
+    run_pytest("--agentv-resume", "--agentv-retry-errors").assert_outcomes(errors=2)
+    Path("up").touch()
+    retried = run_pytest("--agentv-retry-errors", *mode)
+    assert retried.ret == 1
+    retried.assert_outcomes(passed=1, errors=1)
+    assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in retried.outlines
+    Path("other-is-up").touch()
+    mended = run_pytest("--agentv-retry-errors", *mode)
+    assert (mended.ret, mended.parseoutcomes()["passed"]) == (0, 1)
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in mended.outlines
+
+
+def test_an_error_of_a_target_that_no_file_names_counts_in_a_run_that_leaves_it_out(chosen_later):
+    run_pytest = chosen_later("a")
+    run_pytest("--agentv-resume", "--agentv-retry-errors").assert_outcomes(errors=2)
+    Path("up").touch()
+    left_out = ("--deselect=a.eval.yaml::a", "--deselect=test_two.py::test_a")
+    retried = run_pytest("--agentv-retry-errors", *left_out)
+    assert (retried.ret, retried.parseoutcomes()["passed"]) == (1, 1)
+    assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in retried.outlines
+
+
+@WITH_WORKERS_ON_REQUEST
+def test_a_pass_of_a_target_that_no_file_names_stands_for_an_error_of_the_one_of_the_file(chosen_later, mode):
+    """The error stood for it, so each such run was red."""
+    run_pytest = chosen_later("b")
+    Path("other-is-up").touch()
+    for flags in (("--agentv-resume",), ()):
+        retried = run_pytest("--agentv-retry-errors", *flags, *mode)
+        assert retried.ret == 0
+        assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in retried.outlines
+
+
+def test_an_error_of_the_target_of_the_run_counts_although_its_item_is_skipped(two_targets, pytester):
+    """It is selected, but nothing asks it: what the other target passed must not stand for it."""
+    skip = "item.name.endswith('a') and pytest.skip('not today')"
+    pytester.makeconftest(f"import pytest\ndef pytest_runtest_setup(item):\n    {skip}")
+    retried = two_targets()
+    assert retried.ret == 1
+    assert "Total eval cases: 2 (1 passed, 0 failed, 1 error)" in retried.outlines
 
 
 @pytest.mark.parametrize(

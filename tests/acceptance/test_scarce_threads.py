@@ -97,6 +97,38 @@ def test_a_run_without_an_event_loop_says_why_in_one_sentence(project, conftest,
     assert "never awaited" not in run.text
 
 
+TWO_CASES = "evalcases:\n" + "".join(
+    f"  - {{id: {name}, input: {name}, evaluators: [{{contains: hello}}]}}\n" for name in "ab"
+)
+TWO_TESTS = """
+def test_a(agentv):
+    assert agentv.run("a", evaluators=[{"contains": "hello"}])
+
+def test_b(agentv):
+    assert agentv.run("b", evaluators=[{"contains": "hello"}])
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), ("-n2",)], ids=str)
+@pytest.mark.parametrize(("name", "text"), [("qa.eval.yaml", TWO_CASES), ("test_qa.py", TWO_TESTS)])
+def test_without_an_event_loop_each_case_is_recorded_as_an_error(project, name, text, flags):
+    """In a resumed run, the results of the runs before counted, even for a case that has changed."""
+    write(project, "False", "echo x >> asked.txt; echo hello")
+    (project.path / "qa.eval.yaml").unlink()
+    project.write(name, text)
+    own = ("--agentv-out=own.jsonl", *flags)
+    assert project.run(*own, subprocess=True).outcomes == {"passed": 2}
+    project.write(name, text.replace("input: b", "input: new").replace('("b"', '("new"'))
+    project.write("conftest.py", BLOCKED)
+    run = project.run(*own, "--agentv-resume=own.jsonl", subprocess=True)
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"errors": 2}, [])
+    assert "Total eval cases: 2 (0 passed, 0 failed, 2 errors)" in run.lines
+    project.write("conftest.py", "")
+    run = project.run(*own, "--agentv-resume=own.jsonl", subprocess=True)
+    assert "Total eval cases: 2 (2 passed, 0 failed, 0 errors)" in run.lines
+    assert (project.path / "asked.txt").read_text().count("x") == 3, "a is carried over from the first run"
+
+
 def programs_in(folder):
     """Return the other processes that work in a folder."""
     found = []

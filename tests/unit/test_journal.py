@@ -8,16 +8,20 @@ from typing import Any
 import pytest
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer
+from pytest_agentv.engine.targets.waiting import drop_waiting, version_note
 from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
 from pytest_agentv.evaluators.kinds.composing.composite import Composite
 from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
+from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.reporting.answers import iter_answers
 from pytest_agentv.reporting.writers import ResultSink, answers_path
 from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
@@ -35,6 +39,7 @@ IDENTITY = CaseIdentity(
     eval_id="a", dataset="d", target="default", eval_file="x.eval.yaml", line=2, node_id="x.eval.yaml::a",
     run_id="run", case_hash="h1", target_hash="t1", grading_hash="g1",
 )  # fmt: skip
+FIGURES = RepeatFigures(3, 3, 3, 0, 0, 3, 1.0, "file", (0.5,) * 3)
 CASE = EvalCase("a", "d", "/e/x.eval.yaml", 2, "outcome", "q", (), ())
 
 
@@ -223,7 +228,7 @@ def test_only_the_answers_of_versions_without_a_verdict_are_kept(tmp_path: Path)
     """Else a run that needs further answers of a finished case would take them for those of a rerun."""
     run = RunIdentity("run", tmp_path / "r.jsonl")
     answers = AnswerJournal(run.results_path, Masker())
-    for number, case_hash in enumerate(("h0", "h1", "h0", "h1")):
+    for number, case_hash in ((0, "h0"), (0, "h1"), (2, "h0"), (0, "h1")):
         asyncio.run(answers.keep(number, RESULT.replace(case_hash=case_hash)))
     answers.close()
     written(run.results_path, RESULT)
@@ -296,13 +301,13 @@ def test_the_cases_to_retry_are_those_that_broke_in_the_end_whatever_run_they_ar
 @pytest.mark.parametrize(
     ("own", "broken", "foreign"),
     [
-        ("default", {"a"}, {("x.eval.yaml::a", "a", "other"), ("x.eval.yaml::b", "b", "other")}),
-        ("other", {"b"}, {("x.eval.yaml::a", "a", "default"), ("x.eval.yaml::b", "b", "default")}),
-        ("third", {"a", "b"}, set()),
+        ("default", {"a", "b"}, {("x.eval.yaml::a", "a", "other")}),
+        ("other", {"b"}, {("x.eval.yaml::a", "a", "default")}),
+        ("third", {"b"}, set()),
         (None, {"b"}, set()),
     ],
 )
-def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run(
+def test_the_cases_to_retry_are_those_that_broke_for_the_target_of_the_run_or_last(
     tmp_path: Path, own: str | None, broken: set[str], foreign: set[tuple[str, str, str]]
 ) -> None:
     error, other = RESULT.replace(status="error"), RESULT.replace(target="other")
@@ -387,3 +392,43 @@ def test_an_answer_is_kept_until_its_version_has_a_verdict(
     written(run.results_path, *(RESULT.replace(**verdict) for verdict in verdicts))
     drop_answers(run.results_path, judged_versions(run))
     assert answers_path(run.results_path).exists() is is_kept
+
+
+@pytest.mark.parametrize(
+    ("figures", "kept"),
+    [
+        (None, [1, 2, 3, 4, 5]),
+        ({}, [3, 4, 5]),
+        ({"asked": 2, "stopped": "certain pass"}, [3, 4, 5]),
+        ({"confirm": FIGURES.replace(planned=2)}, [5]),
+        ({"lost": 1}, []),
+    ],
+    ids=["one answer", "three", "stopped early", "confirmed", "with lost ones"],
+)
+def test_answers_beyond_those_of_the_verdict_are_kept(
+    tmp_path: Path, figures: dict[str, Any] | None, kept: list[int]
+) -> None:
+    """They are of a run with a higher `repeat`, which was killed. A verdict may have counted the cost of lost ones."""
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    answers = AnswerJournal(run.results_path, Masker())
+    for number in range(6):
+        asyncio.run(answers.keep(number, RESULT))
+    answers.close()
+    written(run.results_path, RESULT.replace(repeat=None if figures is None else FIGURES.replace(**figures)))
+    drop_answers(run.results_path, judged_versions(run))
+    assert [number for number, _ in iter_answers(run.results_path)] == kept
+
+
+def test_an_answer_beyond_those_of_the_verdict_waits_for_its_own(tmp_path: Path) -> None:
+    run = RunIdentity("run", tmp_path / "r.jsonl")
+    folder = tmp_path / "unjudged"
+    response = ProviderResponse((Message("assistant", "hello"),))
+    for number in range(5):
+        keep_answer(folder / f"{number}.json", response, Masker(), "run", version_note(IDENTITY, number))
+    assert read_answer(folder / "4.json", "run") == response
+    written(run.results_path, RESULT.replace(repeat=FIGURES))
+    drop_waiting(folder, lambda: judged_versions(run))
+    assert sorted(path.name for path in folder.iterdir()) == ["3.json", "4.json"]
+    written(run.results_path, RESULT.replace(repeat=FIGURES.replace(planned=5)))
+    drop_waiting(folder, lambda: judged_versions(run))
+    assert not folder.exists()

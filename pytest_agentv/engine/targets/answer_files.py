@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.engine.targets.waiting import VERSION
+from pytest_agentv.engine.targets.waiting import NUMBER, VERSION
 from pytest_agentv.errors import AgentvError, FileError
 from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import Json, JsonObject
@@ -55,7 +55,7 @@ def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | Non
         kept = json.loads(path.read_text("utf-8"))
         if not isinstance(kept, dict) or "raw" not in kept:  # else any mapping would be read as an empty answer
             return None
-        kept_by, _ = kept.pop(_RUN, None), kept.pop(VERSION, None)
+        kept_by, _, _ = (kept.pop(note, None) for note in (_RUN, VERSION, NUMBER))
         is_ours = run_id in (None, kept_by) and kept.get("trace_ref") is None
         return ProviderResponse.from_plain(kept) if is_ours else None
     except (OSError, ValueError, RecursionError):

@@ -88,7 +88,7 @@ class UnjudgedAnswer:
                 response = response.replace(duration_ms=duration_ms)
             path = counted_path(self._path) if response.cached else self._path
             self._note(path)
-            run_id, note = self._identity.run_id, version_note(self._identity)
+            run_id, note = self._identity.run_id, version_note(self._identity, self._request.answer)
             await run_in_thread(lambda: keep_answer(path, response, self._masker, run_id, note), _THREAD)
 
     def _note(self, path: Path) -> None:

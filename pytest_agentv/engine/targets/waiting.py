@@ -3,10 +3,10 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseVersion, version_of
 from pytest_agentv.models.base import JsonObject
@@ -14,6 +14,8 @@ from pytest_agentv.models.results import EvalResult
 
 VERSION: Final = "version"
 """The key of the version of its case, in the file of an answer."""
+NUMBER: Final = "number"
+"""The key of the number of an answer, 0-based, in its file."""
 _SUFFIX: Final = ".json"
 _COUNTED: Final = f".counted{_SUFFIX}"
 _Item: TypeAlias = tuple[str | None, str]
@@ -25,9 +27,9 @@ def waiting_name(identity: CaseIdentity, digest: str) -> str:
     return f"{_prefix((identity.node_id, identity.eval_id))}{digest}{_SUFFIX}"
 
 
-def version_note(identity: CaseIdentity) -> JsonObject:
-    """Return what is noted in the file of an answer: the version of its case whose verdict it waits for."""
-    return {VERSION: list(version_of(identity) or ())}
+def version_note(identity: CaseIdentity, number: int) -> JsonObject:
+    """Return what is noted in the file of an answer: its number, and the version of its case that has no verdict."""
+    return {VERSION: list(version_of(identity) or ()), NUMBER: number}
 
 
 def counted_path(path: Path) -> Path:
@@ -77,31 +79,34 @@ class WaitingAnswers:
             self._paths.pop(item, None)
 
 
-def drop_waiting(folder: Path, read_judged: Callable[[], Collection[CaseVersion]]) -> None:
-    """Delete the answers of cases that have a verdict, and the folder when no answer is left.
+def drop_waiting(folder: Path, read_judged: Callable[[], Mapping[CaseVersion, int]]) -> None:
+    """Delete the answers on which there is a verdict, and the folder when no answer is left.
 
     The answers of other cases, versions and targets stay: the run may not have selected them, and the next one may.
 
     Args:
         folder: The folder of the answers.
-        read_judged: Returns the versions of cases that have a verdict. Called only if there are answers.
+        read_judged: Returns the versions of cases that have a verdict, and on how many answers it is. Called only if
+            there are answers.
     """
     with suppress(OSError):
         paths = list(folder.glob(f"*{_SUFFIX}"))
-        judged = read_judged() if paths else ()
+        judged: Mapping[CaseVersion, int] = read_judged() if paths else {}
         for path in paths:
-            if _version_in(path) in judged:
+            version, number = _noted_in(path)
+            if number < judged.get(version, 0):
                 path.unlink()
         if not any(folder.glob(f"*{_SUFFIX}")):
             shutil.rmtree(folder)  # including the leftovers of a killed writer
 
 
-def _version_in(path: Path) -> tuple[object, ...] | None:
-    """Return the version that is noted in the file of an answer; None: it is not known."""
+def _noted_in(path: Path) -> tuple[Any, int]:
+    """Return the version and the number that are noted in the file of an answer; an empty version: it is not known."""
     try:
-        return tuple(json.loads(path.read_text("utf-8"))[VERSION])
+        noted = json.loads(path.read_text("utf-8"))
+        return tuple(noted[VERSION]), int(noted.get(NUMBER, 0))
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
-        return None
+        return (), 0
 
 
 def _prefix(item: _Item) -> str:

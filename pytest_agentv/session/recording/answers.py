@@ -139,16 +139,16 @@ def _split(
     return found, spare
 
 
-def drop_answers(results_path: Path, judged: Collection[CaseVersion]) -> None:
-    """Delete the answers whose case has a verdict in the version that was asked, and the journal when none is left.
+def drop_answers(results_path: Path, judged: Mapping[CaseVersion, int]) -> None:
+    """Delete the answers on which there is a verdict in the version that was asked, and the journal when none is left.
 
     Args:
         results_path: The results file.
-        judged: The versions of cases that have a verdict.
+        judged: The versions of cases that have a verdict, and on how many answers it is.
     """
     path = answers_path(results_path)
-    answers = [(line, version_of(answer)) for line, _, answer in iter_answer_lines(results_path)]
-    needed = {line for line, version in answers if version is not None and version not in judged}
+    answers = [(line, number, version_of(answer)) for line, number, answer in iter_answer_lines(results_path)]
+    needed = {line for line, number, version in answers if version is not None and number >= judged.get(version, 0)}
     if needed:
         if len(needed) < len(answers):
             _keep_lines(path, needed)

@@ -49,7 +49,8 @@ class ResumedFile(Record):
     unbroken: tuple[str, ...] = ()
     """Node ids of items that did not break, although their file and id are in `broken`: other targets of a matrix."""
     foreign: tuple[tuple[str, str, str], ...] = ()
-    """Node id, id and target of the results that are of other targets than this run's, where a case has both."""
+    """Node id, id and target of the results that are of other targets than this run's, where a case has both. They
+    do not count for items that this run does not ask."""
     remarks: tuple[str, ...] = ()
     """Warnings about the file: skipped lines, results that are too old."""
     is_dry: bool | None = False
@@ -91,8 +92,8 @@ def find_last_run(
 
     Adds the results that workers keep. Those of a cluster are fetched through `executor`, if that is a cluster.
 
-    `own_target` returns the name that this run's target of an item has in results. If there are results of this target,
-    only these tell whether the item broke. None: its last result tells it.
+    `own_target` returns the name that this run's target of an item has in results, as far as files and options tell.
+    An item broke if its last result of this target is an error, or its last one of any target. None: the latter tells.
 
     Raises `pytest.UsageError` that names `flag` if there is no file.
     """
@@ -186,15 +187,13 @@ def _statuses(
     foreign: list[tuple[str, str, str]] = []
     for item, known in by_target.items():
         _, eval_id, node_id = item
-        statuses[item] = next(reversed(known.values()))
-        if own_target is None or len(known) == 1:
-            continue
-        own = own_target(node_id)
-        if own in known:
-            statuses[item] = known[own]
-            foreign += [(node_id, eval_id, target) for target in known if target != own]
-        elif "error" in known.values():
-            statuses[item] = "error"  # a hook or a fixture chooses the target: it may be the one that broke
+        judged = [status for status in known.values() if status != "open"]
+        last = statuses[item] = judged[-1] if judged else "open"
+        own = own_target(node_id) if own_target is not None and len(known) > 1 else None
+        if own not in known or last == "error":
+            continue  # a hook or a fixture may choose another target: then the one of the last result counts
+        statuses[item] = known[own]
+        foreign += [(node_id, eval_id, target) for target in known if target != own]
     return statuses, foreign
 
 

@@ -71,6 +71,14 @@ class Recorder:
             self._write([(result, written)])
         return written
 
+    def record_here(self, result: EvalResult) -> EvalResult:
+        """Write a result in this thread, for want of a loop. Return it as it was written."""
+        try:
+            return self._sink.write(result)[0]
+        except Exception as error:  # noqa: BLE001 - as for all results
+            self._note_loss(error)
+            return result
+
     def close(self) -> None:
         """Write the waiting results, end the thread and close the file."""
         if self._thread is not None:
@@ -110,10 +118,13 @@ class Recorder:
                 entries = [(result, future) for result, (_, future) in zip(written, entries, strict=True)]
         except Exception as error:  # noqa: BLE001 - whatever it is, cases wait for this thread
             # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.
-            reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
-            self.error = self.error or reason
+            self._note_loss(error)
         finally:
             _tell(entries)
+
+    def _note_loss(self, error: Exception) -> None:
+        reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
+        self.error = self.error or reason
 
 
 def _tell(entries: Sequence[_Entry]) -> None:

@@ -1,6 +1,7 @@
 """Reads the results of a run from its file, in the same way with and without workers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseVersion, version_of
@@ -8,7 +9,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.models.results import EvalResult, RepeatFigures
 from pytest_agentv.models.scores import EvaluatorResult
 from pytest_agentv.models.traces import ExecutionMetrics
 from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
@@ -80,6 +81,7 @@ class KnownLines:
 def read_run(
     identity: RunIdentity,
     reported: Mapping[str, str] | None = None,
+    evaluated: Container[str | None] = (),
     *,
     with_texts: bool = False,
     known: KnownLines | None = None,
@@ -90,6 +92,7 @@ def read_run(
         identity: Names the run and its file.
         reported: The node ids of the items that ran, mapped to themselves. A resumed run counts these and the new lines
             of its file. None: all results count.
+        evaluated: The node ids of the items that have a result of this run, or one that it has taken over.
         with_texts: Whether to keep prompts, answers, traces and findings, which are the largest part of a result. A
             summary shows only the findings of cases that did not pass.
         known: The lines that this process wrote.
@@ -98,7 +101,7 @@ def read_run(
     replaced: Replaced[_Case, EvalResult] | None = None
     problems: list[Problem] = []
     slim = _Slimmer(reported or {})
-    foreign = _foreign(identity)
+    foreign, old = _foreign(identity), _lines_before(identity)
     for entry in _entries(identity, None if with_texts else known):
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -106,7 +109,7 @@ def read_run(
             result = entry.result if with_texts or entry.is_known else slim.without_texts(entry.result)
             key = (result.node_id, result.eval_id)
             if (before := latest.get(key)) is not None:
-                if (*key, result.target) in foreign:
+                if (*key, result.target) in foreign and entry.line <= old and result.node_id not in evaluated:
                     before, result = result, before
                 replaced = replaced or _no_replaced()
                 replaced.add(key, before, result)
@@ -138,14 +141,28 @@ def recorded_now(identity: RunIdentity) -> Iterator[EvalResult]:
             yield entry.result
 
 
-def judged_versions(identity: RunIdentity) -> set[CaseVersion]:
-    """Return the versions of cases whose last result in the run is a verdict. Their answers are not needed any more."""
-    statuses = {
-        version: entry.result.status
-        for entry in _entries(identity)
-        if not isinstance(entry, Problem) and (version := version_of(entry.result)) is not None
-    }
-    return {version for version, status in statuses.items() if status != "error"}
+def judged_versions(identity: RunIdentity) -> dict[CaseVersion, int]:
+    """Return the versions of cases whose last result in the run is a verdict, and on how many answers it is.
+
+    These answers are not needed any more. Others are, because the case may be asked for more of them.
+    """
+    judged: dict[CaseVersion, int] = {}
+    for entry in _entries(identity):
+        if isinstance(entry, Problem) or (version := version_of(entry.result)) is None:
+            continue
+        if entry.result.status == "error":
+            judged.pop(version, None)
+        else:
+            judged[version] = _answers_of(entry.result.repeat)
+    return judged
+
+
+def _answers_of(figures: RepeatFigures | None) -> int:
+    if figures is None:
+        return 1
+    if figures.lost:
+        return sys.maxsize  # its cost may count answers beyond its own, which must not be counted again
+    return figures.planned + (figures.confirm.planned if figures.confirm else 0)
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":

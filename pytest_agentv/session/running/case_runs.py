@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.recorder import Recorder
-from pytest_agentv.session.running.begun import Ending
+from pytest_agentv.session.running.begun import Begun, Ending
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
@@ -146,6 +147,18 @@ class CaseRuns:
                 self._pool.learn_secrets(prepared.folder)
         return await self._record(broken, prepared)
 
+    def give_up_here(self, prepared: PreparedCase, reason: str) -> Begun:
+        """Record a case in the thread of its item, because there is no event loop, which hooks need."""
+        with suppress(AgentvError, OSError):
+            if prepared.folder is not None:
+                self._pool.learn_secrets(prepared.folder)
+        # Without hashes, the error does not take the place of a finished result of an earlier run.
+        result = prepared.given_up(reason).replace(case_hash=None, target_hash=None, grading_hash=None)
+        self._count(result, prepared)
+        ended: Future[EvalResult] = Future()
+        ended.set_result(self._recorder.record_here(result))
+        return Begun.of(ended, 1, prepared, CaseLog())
+
     async def _ask(
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"
     ) -> EvalResult:
@@ -189,10 +202,7 @@ class CaseRuns:
 
         A cancellation skips only the hooks. The result of a judged case is always written once.
         """
-        self._pool.masker.look_again()
-        self._progress.count(result, prepared.repeat)
-        if result.status != "pass":
-            self._failures.note(result.node_id)
+        self._count(result, prepared)
         written = self._recorder.record(result)
         if leave is not None:
             leave()
@@ -204,6 +214,12 @@ class CaseRuns:
             self._let_go(result)
         # The prompt is in the file now. It may be large, and the item lives until the end of the run.
         return result.replace(agent_provider_request=None, lm_provider_request=None)
+
+    def _count(self, result: EvalResult, prepared: PreparedCase) -> None:
+        self._pool.masker.look_again()
+        self._progress.count(result, prepared.repeat)
+        if result.status != "pass":
+            self._failures.note(result.node_id)
 
 
 def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResult:

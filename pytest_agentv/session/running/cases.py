@@ -8,8 +8,8 @@ from concurrent.futures import CancelledError
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.scheduler import Scheduler
+from pytest_agentv.errors import LoopStartError
 from pytest_agentv.models.options.values import MAX_WORKERS
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
@@ -180,9 +180,13 @@ class Cases:
 
     def _submit(self, prepared: PreparedCase, members: "Sequence[BatchMember]", *, reruns: int) -> Begun:
         self._recorder.probe()
+        try:
+            self._loop.running_loop()
+        except LoopStartError as error:
+            return self._runs.give_up_here(prepared, str(error))
         prepared = self._signer.sign(prepared)
         if self._recorder.error is not None and not members:  # the other cases of a batch wait for each member
-            prepared = _unrecordable(prepared, self._recorder.error)
+            prepared = prepared.replace(job=prepared.given_up(lost_text(self._recorder.error)))
         runs, job, log, ending = self._runs, prepared.job, CaseLog(), Ending()
         if isinstance(job, EvalResult):
             broken = job
@@ -237,12 +241,3 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
         return None
-
-
-def _unrecordable(prepared: PreparedCase, reason: str) -> PreparedCase:
-    """Replace a case by one that calls nothing, because its result would be lost."""
-    job = prepared.job
-    if isinstance(job, EvalResult):
-        return prepared
-    broken = error_result(job.identity, "setup", "config", lost_text(reason), dry_run=job.options.dry_run)
-    return prepared.replace(job=broken.replace(duration_ms=0.0))

@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from pytest_agentv.engine.overrides import NO_OVERRIDES, OWN_PROVIDER, Overrides
-from pytest_agentv.errors import LoopStartError
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.models.results import EvalResult
@@ -169,8 +168,6 @@ class EvalItem(pytest.Function):
             return error
         if isinstance(error, pytest.FixtureLookupError):
             fault: str | None = visible(missing_fixture_text(error))
-        elif isinstance(error, LoopStartError):
-            fault = str(error)
         else:
             fault = parameter_fault(error)
         if fault is not None:

@@ -56,6 +56,13 @@ class PreparedCase(Record):
         """How many answers the case is judged by; 1 if its answer is given."""
         return 1 if isinstance(self.job, EvalResult) or self.own.answer is not None else self.job.repeat
 
+    def given_up(self, reason: str) -> EvalResult:
+        """Return the result of a case that must not or cannot run for an external reason."""
+        if isinstance(self.job, EvalResult):
+            return self.job
+        result = error_result(self.job.identity, "setup", "config", reason, dry_run=self.job.options.dry_run)
+        return result.replace(duration_ms=0.0)
+
     @property
     def eval_id(self) -> str:
         return self.job.eval_id if isinstance(self.job, EvalResult) else self.job.identity.eval_id

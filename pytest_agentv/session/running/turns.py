@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
-from pytest_agentv.errors import ErrorKind, LoopStartError
+from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.conftests import bound_by
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
@@ -131,8 +131,6 @@ class Turns:
 
         If the whole run ends, a case that ran ahead keeps its result: pytest reports nothing about the item.
         """
-        if isinstance(error, LoopStartError):
-            return  # results are written from the loop
         begun, is_run_ending = self._cases.take(item), isinstance(error, RUN_ENDS)
         if begun is not None:
             if is_run_ending and begun.result is not None:

@@ -39,7 +39,7 @@ class ItemOutcomes:
         """Items that failed, and that pytest explains in full."""
         self.uncollected: dict[str, None] = {}
         """The files that could not be collected. The outcomes of their cases are unknown."""
-        self._evaluated: dict[str, bool] = {}
+        self.evaluated: dict[str, bool] = {}
         """Items that have a result, and whether each is a test in Python, which may fail by itself afterwards."""
         self._decided: set[str] = set()
         """Tests that passed after they had looked at the verdict of each evaluation that failed."""
@@ -71,7 +71,7 @@ class ItemOutcomes:
         self.reported.setdefault(node_id, node_id)
         self.held.update(dict.fromkeys(getattr(report, HELD, ())))
         if getattr(report, EVALUATED, False):
-            self._evaluated[node_id] = report.when == "call"
+            self.evaluated[node_id] = report.when == "call"
         elif report.skipped and report.when == "setup" and may_be_eval(node_id):
             self._skipped[node_id] = None
         if report.passed:
@@ -84,7 +84,7 @@ class ItemOutcomes:
         if report.failed:
             self.explained.add(node_id)
             self._failed[node_id] = None
-            if node_id in self._evaluated and report.when == "call":
+            if node_id in self.evaluated and report.when == "call":
                 self._spoilt[node_id] = None
         elif report.skipped and hasattr(report, "wasxfail"):
             self.expected_failures.add(node_id)
@@ -106,11 +106,11 @@ class ItemOutcomes:
             yield f"{ignored_text(len(self.ignored))}: {', '.join(self.ignored)} ({how})"
         good = self.failed_with_good_scores(results) if self._spoilt else ()
         spoilt = [each for each in good if each in self._spoilt and each not in self.unexpected_passes]
-        if items := [each for each in spoilt if not self._evaluated[each]]:
+        if items := [each for each in spoilt if not self.evaluated[each]]:
             named = "the item" if len(items) == 1 else "the items"
             cases = counted(len(items), "case")
             yield f"{cases} passed here, but a hook or plugin made {named} fail: {', '.join(items)}"
-        if tests := [each for each in spoilt if self._evaluated[each]]:
+        if tests := [each for each in spoilt if self.evaluated[each]]:
             failed = counted(len(tests), "test")
             yield f"{failed} failed although each evaluation in it passed: {', '.join(tests)}"
         of_run = {result.node_id for result in results if result.run_id == run_id} if self._skipped else set()
@@ -122,11 +122,11 @@ class ItemOutcomes:
 
     def unrecorded(self, recorded: Collection[str], where: str) -> str | None:
         """Return a text if results of cases that ran are not in the file `where`; None: all are there."""
-        missing = [node_id for node_id in self._evaluated if node_id not in recorded]
+        missing = [node_id for node_id in self.evaluated if node_id not in recorded]
         if not missing:
             return None
-        found = len(self._evaluated) - len(missing)
-        text = f"{counted(len(self._evaluated), 'case')} ran, {counted(found, 'line')} in {where}"
+        found = len(self.evaluated) - len(missing)
+        text = f"{counted(len(self.evaluated), 'case')} ran, {counted(found, 'line')} in {where}"
         if not found:
             return text
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
 from pytest_agentv.session.names import may_be_eval
@@ -152,10 +151,9 @@ class RunReporter:
 
             wrap_accounts(self._terminal)
         self._home.close(self._crashes)
-        # With --agentv-retry-errors, the file holds results of an earlier run even if nothing runs.
         wants_results = bool(session.config.hook.pytest_agentv_summary.get_hookimpls())
         with_texts = wants_results or self._options.html is not None or any(map(os.environ.get, _GITHUB))
-        self._run = read_run(self._identity, self._outcomes.reported, with_texts=with_texts, known=self.known)
+        self._run = self._read(with_texts=with_texts)  # --agentv-retry-errors has results even if nothing runs
         self._elapsed_ms = (time.perf_counter() - self._started) * 1000
         self._cpu_ms = (time.process_time() - self._cpu_started) * 1000
         resumed = self._identity.resumed.remarks if self._identity.resumed else ()
@@ -215,10 +213,11 @@ class RunReporter:
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
         from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
 
-        def results() -> Sequence[EvalResult]:
-            return read_run(self._identity, self._outcomes.reported, known=self.known).results
+        return VerdictSection(config, self._options, self._identity, lambda: self._read().results)
 
-        return VerdictSection(config, self._options, self._identity, results)
+    def _read(self, *, with_texts: bool = False) -> RunResults:
+        of, known = self._outcomes, self.known
+        return read_run(self._identity, of.reported, of.evaluated, with_texts=with_texts, known=known)
 
     def _section_lines(self) -> "Iterable[SummaryLine]":
         return self._section.lines() if self._section is not None else ()
