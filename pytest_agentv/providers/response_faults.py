@@ -56,7 +56,8 @@ def _odd_message(where: str, message: Message) -> Iterator[str]:
 
 
 def _odd_texts(where: str, record: object) -> Iterator[str]:
-    for name in _TEXTS[type(record)]:
+    names = next(names for kind, names in _TEXTS.items() if isinstance(record, kind))  # users may have subclasses
+    for name in names:
         yield from _odd(f"{where}{name}", getattr(record, name), str | None, "str")
 
 
