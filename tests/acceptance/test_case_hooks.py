@@ -287,6 +287,23 @@ def test_a_response_with_an_odd_field_is_told(project):
     assert f"pytest_agentv_response {message}" in run.text
 
 
+def test_lists_in_a_changed_response_are_recorded(project):
+    """They were written as the `repr` of the messages, and resumed runs skipped the line."""
+    project.write(
+        "conftest.py",
+        """
+        from pytest_agentv import Message, ToolCall
+
+        def pytest_agentv_response(case, response):
+            return response.replace(output_messages=[Message("assistant", "hello", [ToolCall("t")])])
+        """,
+    )
+    run = project.run()
+    assert run.by_id["a"]["output_messages"] == [
+        {"role": "assistant", "content": "hello", "tool_calls": [{"tool": "t"}]}
+    ]
+
+
 def test_a_case_keeps_its_id(project):
     project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
     run = project.run()

@@ -525,6 +525,16 @@ def test_a_member_of_a_score_that_cannot_be_read_back_is_an_error_of_the_evaluat
     assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
 
 
+def test_members_in_a_list_are_kept_by_a_resumed_run(paid):
+    """They were written as their `repr`, and each resumed run paid for the answer again."""
+    paid.write("conftest.py", ODD.replace("(above if self.deep else member,)", "[member]"))
+    paid.write("a.eval.yaml", suite("{type: composed, member: {hits: [a]}}"))
+    (result,) = paid.run().results
+    assert result["evaluator_results"][0]["evaluator_results"][0]["hits"] == ["a"]
+    assert "skipped" not in paid.run(f"--agentv-resume={paid.path / 'out-1.jsonl'}").text
+    assert len((paid.path / "out-1.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_member_that_could_not_judge_makes_an_own_composite_an_error(paid, deep):
     """It passed silently."""

@@ -406,9 +406,9 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_
     assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
 
 
-@pytest.mark.parametrize("said", ["subclasses"])
-def test_records_of_own_classes_are_kept_by_a_resumed_run(project, suite, said):
-    """They were an error that lost the cost."""
+@pytest.mark.parametrize("said", ["subclasses", "lists"])
+def test_records_of_own_classes_and_in_lists_are_kept_by_a_resumed_run(project, suite, said):
+    """The first were an error that lost the cost. The others were written as their `repr`."""
     project.write("conftest.py", ODD_ANSWERS)
     project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
     project.write("qa.eval.yaml", suite(a="hello"))

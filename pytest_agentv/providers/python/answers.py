@@ -12,7 +12,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
-from pytest_agentv.providers.response_faults import response_fault
+from pytest_agentv.providers.response_faults import response_fault, with_tuples
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -39,7 +39,7 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     """
     if isinstance(value, ProviderResponse):
         fault = response_fault(value)
-        return value if fault is None else _without_answer(value, f"{label} returned {fault}")
+        return with_tuples(value) if fault is None else _without_answer(value, f"{label} returned {fault}")
     if isinstance(value, str):
         return _read_text(value, label)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")

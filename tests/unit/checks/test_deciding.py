@@ -17,7 +17,7 @@ from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score
-from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.models.traces import JudgeMetrics, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 from .conftest import CASE
@@ -257,11 +257,34 @@ class Returns(Own):
             "its `results[0].evaluator_results[0]` is of type NoneType: expected an EvaluatorResult",
         ),
         ({"request": 5}, "its `request` is of type int: expected a mapping"),
+        ({"judge_retries": 0.5}, "its `judge_retries` is no whole number of 0 or more"),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_retries=0.5),)},  # type: ignore[arg-type]
+            "its `results[0].judge_retries` is 0.5: expected a whole number of 0 or more, or None",
+        ),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_retries=-3),)},
+            "its `results[0].judge_retries` is -3: expected a whole number of 0 or more, or None",
+        ),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_metrics=JudgeMetrics(0.5)),)},  # type: ignore[arg-type]
+            "its `results[0].judge_metrics.calls` cannot be read again: Input should be a valid integer, "
+            "got a number with a fractional part",
+        ),
     ],
 )
 def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
     result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
     assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
+
+
+def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
+    inner = EvaluatorResult("c", "own", 1.0, hits=["h"])  # type: ignore[arg-type]
+    member = EvaluatorResult("b", "own", 1.0, evaluator_results=[inner], warnings=["w"])  # type: ignore[arg-type]
+    given = {"results": [member], "hits": ["h"], "unmet_required": ["u"], "judge_retries": 2.0}
+    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
+    assert (result.error, result.unmet_required) == (None, ("u",))
+    assert EvaluatorResult.from_plain(json.loads(json.dumps(result.to_plain()))) == result
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
