@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context, Services, for_own_code
+from pytest_agentv.evaluators.context import Context, Services, for_own_code, services_for_own_code
 from pytest_agentv.evaluators.shared import clamping_warnings, narrowed, negated, shared_key, with_requirement
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
@@ -33,9 +33,9 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
-    found: Any = evaluator.prepare(services)
     if evaluator.own_code is None:
-        return found  # type: ignore[no-any-return]
+        return evaluator.prepare(services)  # type: ignore[return-value]
+    found: Any = evaluator.prepare(services_for_own_code(services))
     if found is None:
         found = evaluator
     if hasattr(found, "walk") and not isinstance(found, type):
