@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError
-from pytest_agentv.evaluators.shared import require_judgements
+from pytest_agentv.evaluators.shared import clamping_warnings, require_judgements
 from pytest_agentv.models.base import JsonObject, is_amount, is_measure
-from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict
+from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score
 from pytest_agentv.models.text import json_fault
 from pytest_agentv.models.traces import JudgeMetrics
 
@@ -161,12 +161,16 @@ def _is_count(value: float | None) -> bool:
 
 
 def _settled(member: EvaluatorResult) -> EvaluatorResult:
-    """Return a member without fault as results files have it: with tuples."""
+    """Return a member without fault as results files have it: with tuples, and with a score from 0 to 1."""
     changes: dict[str, object] = {
         name: tuple(value) for name in _MEMBER_LISTS if isinstance(value := getattr(member, name), list)
     }
     if member.evaluator_results:
         changes["evaluator_results"] = tuple(map(_settled, member.evaluator_results))
+    score = clamp_score(member.score)
+    if score != member.score:
+        changes["score"] = score
+        changes["warnings"] = (*(member.warnings or ()), *clamping_warnings(member.score, score)) or None
     return member.replace(**changes) if changes else member
 
 

@@ -278,6 +278,24 @@ def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
     assert result.error == f"evaluate() returned a Score that cannot be recorded: {fault}"
 
 
+@pytest.mark.parametrize(
+    ("given", "score", "warnings"),
+    [
+        (1.5, 1.0, ("w", "the score 1.5 is outside 0 to 1 and counts as 1")),
+        (-5, 0.0, ("w", "the score -5 is outside 0 to 1 and counts as 0")),
+        (1 + 1e-12, 1.0, ("w",)),
+        (0.5, 0.5, ("w",)),
+    ],
+)
+def test_a_member_of_a_score_of_users_counts_from_0_to_1_as_the_score_does(given, score, warnings):
+    inner = EvaluatorResult("c", "own", given, warnings=("w",))
+    members = (EvaluatorResult("b", "own", given, warnings=("w",), evaluator_results=(inner,)),)
+    result = asyncio.run(run_evaluator(Returns(given={"results": members}), Context(CASE, Prompt("q"), "x")))
+    (member,) = result.evaluator_results
+    for each in (member, *member.evaluator_results):
+        assert (each.score, each.warnings) == (score, warnings)
+
+
 def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
     inner = EvaluatorResult("c", "own", 1.0, hits=["h"])  # type: ignore[arg-type]
     member = EvaluatorResult("b", "own", 1.0, evaluator_results=[inner], warnings=["w"])  # type: ignore[arg-type]
