@@ -72,6 +72,14 @@ def recordable(score: T, what: str) -> T:
     return score
 
 
+def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
+    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
+    try:
+        return recordable(Score(0.0, results=members, error="it could not judge"), "it").results
+    except EvaluatorError:
+        return None
+
+
 def _with_tuples(score: T) -> T:
     """Return a score from user code with tuples in place of lists, sets, generators and other iterables of texts."""
     if not isinstance(score, Score):

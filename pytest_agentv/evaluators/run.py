@@ -89,6 +89,10 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+    if members is not None and evaluator.own_code is not None:
+        from pytest_agentv.evaluators.own_scores import recordable_members  # noqa: PLC0415 - for kinds of users only
+
+        members = recordable_members(members)
     return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
         evaluator_results=members
     )

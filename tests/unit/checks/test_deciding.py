@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
-from pytest_agentv.errors import ErrorKind
+from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
 from pytest_agentv.evaluators.kinds.composing.composite import Composite
@@ -303,6 +303,22 @@ def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
     result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
     assert (result.error, result.unmet_required) == (None, ("u",))
     assert EvaluatorResult.from_plain(json.loads(json.dumps(result.to_plain()))) == result
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [([EvaluatorResult("b", "own", 1.0)], (EvaluatorResult("b", "own", 1.0),)), ([5], None), (5, None)],
+)
+def test_members_of_an_error_of_users_are_recorded_if_they_can_be_read_again(given, recorded):
+    class Raises(Own):
+        async def evaluate(self, context: Context) -> Score:
+            error = EvaluatorError("no judgement")
+            error.results = given
+            raise error
+
+    result = asyncio.run(run_evaluator(Raises(), Context(CASE, Prompt("q"), "x")))
+    assert result.error == "no judgement"
+    assert result.evaluator_results == recorded
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
