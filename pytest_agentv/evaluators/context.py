@@ -8,7 +8,7 @@ from pytest_agentv.models.base import ABSENT, Absent, Json, Record, own_copy
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.messages import Message
 from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
-from pytest_agentv.models.records import record
+from pytest_agentv.models.records import record, replaced
 from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 from pytest_agentv.providers.base import ProviderResponse
@@ -160,4 +160,10 @@ _DATA: Final = ("case", "prompt", "output_messages", "trace", "trace_summary", "
 
 def for_own_code(context: Context) -> Context:
     """Return a context for code of users: what it changes in there changes no record and no other judgement."""
-    return context.replace(**{name: own_copy(getattr(context, name)) for name in _DATA})
+    copied = {name: own_copy(getattr(context, name)) for name in _DATA}
+    return context.replace(**copied, services=services_for_own_code(context.services))
+
+
+def services_for_own_code(services: Services) -> Services:
+    """Return the services for code of users. Other cases are judged with the same variables and evaluators."""
+    return replaced(services, {"environment": dict(services.environment), "case": own_copy(services.case)})

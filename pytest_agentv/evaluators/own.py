@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.models.base import JsonObject, Record
+from pytest_agentv.models.base import JsonObject, Record, own_copy
 from pytest_agentv.models.kind import Part
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score
@@ -54,7 +54,7 @@ class FactoryEvaluator(Evaluator):
     def prepare(self, services: Services) -> Evaluator:
         """Call the factory. An exception is an error of the case."""
         prepared = self.model_copy()
-        spec = EvaluatorSpec(self.label, self.kind, self.config, self.weight)
+        spec = EvaluatorSpec(self.label, self.kind, own_copy(self).config, self.weight)
         live = prepared._live = type(self).factory(spec, services)
         if not callable(getattr(live, "evaluate", None)):
             found = f"the factory of {self.kind!r} returned a value of type {type(live).__name__}"

@@ -6,17 +6,14 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context, Services, for_own_code
-from pytest_agentv.evaluators.shared import narrowed, negated, recordable, shared_key, with_requirement
+from pytest_agentv.evaluators.context import Context, Services, for_own_code, services_for_own_code
+from pytest_agentv.evaluators.shared import clamping_warnings, narrowed, negated, shared_key, with_requirement
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
-from pytest_agentv.models.text import format_number, json_fault
+from pytest_agentv.models.text import json_fault
 from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
 from pytest_agentv.runtime.threads import run_in_thread
 from pytest_agentv.runtime.user_errors import told, user_traceback
-
-ROUNDING: Final = 1e-9
-"""How far a score may be outside 0..1 without a warning."""
 
 _NO_REASON: Final = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
 
@@ -36,9 +33,9 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
 
     A `prepare` of a user that returns nothing only checks something.
     """
-    found: Any = evaluator.prepare(services)
     if evaluator.own_code is None:
-        return found  # type: ignore[no-any-return]
+        return evaluator.prepare(services)  # type: ignore[return-value]
+    found: Any = evaluator.prepare(services_for_own_code(services))
     if found is None:
         found = evaluator
     if hasattr(found, "walk") and not isinstance(found, type):
@@ -92,6 +89,10 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+    if members is not None and evaluator.own_code is not None:
+        from pytest_agentv.evaluators.own_scores import recordable_members  # noqa: PLC0415 - for kinds of users only
+
+        members = recordable_members(members)
     return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
         evaluator_results=members
     )
@@ -122,6 +123,8 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     if isinstance(shown, Context):
         score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
         if evaluator.own_code is not None:
+            from pytest_agentv.evaluators.own_scores import recordable  # noqa: PLC0415 - for kinds of users only
+
             score = recordable(score, "evaluate()")
         error = _error_of(score)
         if error is not None and not error.strip():  # as of `str(error)` for an error without a text
@@ -190,7 +193,7 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
         unmet_required=score.unmet_required,
         unknown=score.unknown,
         unchecked=score.unchecked,
-        warnings=(*score.warnings, *_warnings(score.value, value)) or None,
+        warnings=(*score.warnings, *clamping_warnings(score.value, value)) or None,
         required=shared_key(evaluator, "required") is True or None,
         judge_model=took.judge_model,
         duration_ms=took.duration_ms,
@@ -199,13 +202,6 @@ def build_result(evaluator: AnyEvaluator, score: Score, took: _Took = _NOTHING) 
 
 def _type_of(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
-def _warnings(given: float, value: float) -> tuple[str, ...]:
-    if given == value or -ROUNDING <= given <= 1 + ROUNDING:
-        return ()
-    shown = format_number(given) if abs(given) < 1e21 else "too large to show"
-    return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)
 
 
 def failed_result(

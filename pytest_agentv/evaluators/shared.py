@@ -1,59 +1,23 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final
 
-from pytest_agentv.errors import ErrorKind, EvaluatorError
+from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, is_amount, is_measure
+from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import EvaluatorResult, Score, Verdict, clamp_score, is_score
-from pytest_agentv.models.text import compact_json, json_fault
-from pytest_agentv.models.traces import JudgeMetrics
-
-T = TypeVar("T")
+from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score
+from pytest_agentv.models.text import compact_json, format_number
 
 KEYS: Final = ("required", "negate", "path")
+ROUNDING: Final = 1e-9
+"""How far a score may be outside 0..1 without a warning."""
 SLACK: Final = 1e-9
 """How far a float may be below a score that it has to reach."""
 
-_TEXTS: Final = ("reasoning", "raw_output", "error", "unknown", "unchecked")
-_LISTS: Final = ("hits", "misses", "warnings")
-
-
-class _Expected(NamedTuple):
-    """What a value of a score has to be."""
-
-    type: Any
-    text: str
-
-
-_TYPES: Final[Mapping[str, _Expected]] = {
-    **dict.fromkeys(_TEXTS, _Expected(str | None, "a text or None")),
-    **dict.fromkeys(_LISTS, _Expected(list | tuple, "a list of texts")),
-    "unmet_required": _Expected(list | tuple | None, "a list of texts or None"),
-    **dict.fromkeys(("request", "details"), _Expected(Mapping | None, "a mapping")),
-    "results": _Expected(list | tuple | None, "a list of EvaluatorResult or None"),
-    "judge_retries": _Expected(int | float | None, "a whole number or None"),
-}
-_MEMBER_TYPES: Final[Mapping[str, _Expected]] = {
-    **{name: _TYPES[name] for name in ("reasoning", "raw_output", "error", "unknown", "unchecked", "judge_retries")},
-    **{name: _TYPES[name] for name in ("hits", "misses", "unmet_required", "details")},
-    **dict.fromkeys(("name", "type"), _Expected(str, "a text")),
-    "judge_model": _TYPES["error"],
-    "warnings": _TYPES["unmet_required"],
-    "evaluator_results": _TYPES["results"],
-    "evaluator_provider_request": _TYPES["request"],
-    "required": _Expected(bool | None, "True, False or None"),
-    "judge_metrics": _Expected(JudgeMetrics | None, "a JudgeMetrics or None"),
-}
-"""The same for the members of a score. Their figures and words are checked apart."""
-_WORDS: Final[Mapping[str, tuple[str | None, ...]]] = {
-    "verdict": (*get_args(Verdict), None),
-    "error_kind": get_args(ErrorKind),
-}
 _NEGATED: Final = "negated: hits and misses are swapped"
 _NOT_NEGATED: Final = "negated, but the check could not be made"
 
@@ -89,107 +53,6 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
 def text_of_part(part: Json) -> str:
     """Return a text unchanged, and other data as JSON."""
     return part if isinstance(part, str) else compact_json(part)
-
-
-def _with_tuples(score: Any) -> Any:
-    """Return a score from user code, or a member of one, with tuples in place of sets and other iterables of texts."""
-    if not isinstance(score, Score | EvaluatorResult):
-        return score
-    odd: dict[str, Any] = {
-        name: tuple(value)
-        for name in (*_LISTS, "unmet_required")
-        if isinstance(value := getattr(score, name), Iterable)
-        and not isinstance(value, list | tuple | str | bytes | Mapping)
-    }
-    name = "results" if isinstance(score, Score) else "evaluator_results"
-    if isinstance(members := getattr(score, name), list | tuple) and members:
-        odd[name] = tuple(map(_with_tuples, members))
-    return score.replace(**odd) if odd else score
-
-
-def _score_fault(score: object) -> str | None:
-    """Return which value of a score from user code cannot be recorded; None if all can."""
-    if not isinstance(score, Score):
-        return None  # `build_result` reports that
-    for name, expected in _TYPES.items():
-        if not isinstance(value := getattr(score, name), expected.type):
-            return f"its `{name}` is of type {type(value).__name__}: expected {expected.text}"
-    for name, words in _WORDS.items():
-        is_read = name != "error_kind" or score.error is not None
-        if is_read and getattr(score, name) not in words:
-            return f"its `{name}` is none of {', '.join(filter(None, words))}"
-    if score.judge_retries is not None and not is_amount(score.judge_retries):
-        return "its `judge_retries` is no number of 0 or more"
-    return next(_item_faults(score), None) or next(_data_faults("", score.request, None, score.results), None)
-
-
-def _data_faults(
-    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
-) -> Iterator[str]:
-    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
-    name = "evaluator_provider_request" if place else "request"
-    for key, data in ((name, request), ("details", details)):
-        if data is not None and (fault := json_fault(data)):
-            yield f"the values of its `{place}{key}` {fault}"
-    for number, each in enumerate(members or ()):
-        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
-        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
-
-
-def _item_faults(score: Score) -> Iterator[str]:
-    yield from _odd_texts("", score)
-    yield from _member_faults("results", score.results or ())
-
-
-def _member_faults(place: str, members: Sequence[object]) -> Iterator[str]:
-    for number, member in enumerate(members):
-        where = f"{place}[{number}]"
-        if not isinstance(member, EvaluatorResult):
-            yield f"its `{where}` is of type {type(member).__name__}: expected an EvaluatorResult"
-            continue
-        for name, expected in _MEMBER_TYPES.items():
-            if not isinstance(value := getattr(member, name), expected.type):
-                yield f"its `{where}.{name}` is of type {type(value).__name__}: expected {expected.text}"
-        yield from _odd_figures(where, member)
-        yield from _odd_texts(f"{where}.", member)
-        yield from _member_faults(f"{where}.evaluator_results", member.evaluator_results or ())
-
-
-def _odd_figures(where: str, member: EvaluatorResult) -> Iterator[str]:
-    """Yield the faults of what a member says in numbers and words."""
-    if not is_measure(member.score):
-        yield f"its `{where}.score` is {member.score!r}: expected a number from 0 to 1"
-    for name in ("weight", "duration_ms"):
-        if (value := getattr(member, name)) is not None and not is_amount(value):
-            yield f"its `{where}.{name}` is {value!r}: expected a number of 0 or more, or None"
-    if member.verdict not in get_args(Verdict):
-        yield f"its `{where}.verdict` is none of {', '.join(get_args(Verdict))}"
-    if member.error_kind not in (*get_args(ErrorKind), None):
-        yield f"its `{where}.error_kind` is none of {', '.join(get_args(ErrorKind))}"
-
-
-def _odd_texts(where: str, value: Score | EvaluatorResult) -> Iterator[str]:
-    for name in (*_LISTS, "unmet_required"):
-        for item in getattr(value, name) or ():
-            if not isinstance(item, str):
-                yield f"its `{where}{name}` has a value of type {type(item).__name__}: expected texts"
-
-
-def recordable(score: T, what: str) -> T:
-    """Return a score from user code with tuples. Raises `EvaluatorError` if it cannot be recorded.
-
-    Also if a member of it could not judge, as in a built-in composite: the status of the case is then `error`.
-    """
-    score = _with_tuples(score)
-    if fault := _score_fault(score):
-        raise EvaluatorError(f"{what} returned a Score that cannot be recorded: {fault}")
-    if isinstance(score, Score) and score.error is None and score.results:
-        try:
-            require_judgements(score.results)
-        except EvaluatorError as error:
-            error.results = score.results
-            raise
-    return score
 
 
 def require_judgements(members: Sequence[EvaluatorResult]) -> None:
@@ -248,3 +111,11 @@ def with_requirement(evaluator: AnyEvaluator, score: Score, threshold: float) ->
 def unmet_text(evaluator: AnyEvaluator, misses: Sequence[str]) -> str:
     """Say that a required evaluator is not satisfied, with its first miss."""
     return f"{evaluator.label}: {misses[0]}" if misses else evaluator.label
+
+
+def clamping_warnings(given: float, value: float) -> tuple[str, ...]:
+    """Say that a score was clamped; nothing if it was not, or only rounded."""
+    if given == value or -ROUNDING <= given <= 1 + ROUNDING:
+        return ()
+    shown = format_number(given) if abs(given) < 1e21 else "too large to show"
+    return (f"the score {shown} is outside 0 to 1 and counts as {format_number(value)}",)

@@ -1,4 +1,4 @@
-"""Looks for wrong types in the responses that code of users makes."""
+"""Looks for wrong types in the responses that code of users makes, and turns their lists into tuples."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
@@ -14,18 +14,30 @@ _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     TraceEvent: ("timestamp", "id", "name", "text"),
 }
 """The fields that hold a text or None."""
+_LISTS: Final = ("output_messages", "trace", "retrieved_context", "warnings")
 _EVENTS: Final = get_args(TraceEventType)
 
 
 def response_fault(response: object) -> str | None:
     """Return what has a wrong type in what code of users returned in place of a response; None: nothing.
 
-    Lists in place of tuples are fine.
+    Lists in place of tuples are fine: `with_tuples` replaces them.
     """
     if not isinstance(response, ProviderResponse):
         return f"a value of type {type(response).__name__}: expected a ProviderResponse"
     fault = next(_faults(response), None)
     return fault and f"a ProviderResponse whose {fault}"
+
+
+def with_tuples(response: ProviderResponse) -> ProviderResponse:
+    """Return a response of users without fault, with tuples in place of lists. Lists are written as they are."""
+    changes: dict[str, object] = {
+        name: tuple(value) for name in _LISTS if isinstance(value := getattr(response, name), list)
+    }
+    messages = response.output_messages or ()
+    if any(isinstance(message.tool_calls, list) for message in messages):
+        changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
+    return response.replace(**changes) if changes else response
 
 
 def _faults(response: ProviderResponse) -> Iterator[str]:
@@ -56,7 +68,8 @@ def _odd_message(where: str, message: Message) -> Iterator[str]:
 
 
 def _odd_texts(where: str, record: object) -> Iterator[str]:
-    for name in _TEXTS[type(record)]:
+    names = next(names for kind, names in _TEXTS.items() if isinstance(record, kind))  # users may have subclasses
+    for name in names:
         yield from _odd(f"{where}{name}", getattr(record, name), str | None, "str")
 
 

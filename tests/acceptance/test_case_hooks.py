@@ -287,6 +287,23 @@ def test_a_response_with_an_odd_field_is_told(project):
     assert f"pytest_agentv_response {message}" in run.text
 
 
+def test_lists_in_a_changed_response_are_recorded(project):
+    """They were written as the `repr` of the messages, and resumed runs skipped the line."""
+    project.write(
+        "conftest.py",
+        """
+        from pytest_agentv import Message, ToolCall
+
+        def pytest_agentv_response(case, response):
+            return response.replace(output_messages=[Message("assistant", "hello", [ToolCall("t")])])
+        """,
+    )
+    run = project.run()
+    assert run.by_id["a"]["output_messages"] == [
+        {"role": "assistant", "content": "hello", "tool_calls": [{"tool": "t"}]}
+    ]
+
+
 def test_a_case_keeps_its_id(project):
     project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
     run = project.run()
@@ -522,3 +539,39 @@ def test_hooks_that_change_what_they_are_shown_change_it_for_nobody_else(project
     assert (result["status"], result.get("error")) == ("pass", None)
     assert result["output_messages"][0]["tool_calls"] == [call]
     assert result["evaluator_results"][0]["details"] == {"a": 1}
+
+
+def test_a_hook_that_changes_a_check_in_place_changes_it_for_nobody_else(project):
+    """It emptied the list that all cases of the file are judged with: they passed."""
+    project.write(
+        "conftest.py",
+        """
+        from pytest_agentv import Evaluator, Score
+
+        class Forbidden(Evaluator):
+            kind = "forbidden"
+            words: list[str]
+
+            def evaluate(self, context):
+                return Score(float(not any(word in context.candidate_answer for word in self.words)))
+
+        def pytest_agentv_evaluators():
+            return [Forbidden]
+
+        def pytest_agentv_case(case):
+            for each in case.evaluators:
+                for one in each.walk():
+                    if one.kind == "forbidden":
+                        one.words.clear()
+            case.evaluators[-1].value["hello"] = 1
+        """,
+    )
+    checks = "{type: forbidden, words: [hello]}"
+    composite = f"{{type: composite, evaluators: [{checks}], aggregator: {{type: weighted_average}}}}"
+    shared = f"{checks}, {composite}, {{equals: {{hello: 2}}}}"
+    cases = "".join(f"  - {{id: c{number}, criteria: x, input: hi}}\n" for number in (1, 2))
+    project.write("targets.yaml", MOCK.replace("hello world", "'{\"hello\": 1}'"))
+    project.write("qa.eval.yaml", f"evaluators: [{shared}]\nevalcases:\n{cases}")
+    run = project.run()
+    assert run.outcomes == {"failed": 2}
+    assert [[each["score"] for each in result["evaluator_results"]] for result in run.results] == [[0, 0, 0]] * 2

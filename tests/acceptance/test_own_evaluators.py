@@ -554,6 +554,16 @@ def test_a_member_of_a_score_that_cannot_be_read_back_is_an_error_of_the_evaluat
     assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
 
 
+def test_members_in_a_list_are_kept_by_a_resumed_run(paid):
+    """They were written as their `repr`, and each resumed run paid for the answer again."""
+    paid.write("conftest.py", ODD.replace("(above if self.deep else member,)", "[member]"))
+    paid.write("a.eval.yaml", suite("{type: composed, member: {hits: [a]}}"))
+    (result,) = paid.run().results
+    assert result["evaluator_results"][0]["evaluator_results"][0]["hits"] == ["a"]
+    assert "skipped" not in paid.run(f"--agentv-resume={paid.path / 'out-1.jsonl'}").text
+    assert len((paid.path / "out-1.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_member_that_could_not_judge_makes_an_own_composite_an_error(paid, deep):
     """It passed silently."""
@@ -661,6 +671,54 @@ def test_a_kind_that_changes_what_it_is_shown_changes_it_for_nobody_else(project
     assert [each["verdict"] for each in result["evaluator_results"]] == ["pass"] * 6
     assert result["output_messages"][0]["tool_calls"] == [CALL]
     assert result["trace"][0]["input"] == CALL["input"]
+
+
+NOSY = """
+    from pytest_agentv import Evaluator, Score
+
+    class Nosy(Evaluator):
+        kind = "nosy"
+        words: list[str] = ["hello"]
+        seen: set[str] = {"hello"}
+
+        def prepare(self, services):
+            assert "CHANGED" not in services.environment
+            services.environment["CHANGED"] = "1"
+            self._change(services.case)
+
+        def evaluate(self, context):
+            assert "CHANGED" not in context.services.environment
+            self._change(context.case)
+            self._change(context.services.case)
+            return Score(float(self.words == ["hello"] and self.seen == {"hello"}))
+
+        def _change(self, case):
+            assert case.vars["order"] == 7
+            case.vars["order"] = 8
+            case.evaluators[0].words.append("changed")
+            case.evaluators[0].seen.clear()
+
+    class Made:
+        def __init__(self, spec, services):
+            self.words = list(spec.config["words"])
+            spec.config["words"].clear()
+
+        def evaluate(self, context):
+            return Score(float(self.words == ["hello"]))
+
+    def pytest_agentv_evaluators():
+        return {"nosy": Nosy, "made": Made}
+    """
+
+
+def test_a_kind_that_changes_checks_and_services_changes_them_for_no_other_case(project):
+    project.write("conftest.py", NOSY)
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    checks = "{type: nosy, words: [hello]}, {type: made, words: [hello]}, {python: 'vars[\"order\"] == 7'}"
+    cases = "".join(f"  - {{id: c{number}, input: hi, vars: {{order: 7}}}}\n" for number in range(3))
+    project.write("a.eval.yaml", f"evaluators: [{checks}]\nevalcases:\n{cases}")
+    run = project.run()
+    assert [[each["score"] for each in result["evaluator_results"]] for result in run.results] == [[1, 1, 1]] * 3
 
 
 PREPARING = """

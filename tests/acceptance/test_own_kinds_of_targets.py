@@ -316,7 +316,19 @@ def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, 
 
 
 ODD_ANSWERS = """
-    from pytest_agentv import Message, Provider, ProviderResponse, ToolCall
+    from pytest_agentv import Message, Provider, ProviderResponse, ToolCall, TraceEvent
+
+    class OwnResponse(ProviderResponse):
+        pass
+
+    class OwnMessage(Message):
+        pass
+
+    class OwnCall(ToolCall):
+        pass
+
+    class OwnEvent(TraceEvent):
+        pass
 
     class Odd(Provider):
         kind = "odd"
@@ -332,6 +344,13 @@ ODD_ANSWERS = """
                 return {"text": None, "cost_usd": 0.5}
             if self.said == "no message":
                 return ProviderResponse("hello", cost_usd=0.5)
+            if self.said == "subclasses":
+                messages = (OwnMessage("assistant", "hello", (OwnCall("t"),)),)
+                return OwnResponse(messages, (OwnEvent("tool_call", name="t"),), cost_usd=0.5)
+            if self.said == "lists":
+                call, event = ToolCall("t", {"a": 1}), TraceEvent("tool_call", name="t")
+                messages = [Message("user", "q"), Message("assistant", "hello", [call])]
+                return ProviderResponse(messages, [event], cost_usd=0.5, retrieved_context=["text"], warnings=["w"])
             calls = {
                 "endless call": ToolCall("t", input=endless),
                 "long number": ToolCall("t", output=[10**5000]),
@@ -385,6 +404,21 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_target_that_keeps_its_
     assert result["error"].startswith(error)
     assert result["error_detail"] == {"stage": "provider", "kind": "no_answer" if said == "nothing" else "crash"}
     assert (result["attempts"], result["execution_metrics"]["cost_usd"], result["cost_source"]) == (1, 0.5, "target")
+
+
+@pytest.mark.parametrize("said", ["subclasses", "lists"])
+def test_records_of_own_classes_and_in_lists_are_kept_by_a_resumed_run(project, suite, said):
+    """The first were an error that lost the cost. The others were written as their `repr`."""
+    project.write("conftest.py", ODD_ANSWERS)
+    project.write("targets.yaml", f"targets: [{{name: default, provider: odd, said: {said}}}]\n")
+    project.write("qa.eval.yaml", suite(a="hello"))
+    (result,) = project.run("--agentv-include-trace").results
+    assert (result["status"], result["execution_metrics"]["cost_usd"]) == ("pass", 0.5)
+    assert result["output_messages"][-1]["tool_calls"][0]["tool"] == "t"
+    assert result["trace"][0]["name"] == "t"
+    run = project.run(f"--agentv-resume={project.path / 'out-1.jsonl'}", "--agentv-include-trace")
+    assert "skipped" not in run.text
+    assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 1
 
 
 def test_odd_data_for_debugging_costs_no_answer(project, suite):

@@ -467,6 +467,10 @@ def test_response(agentv):
     response = ProviderResponse(output_messages=(Message("assistant", "hello"),), cost_usd=1.0)
     assert not agentv.evaluate(response, evaluators=CHEAP)
 
+def test_lists(agentv):
+    response = ProviderResponse(output_messages=[Message("user", "q"), Message("assistant", "hello")])
+    assert type(agentv.evaluate(response, evaluators=HELLO).output_messages) is tuple
+
 def test_nonsense(agentv):
     with pytest.raises(TypeError, match="expected an answer: a text, data or a ProviderResponse, got int"):
         agentv.evaluate(5, evaluators=HELLO)
@@ -485,7 +489,7 @@ def test_nonsense(agentv):
     )
     project.write("targets.yaml", "targets: [broken\n")
     run = project.run()
-    assert run.outcomes == {"passed": 7}
+    assert run.outcomes == {"passed": 8}
     assert run.by_id["test_text"]["status"] == "error"
     assert run.by_id["test_tools"]["candidate_answer"] == "found"
     assert "is blank" not in run.text  # no target is asked

@@ -478,6 +478,28 @@ def test_a_mapping_that_is_nested_too_deeply_is_told() -> None:
     assert "is nested " in text
 
 
+DEEP_FIGURE = """
+def run(prompt):
+    x = 1
+    for _ in range({levels}):
+        x = [x]
+    return {{'text': 'a', 'output_messages': 5, 'duration_ms': x, 'cost_usd': {cost}}}
+"""
+
+
+@pytest.mark.parametrize("levels", [300, 5000])
+def test_a_mapping_whose_figures_are_nested_too_deeply_is_told(levels: int) -> None:
+    """The error was a bare `WireError` or `RecursionError`, without the function."""
+    assert fault(DEEP_FIGURE.format(levels=levels, cost="x"), kind="crash").startswith(" returned a mapping that ")
+
+
+@pytest.mark.parametrize("levels", [300, 5000])
+def test_a_figure_that_is_nested_too_deeply_does_not_cost_the_others(levels: int) -> None:
+    response = respond(DEEP_FIGURE.format(levels=levels, cost="0.5"))
+    assert response.cost_usd == 0.5
+    assert (response.error or "").startswith("target 'mine': agent.py:run returned a mapping that ")
+
+
 def test_what_a_generator_returns_is_not_lost_silently() -> None:
     with pytest.raises(ProviderError, match="ends with `return` and a str: yield it, or it is lost"):
         respond("def run(prompt):\n    yield 'hel'\n    return 'lo'")

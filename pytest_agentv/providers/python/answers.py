@@ -8,11 +8,12 @@ from pydantic.alias_generators import to_camel
 
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.models.answers import is_null
+from pytest_agentv.models.text import json_fault
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, build_response
 from pytest_agentv.providers.python.frameworks.plain import SIZE_LIMIT, TOO_LARGE
 from pytest_agentv.providers.python.streams import Chunks
-from pytest_agentv.providers.response_faults import response_fault
+from pytest_agentv.providers.response_faults import response_fault, with_tuples
 from pytest_agentv.providers.wire import EXPECTED_KEYS, WireError, answer_message, parse_response
 from pytest_agentv.runtime.threads import run_in_thread
 
@@ -39,7 +40,7 @@ async def read_value(value: object, label: str) -> ProviderResponse:
     """
     if isinstance(value, ProviderResponse):
         fault = response_fault(value)
-        return value if fault is None else _without_answer(value, f"{label} returned {fault}")
+        return with_tuples(value) if fault is None else _without_answer(value, f"{label} returned {fault}")
     if isinstance(value, str):
         return _read_text(value, label)
     return await run_in_thread(lambda: _read(value, label), "agentv-answer")
@@ -118,7 +119,7 @@ def _plain_metric(value: Any) -> Any:
     """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
     try:
         json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         try:
             return repr(value)
         except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
@@ -156,8 +157,9 @@ def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse
 
 
 def _figures(value: Mapping[str, Any]) -> ProviderResponse:
-    """Return what a mapping costs that cannot be read otherwise."""
-    plain = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    """Return what a mapping costs that cannot be read otherwise, without figures that are nested too deeply."""
+    figures = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    plain = {key: item for key, item in figures.items() if json_fault(item, with_texts=True) is None}
     return parse_response(json.loads(json.dumps(plain)))
 
 

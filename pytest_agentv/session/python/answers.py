@@ -10,7 +10,7 @@ from pytest_agentv.models.answers import candidate_answer, is_null
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.messages import Message
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.response_faults import response_fault
+from pytest_agentv.providers.response_faults import response_fault, with_tuples
 from pytest_agentv.providers.wire import WireError, parse_response
 
 
@@ -23,7 +23,7 @@ def given_response(
         if fault := response_fault(answer):
             raise TypeError(f"expected an answer, got {fault}")
         require_writable(answer.output_messages or (), answer.trace or ())
-        return answer
+        return with_tuples(answer)
     if not isinstance(answer, str | Mapping | list):
         raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
     try:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
-from pytest_agentv.errors import ErrorKind
+from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator
 from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
 from pytest_agentv.evaluators.kinds.composing.composite import Composite
@@ -17,7 +17,7 @@ from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score
-from pytest_agentv.models.traces import TraceSummary
+from pytest_agentv.models.traces import JudgeMetrics, TraceSummary
 from pytest_agentv.prompts.prompt import Prompt
 
 from .conftest import CASE
@@ -257,6 +257,20 @@ class Returns(Own):
             "its `results[0].evaluator_results[0]` is of type NoneType: expected an EvaluatorResult",
         ),
         ({"request": 5}, "its `request` is of type int: expected a mapping"),
+        ({"judge_retries": 0.5}, "its `judge_retries` is no whole number of 0 or more"),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_retries=0.5),)},  # type: ignore[arg-type]
+            "its `results[0].judge_retries` is 0.5: expected a whole number of 0 or more, or None",
+        ),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_retries=-3),)},
+            "its `results[0].judge_retries` is -3: expected a whole number of 0 or more, or None",
+        ),
+        (
+            {"results": (EvaluatorResult("a", "own", 1.0, judge_metrics=JudgeMetrics(0.5)),)},  # type: ignore[arg-type]
+            "its `results[0].judge_metrics.calls` cannot be read again: Input should be a valid integer, "
+            "got a number with a fractional part",
+        ),
     ],
 )
 def test_a_score_of_users_that_cannot_be_recorded_is_an_error(given, fault):
@@ -272,6 +286,49 @@ def test_the_members_of_a_score_of_users_may_have_other_iterables_of_texts_as_th
     assert (result.error, result.hits) == (None, ("z",))
     (kept,) = result.evaluator_results
     assert (kept.hits, kept.warnings, kept.evaluator_results[0].misses) == (("y",), ("w",), ("x",))
+
+
+@pytest.mark.parametrize(
+    ("given", "score", "warnings"),
+    [
+        (1.5, 1.0, ("w", "the score 1.5 is outside 0 to 1 and counts as 1")),
+        (-5, 0.0, ("w", "the score -5 is outside 0 to 1 and counts as 0")),
+        (1 + 1e-12, 1.0, ("w",)),
+        (0.5, 0.5, ("w",)),
+    ],
+)
+def test_a_member_of_a_score_of_users_counts_from_0_to_1_as_the_score_does(given, score, warnings):
+    inner = EvaluatorResult("c", "own", given, warnings=("w",))
+    members = (EvaluatorResult("b", "own", given, warnings=("w",), evaluator_results=(inner,)),)
+    result = asyncio.run(run_evaluator(Returns(given={"results": members}), Context(CASE, Prompt("q"), "x")))
+    (member,) = result.evaluator_results
+    for each in (member, *member.evaluator_results):
+        assert (each.score, each.warnings) == (score, warnings)
+
+
+def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
+    inner = EvaluatorResult("c", "own", 1.0, hits=["h"])  # type: ignore[arg-type]
+    member = EvaluatorResult("b", "own", 1.0, evaluator_results=[inner], warnings=["w"])  # type: ignore[arg-type]
+    given = {"results": [member], "hits": ["h"], "unmet_required": ["u"], "judge_retries": 2.0}
+    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
+    assert (result.error, result.unmet_required) == (None, ("u",))
+    assert EvaluatorResult.from_plain(json.loads(json.dumps(result.to_plain()))) == result
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [([EvaluatorResult("b", "own", 1.0)], (EvaluatorResult("b", "own", 1.0),)), ([5], None), (5, None)],
+)
+def test_members_of_an_error_of_users_are_recorded_if_they_can_be_read_again(given, recorded):
+    class Raises(Own):
+        async def evaluate(self, context: Context) -> Score:
+            error = EvaluatorError("no judgement")
+            error.results = given
+            raise error
+
+    result = asyncio.run(run_evaluator(Raises(), Context(CASE, Prompt("q"), "x")))
+    assert result.error == "no judgement"
+    assert result.evaluator_results == recorded
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

@@ -18,7 +18,7 @@ from pytest_agentv.evaluators.judging.grading import feedback
 from pytest_agentv.evaluators.kinds.code.expressions import compiled, names_read, require_known
 from pytest_agentv.evaluators.kinds.code.functions import FUNCTION, function_fault
 from pytest_agentv.evaluators.kinds.code.unknown_calls import UnknownCalls
-from pytest_agentv.evaluators.shared import recordable
+from pytest_agentv.evaluators.own_scores import recordable
 from pytest_agentv.models.base import ABSENT, Json, is_number, own_copy, unshared
 from pytest_agentv.models.kind import Text
 from pytest_agentv.models.masking.secrets import beginning, masked
