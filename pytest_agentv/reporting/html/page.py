@@ -101,11 +101,7 @@ def report_text(given: ReportInput) -> str:
             targets=overview.target_rows(cases, given.run.earlier),
             reasons=overview.reasons(cases),
             compared=compared,
-            tags=tag_plot(cases, compared),
-            files=file_plot(cases, compared),
-            histograms=histograms(cases),
-            trades=trade_plots(cases),
-            history=history_plot(past_runs(runs)),
+            **_plots(cases, compared, runs),
             counts=_counts(cases),
             measure=measure_of(given.run.cases),
             all_pass=all(case.status == "pass" for case in cases),
@@ -113,6 +109,17 @@ def report_text(given: ReportInput) -> str:
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _plots(cases: Sequence[Case], compared: Compared, runs: Sequence[Run]) -> dict[str, object]:
+    """Return the plots of a report, by their names in its template."""
+    return {
+        "tags": tag_plot(cases, compared),
+        "files": file_plot(cases, compared),
+        "histograms": histograms(cases),
+        "trades": trade_plots(cases),
+        "history": history_plot(past_runs(runs)),
+    }
 
 
 def _is_dry(run: Run) -> bool:
