@@ -1,7 +1,7 @@
 """Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
 
-`run.txt` holds the command lines, each with the exit code after `->`; lines that begin with `#` say what the folder shows.
-What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
+`run.txt` holds the command lines, each with the exit code after `->`. Lines that begin with `#` say what the folder
+shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
 files) and each file of `expected/` (another output of the same path). `pytest tests/acceptance/test_corpus.py
 --update-corpus -k NAME` writes all of these anew: read the diff.
 
@@ -31,7 +31,8 @@ from .conftest import OTHER_PLUGINS
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 UNMENTIONED = re.compile(
-    r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: |created: |\d+ workers? |gw\d+ )"
+    r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
+    r"|created: |\d+ workers? |gw\d+ )"
 )
 """Lines of pytest's own that differ from machine to machine."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "schema_version", "eval_file", "line_hash", "pid"}
@@ -136,10 +137,10 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
 
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
     for line in lines:
-        line = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
+        text = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
         for pattern, new in CHANGES:
-            line = re.sub(pattern, new, line)
-        yield line
+            text = re.sub(pattern, new, text)
+        yield text
 
 
 def read_records(commands: list[str], project: Path) -> Iterator[str]:
