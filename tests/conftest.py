@@ -64,6 +64,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModuleSchedu
     return ModuleScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
+collect_ignore = ["corpus"]  # projects that tests/acceptance/test_corpus.py runs
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-corpus", action="store_true", help="write what tests/corpus expects anew: read the diff")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if are_enough(config):
         config.pluginmanager.register(BriefReports())

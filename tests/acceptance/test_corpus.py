@@ -1,0 +1,190 @@
+"""Each folder of `tests/corpus` is a small project, the commands that a user types there, and what comes out.
+
+`run.txt` holds the command lines, each with the exit code after `->`. Lines that begin with `#` say what the folder
+shows. What comes out is compared with `expected.txt` (what a person sees), `expected.jsonl` (the records of the results
+files) and each file of `expected/` (another output of the same path). `pytest tests/acceptance/test_corpus.py
+--update-corpus -k NAME` writes all of these anew: read the diff.
+
+`env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
+(`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
+`requests.jsonl` afterwards.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import pytest
+import warm
+import yaml
+from fake_llm import FakeLlm, Reply, ToolCall
+
+from .conftest import OTHER_PLUGINS
+
+CORPUS = Path(__file__).parent.parent / "corpus"
+UNMENTIONED = re.compile(
+    r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
+    r"|created: |\d+ workers? |gw\d+ )"
+)
+"""Lines of pytest's own that differ from machine to machine."""
+VOLATILE = {"timestamp", "run_id", "duration_ms", "schema_version", "eval_file", "line_hash", "pid"}
+CHANGES = (
+    (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
+    (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
+    (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+    (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
+    (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
+    (r"^(Time: +).*", r"\1N"),
+    (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
+    (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
+    (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
+)
+
+
+def folders() -> list[str]:
+    return sorted(path.parent.name for path in CORPUS.glob("*/run.txt"))
+
+
+@pytest.mark.parametrize("name", folders())
+def test_a_folder_of_the_corpus_gives_what_is_expected(
+    name: str, unrecorded: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    source, project = CORPUS / name, unrecorded.path
+    shutil.copytree(
+        source, project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("run.txt", "expected*", "__pycache__")
+    )
+    monkeypatch.setenv("COLUMNS", "100")
+    for variable, value in read_variables(source / "env.txt"):
+        monkeypatch.setenv(variable, value.replace("$PROJECT", str(project)))
+    seen: list[str] = []
+    commands = [line for line in (source / "run.txt").read_text("utf-8").splitlines() if line and line[0] != "#"]
+    with model_server(source / "server.yaml", project, monkeypatch):
+        for line in commands:
+            command, _, expected_code = line.partition(" -> ")
+            code, text = run(shlex.split(command), project, unrecorded)
+            seen += [f"$ {command} -> {code}", *shown(text, project, command), ""]
+            assert str(code) == expected_code.strip(), text
+    made = {"expected.txt": "\n".join(seen)}
+    if (records := "".join(f"{line}\n" for line in read_records(commands, project))) or (
+        source / "expected.jsonl"
+    ).exists():
+        made["expected.jsonl"] = records
+    for path in (source / "expected").rglob("*") if (source / "expected").is_dir() else ():
+        if path.is_file():
+            output = project / path.relative_to(source / "expected")
+            assert output.is_file(), f"{output} was not written"
+            made[str(path.relative_to(source))] = "\n".join(replaced(output.read_text("utf-8").split("\n"), project))
+    if request.config.getoption("--update-corpus"):
+        for path_name, text in made.items():
+            (source / path_name).write_text(text, encoding="utf-8")
+    for path_name, text in made.items():
+        expected = source / path_name
+        assert text.split("\n") == (expected.read_text("utf-8").split("\n") if expected.exists() else [])
+
+
+def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int, str]:
+    """Run a command of a user in the project. pytest runs in this process, unless it starts workers."""
+    others = [*OTHER_PLUGINS, *("-p", "no:rerunfailures", "-p", "no:timeout", "-p", "no:teamcity")]
+    words = [word.replace("$PROJECT", str(project)) for word in words]
+    if words[0] == "pytest" and "-n" not in words:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # this checkout's own run makes them errors; a user's does not
+            finished = pytester.runpytest_inprocess(*others, *words[1:])
+        return int(finished.ret), "\n".join([*finished.outlines, *finished.errlines])
+    environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": shlex.join(others)}
+    program = (
+        [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(Path(sys.executable).parent / words[0])]
+    )
+    forked = warm.run(
+        [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
+    )
+    return forked.returncode, forked.stdout + forked.stderr
+
+
+def shown(text: str, project: Path, command: str) -> list[str]:
+    """Return the lines that a person sees, without what differs from run to run.
+
+    The statistics of a summary stand only where somebody asks for them: with `-v` and in `agentv eval`.
+    """
+    lines = [line for line in replaced(text.splitlines(), project) if not UNMENTIONED.match(line)]
+    if " -n " in command:  # the order in which workers end
+        lines = lines[-1:]
+    elif command.startswith("pytest") and "-v" not in command.split():
+        lines = list(without_statistics(lines))
+    while lines and not lines[-1]:
+        del lines[-1]
+    return lines
+
+
+def without_statistics(lines: Iterable[str]) -> Iterator[str]:
+    leaving_out = False
+    for line in lines:
+        leaving_out = line.startswith("Mean score:") or (
+            leaving_out and bool(re.match(r"[A-Z].*:\s|[A-Z].*:$|  ", line))
+        )
+        leaving_out = leaving_out and not line.startswith(("Results written", "Warning"))
+        if not leaving_out:
+            yield line
+
+
+def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
+    for line in lines:
+        text = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
+        for pattern, new in CHANGES:
+            text = re.sub(pattern, new, text)
+        yield text
+
+
+def read_records(commands: list[str], project: Path) -> Iterator[str]:
+    """Return the lines of all results files: those of the usual folder, and those that a flag names."""
+    flags = [
+        word for command in commands for word in shlex.split(command) if re.match(r"--(agentv-)?out=.*\.jsonl", word)
+    ]
+    named = dict.fromkeys(project / flag.partition("=")[2].replace("$PROJECT", str(project)) for flag in flags)
+    for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
+        if path.is_file():
+            lines = path.read_text("utf-8").splitlines()
+            records = [json.loads(line) for line in replaced(lines, project) if line.startswith("{")]
+            for record in sorted(records, key=lambda record: str(record.get("node_id"))):
+                yield json.dumps(told(record), ensure_ascii=False)
+
+
+def told(value: Any) -> Any:
+    """Return plain data without what is empty or differs from run to run."""
+    if isinstance(value, dict):
+        kept = {key: told(item) for key, item in value.items() if key not in VOLATILE and not key.endswith("_hash")}
+        return {key: item for key, item in kept.items() if item not in (None, [], {})}
+    return [told(item) for item in value] if isinstance(value, list) else value
+
+
+def read_variables(path: Path) -> list[tuple[str, str]]:
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [(name, value) for name, _, value in (line.partition("=") for line in lines if line and line[0] != "#")]
+
+
+@contextmanager
+def model_server(path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if not path.exists():
+        yield
+        return
+    with FakeLlm() as server:
+        for name, replies in yaml.safe_load(path.read_text("utf-8")).items():
+            server.script(name, *map(as_reply, replies))
+        monkeypatch.setenv("FAKE_LLM", server.url)
+        yield
+        asked = [{"script": each.script, "path": each.path, "body": each.body} for each in server.requests]
+    lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in asked)
+    (project / "requests.jsonl").write_text(lines, encoding="utf-8")
+
+
+def as_reply(fields: dict[str, Any]) -> Reply:
+    calls = tuple(ToolCall(**call) for call in fields.get("calls", ()))
+    return Reply(**{**fields, "calls": calls})
