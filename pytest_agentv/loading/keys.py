@@ -61,22 +61,22 @@ HEADER_KEYS: Final = frozenset(
     )
 )
 """At file level, or in the sidecar of a JSONL file."""
-_DEFAULTS: Final = "write `defaults` for the keys of all cases, `assert` for their checks"
-_RUN: Final = "write `repeat`, or give --agentv-workers, --agentv-timeout"
 _UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
-_PREPARED: Final = "prepare the folder in a fixture, and name it under `fixtures`"
 REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("assert_scoring_function", "assertScoringFunction"),
-        "the score is the weighted mean; `composite` has other aggregators",
+        ("assert_scoring_function", "assertScoringFunction"), "`composite` has aggregators beside the mean"
     ),
-    **dict.fromkeys(("default_test", "defaultTest"), _DEFAULTS),
+    **dict.fromkeys(
+        ("default_test", "defaultTest"), "write `defaults` for keys of all cases, `assert` for their checks"
+    ),
     "depends_on": "no case waits for another one: prepare what it needs in a fixture",
     **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
     "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
-    "environment": _PREPARED,
-    **dict.fromkeys(("evaluate_options", "evaluateOptions"), _RUN),
-    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `evaluators`"),
+    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
+    **dict.fromkeys(
+        ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
+    ),
+    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `evaluators`, with an s"),
     "extensions": "write a fixture, or a hook in conftest.py",
     "input": "write it in the cases, or under `defaults`",
     "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
@@ -87,7 +87,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
     "trials": "write `repeat`",
     "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
-    "workspace": _PREPARED,
 }
 """Keys of a file, a case or an `execution` that say what is asked or checked and that nobody reads.
 
@@ -191,21 +190,19 @@ def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
         )
 
 
-def evaluator_lists(mapping: JsonObject) -> list[tuple[str, ...]]:
-    """Return the keys of the lists of evaluators of a file or a case. The first is read."""
+def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
+    """Return the lists of evaluators of a file or a case, with their keys. The first is read."""
     execution = mapping.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    found: list[tuple[str, ...]] = [("execution", key) for key in EVALUATOR_LIST_KEYS if within.get(key) is not None]
-    return found + [(key,) for key in EVALUATOR_LIST_KEYS if mapping.get(key) is not None]
+    places = ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping))
+    return [((*at, key), each[key]) for at, each in places for key in EVALUATOR_LIST_KEYS if each.get(key) is not None]
 
 
 def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
     """Warn about lists of evaluators that are not read because there is another one. That of `execution` wins."""
     found = evaluator_lists(mapping)
-    for keys in found[1:]:
-        value = mapping["execution"][keys[1]] if len(keys) > 1 else mapping[keys[0]]
+    for keys, value in found[1:]:
         if value != []:
-            place.at(*keys).warn(f"is not read, because {'.'.join(found[0])!r} is there as well")
+            place.at(*keys).warn(f"is not read, because {'.'.join(found[0][0])!r} is there as well")
 
 
 def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:

@@ -164,8 +164,8 @@ def _create_suite(
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
     entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
-    if foreign is not None:  # its list may name files as in the other tool
-        problems[:] = [foreign if each.level == "error" else each for each in problems]
+    if foreign is not None and any(each.level == "error" for each in problems):  # it may name tests as file://…
+        _raise_errors([foreign])
     has_template = tables is not None and said.shared.template is not None
     entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
     _raise_errors(problems)
@@ -187,8 +187,8 @@ def _create_suite(
         variables=said.shared.variables,
         has_template=has_template,
     )
-    if of_file := evaluator_lists(header):
-        suite = replace(suite, problems=(*problems, *_replaced(suite, place.at(*of_file[0]))))
+    for of_file, value in evaluator_lists(header)[:1]:
+        suite = replace(suite, problems=(*problems, *_replaced(suite, place.at(*of_file))) if value else suite.problems)
     rows_are_cases = tables is not None and not has_template  # their templates are in the tables
     if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
         return suite
@@ -204,7 +204,7 @@ def _foreign_fault(refused: Sequence[UnreadKey]) -> UnreadKey:
 
 def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
     """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
-    own = [(entry, lists[0]) for entry in suite.entries if (lists := _lists_instead(entry.value))]
+    own = [(entry, keys) for entry in suite.entries for keys in _list_instead(entry.value)]
     added = [each for each in own if each[1][-1] != "evaluators"]
     is_any_left = len(own) < len(suite.entries)
     if added or (own and not is_any_left):
@@ -217,11 +217,11 @@ def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
         yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
 
 
-def _lists_instead(case: Json) -> list[tuple[str, ...]]:
-    """Return the lists of evaluators that replace those of the file."""
+def _list_instead(case: Json) -> list[tuple[str, ...]]:
+    """Return the keys of the list of evaluators that replaces that of the file, if a case has one."""
     execution = case.get("execution") if isinstance(case, dict) else None
     skips = isinstance(execution, dict) and execution.get("skip_defaults") is True
-    return evaluator_lists(case) if isinstance(case, dict) and not skips else []
+    return [keys for keys, _ in evaluator_lists(case)[:1]] if isinstance(case, dict) and not skips else []
 
 
 def _combined(
