@@ -88,10 +88,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "trials": "write `repeat`",
     "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
 }
-"""Keys of a file, a case or an `execution` that say what is asked or checked and that nobody reads.
-
-Each has what to write instead. They are errors: without them the case would be another one.
-"""
+"""Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
 FOREIGN_KEYS: Final = ("prompts", "providers")
 """The keys by which a file of promptfoo or AgentV 5 is told."""
 CASE_KEYS: Final = frozenset(

@@ -158,10 +158,7 @@ def number_at(
 
 
 def warn_of_unknown_keys(
-    mapping: JsonObject,
-    known: Collection[str],
-    place: Place,
-    is_refused: Callable[[str, Json], bool] = lambda *_: False,
+    mapping: JsonObject, known: Collection[str], place: Place, is_refused: Callable[..., bool] = lambda *_: False
 ) -> None:
     """Warn of unknown keys. Those that are refused are noted by `Place.unread`."""
     for key, value in mapping.items():

@@ -158,7 +158,9 @@ def _create_suite(
     said = read_header(header, place)
     refused = tuple(each for each in problems if isinstance(each, UnreadKey))
     problems[:] = [each for each in problems if each not in refused]
-    foreign = None if header.keys().isdisjoint(FOREIGN_KEYS) else _foreign_fault(refused)
+    hints = "; ".join(f"{each.key}: {each.hint}" for each in refused)
+    is_foreign = not header.keys().isdisjoint(FOREIGN_KEYS)
+    foreign = refused[0].replace(message=_FOREIGN, hint=hints) if is_foreign else None
     cases_place = Place(source, list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
@@ -195,11 +197,6 @@ def _create_suite(
     from pytest_agentv.loading.files.braces import with_braces  # noqa: PLC0415 - few files have braces
 
     return with_braces(suite, run.kinds)
-
-
-def _foreign_fault(refused: Sequence[UnreadKey]) -> UnreadKey:
-    """Return the only error of a file of another tool, with what to write instead of each of its keys."""
-    return refused[0].replace(message=_FOREIGN, hint="; ".join(f"{each.key}: {each.hint}" for each in refused))
 
 
 def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
