@@ -14,6 +14,7 @@ from typing import IO, Final, Literal, Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.processes.process_tree import send_group
+from pytest_agentv.runtime.reading import utf8_fault
 
 _DRAIN_SECONDS: Final = 0.2
 """Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
@@ -42,8 +43,13 @@ class Output(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
+        """The output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
         return self._data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+    @property
+    def fault(self) -> str | None:
+        """Which byte is not UTF-8; None: all are."""
+        return utf8_fault(self._data)
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:

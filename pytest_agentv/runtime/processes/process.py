@@ -38,6 +38,8 @@ class ProcessResult(Record):
     overflowed: bool
     """It exceeded the output limit and was killed. The output is cut."""
     duration_ms: float
+    stdout_fault: str | None = None
+    """Which byte of standard output is not UTF-8; None: all are."""
 
 
 async def run_process(
@@ -101,6 +103,7 @@ async def run_child(
         timed_out=timed_out,
         overflowed=child.overflowed,
         duration_ms=(time.perf_counter() - started) * 1000,
+        stdout_fault=child.stdout.fault,
     )
 
 
