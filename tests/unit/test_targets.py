@@ -387,7 +387,13 @@ class TestCliErrors:
     @pytest.mark.parametrize(
         "template",
         [
-            *("jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt}", "f {{prompt}} {PROMPT}", "jq {prompt} {PROMPT_FILE}"),
+            *(
+                "jq {prompt} {PROMPT}",
+                "jq { prompt }",
+                "x ${prompt}",
+                "f {{prompt}} {PROMPT}",
+                "jq {prompt} {PROMPT_FILE}",
+            ),
             "python -c \"import os; prompt = os.environ[''AGENTV_PROMPT'']; print(f''{prompt}'')\"",
         ],
     )
@@ -540,8 +546,14 @@ class TestWarnings:
         [
             ("provider: codex, args: [$MODEL]", "args[0]: '$MODEL' is no variable here and stays as it is"),
             ("provider: codex, args: ['a:${MODEL}/']", "args[0]: '${MODEL}' is no variable here and stays as it is"),
-            ("provider: openai, model: '{{env.MODEL}}'", "model: '{{env.MODEL}}' is no variable here and stays as it is"),
-            ("provider: cli, command_template: x, cwd: '${MODEL}'", "cwd: '${MODEL}' is no variable here and stays as it is"),
+            (
+                "provider: openai, model: '{{env.MODEL}}'",
+                "model: '{{env.MODEL}}' is no variable here and stays as it is",
+            ),
+            (
+                "provider: cli, command_template: x, cwd: '${MODEL}'",
+                "cwd: '${MODEL}' is no variable here and stays as it is",
+            ),
         ],
     )
     def test_variables_of_other_tools_are_errors(self, repo: Path, text: str, message: str) -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from pytest_agentv.errors import ErrorKind
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.conftests import bound_by
+from pytest_agentv.session.conftests import bound_by, fixtures_per_case
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 from pytest_agentv.session.workers.shares import AHEAD
 
@@ -241,6 +242,10 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
+        if prepared.case is not None and prepared.repeat > 1:
+            names = [name for name in fixtures_per_case(item) if name not in OWN_FIXTURES]
+            if names:
+                self._session.warn_of_shared_fixtures(prepared.case, names, prepared.repeat)
         bound = None if self._session.away is None else bound_by(item)  # nobody asks without an executor
         own = current.overrides(item.own_fixtures)
         return prepared.marked(item).replace(hooks=hooks.of(item), own=own, bound_by=bound)
