@@ -11,16 +11,15 @@ from pytest_agentv.models.base import Json, JsonObject
 
 _FOREIGN: Final = re.compile(r"^\$([A-Z][A-Z0-9_]+)$|\$\{([A-Z][A-Z0-9_]*)\}|^\{\{\s*env\.(\w+)\s*\}\}$")
 """A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
-_OF_SHELL: Final = ("command_template", "commandTemplate", "command", "stdin", "files_format", "filesFormat")
-_MEANT: Final = (*_OF_SHELL, "attachments_format", "attachmentsFormat", "response", "content")
+_MEANT: Final = (
+    *("command_template", "commandTemplate", "command", "stdin", "response", "content"),
+    *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+)
 """Keys whose text goes to a shell, or is an answer."""
 
 
 def check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
-    """Warn of an invalid `${{ … }}`, and note variables in the syntax of other tools.
-
-    These are errors, except in a kind of the project (`is_own`), whose code may fill them in.
-    """
+    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
     for keys, text in _texts(values, ()):
         foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
         if "${{" in REFERENCE.sub("", text):

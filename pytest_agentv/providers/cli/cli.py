@@ -148,10 +148,7 @@ class CliProvider:
             return await self._complete(response, run, run.duration_ms)
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Run the command once for all requests. It writes a JSON line with an `id` for each.
-
-        If it succeeds with output of another shape, no case has an answer: to send them again would read it as theirs.
-        """
+        """Run the command once for all requests. It writes a JSON line with an `id` for each."""
         paths = tuple(path for request in requests for path in request.file_paths)
         eval_ids = [request.eval_id for request in requests]
         self._batch_ids = {*(self._batch_ids or ()), *eval_ids}

@@ -24,7 +24,6 @@ _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
 _ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
 """A word in single braces that is no variable of the shell."""
 _TEMPLATE: Final = re.compile(r"(\{\{ *(\w+) *\}\})")
-"""A word in double braces, as services and other tools have them."""
 KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDERS: Final = ("path", "basename")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(_FILE_PLACEHOLDERS) + r")\}")
@@ -54,12 +53,8 @@ def _input(value: object) -> str:
 
 
 def _refuse_other_cases(text: str) -> None:
-    """Refuse `{prompt}` and `{{ prompt }}`, unless the command gets it otherwise.
-
-    Then the braces may be those of jq or of a program.
-    """
-    text = REFERENCE.sub("", text)
-    words = set(_ANY_WORD.findall(text))
+    """Refuse `{prompt}` and `{{ prompt }}`, unless the command gets it otherwise: then they may be a program's."""
+    words = set(_ANY_WORD.findall(REFERENCE.sub("", text)))
     if PROMPT_VARIABLE in text or not words.isdisjoint(_PROMPTS):
         words.add("PROMPT")
     for name in sorted(words - {*PLACEHOLDERS}):
@@ -69,7 +64,7 @@ def _refuse_other_cases(text: str) -> None:
                 f"{{{name}}} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
                 f"{{ {name} }} for braces of the command"
             )
-    for found, name in _TEMPLATE.findall(text):
+    for found, name in _TEMPLATE.findall(REFERENCE.sub("", text)):
         if (meant := name.upper()) in PLACEHOLDERS and meant not in words:
             raise FinalFault(f"{found} is filled in for services, not in commands; write {{{meant}}}")
 

@@ -14,7 +14,6 @@ from typing import IO, Final, Literal, Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.runtime.processes.process_tree import send_group
-from pytest_agentv.runtime.reading import utf8_fault
 
 _DRAIN_SECONDS: Final = 0.2
 """Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
@@ -36,28 +35,23 @@ class Output(asyncio.Protocol):
     def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
         self.ended: Future[None] = asyncio.get_running_loop().create_future()
-        self._data = bytearray()
+        self.data = bytearray()
         self._limit = limit
         self._settled = settled
         self._listener = listener
 
     @property
     def text(self) -> str:
-        """The output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
-        return self._data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-
-    @property
-    def fault(self) -> str | None:
-        """Which byte is not UTF-8; None: all are."""
-        return utf8_fault(self._data)
+        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
+        return self.data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:
             self._listener(data)
             return
-        self._data += data
-        if len(self._data) > self._limit:
-            del self._data[self._limit :]
+        self.data += data
+        if len(self.data) > self._limit:
+            del self.data[self._limit :]
             self.overflowed = True
             _settle(self._settled)
 

@@ -1,6 +1,6 @@
 """Builds the parts of a run when the first eval file is collected."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from pytest_agentv.engine.targets.judging import evaluators_of
 from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.choosing.asking import Asking
@@ -149,16 +148,6 @@ class EvalSession:
     def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
         """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
         return self._engine.ask_for_call(call, prompt)
-
-    def warn_of_shared_fixtures(self, case: EvalCase, names: Sequence[str], answers: int) -> None:
-        """Warn once that the answers of repeated cases share what fixtures have set up."""
-        message = (
-            f"fixtures are set up once per case, not for each of its {answers} answers ({', '.join(names)}): an agent "
-            "finds what its earlier answers left behind"
-        )
-        self._engine.pool.warn_once(
-            Problem(Path(case.path), case.line, case.eval_id, message, level="warning"), "fixtures"
-        )
 
     def _warn(self, problem: Problem) -> None:
         """Show a warning with the next item that has a result, in only one process of the run."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 
 from pytest_agentv.errors import ErrorKind
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.session.conftests import bound_by, fixtures_per_case
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
@@ -242,10 +243,12 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
-        if prepared.case is not None and prepared.repeat > 1:
-            names = [name for name in fixtures_per_case(item) if name not in OWN_FIXTURES]
-            if names:
-                self._session.warn_of_shared_fixtures(prepared.case, names, prepared.repeat)
+        if prepared.repeat > 1 and (names := [each for each in fixtures_per_case(item) if each not in OWN_FIXTURES]):
+            message = (
+                f"fixtures are set up once per case, so an answer finds what earlier ones left: {', '.join(names)}"
+            )
+            warning = Problem(item.path, None, "", message, level="warning")  # names no case: it is shown once
+            prepared = prepared.replace(problems=(*prepared.problems, warning))
         bound = None if self._session.away is None else bound_by(item)  # nobody asks without an executor
         own = current.overrides(item.own_fixtures)
         return prepared.marked(item).replace(hooks=hooks.of(item), own=own, bound_by=bound)

@@ -122,22 +122,21 @@ def other_form(wanted: str, answer: str, found: Found) -> str:
 
 
 def _other_characters(wanted: str, answer: str, found: Found) -> str:
+    """Name the characters without whose twins the text would not be found."""
+
+    def matches(but: str = "") -> bool:
+        table = str.maketrans({key: value for key, value in _PLAIN.items() if key != but})
+        return found(wanted.translate(table), answer.translate(table))
+
     odd = sorted({*wanted, *answer} & _PLAIN.keys())
-    if not odd or not found(_plain(wanted), _plain(answer)):
+    if not odd or not matches():
         return ""
-    tables = {each: str.maketrans({key: value for key, value in _PLAIN.items() if key != each}) for each in odd}
-    needed = [each for each in odd if not found(wanted.translate(tables[each]), answer.translate(tables[each]))]
     said = (
         f"the {'check' if each in wanted else 'answer'} has U+{ord(each):04X} {name(each)}"
         + (f" instead of {shown(_PLAIN[each])}" if _PLAIN[each] else "")
-        for each in needed or odd
+        for each in [each for each in odd if not matches(each)] or odd
     )
     return f"{CHARACTER_DIFFERS}{', '.join(said)})"
-
-
-@lru_cache(maxsize=4)
-def _plain(text: str) -> str:
-    return text.translate(str.maketrans(_PLAIN))
 
 
 @lru_cache(maxsize=4)
