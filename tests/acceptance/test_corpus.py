@@ -42,6 +42,7 @@ CHANGES = (
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r'("judge": ?"[^"]*@[^" ]*) [0-9a-f]{7}"', r'\1 HASH"'),  # it depends on the port of the server
+    (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
     (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
     (r"^(Time: +).*", r"\1N"),
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
