@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.providers.apis.azure import resource_url
 from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.apis.model_names import resource_url
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.llm.request import (
     DEFAULT_SYSTEM_PROMPT,
     build_arguments,
     build_messages,
-    system_role,
 )
 
 

@@ -186,6 +186,7 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "top_p": 0.9,
     "stop": ["END"],
     "reasoning": False,
+    "api_format": "responses",
     "reasoning_effort": "low",
     "response_format": {"type": "json_schema", "json_schema": {"name": "place", "schema": {"type": "object"}}},
     "tools": [{"name": "price_of", "description": "Look up a price", "parameters": {"type": "object"}}],
