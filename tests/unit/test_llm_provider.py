@@ -153,21 +153,22 @@ class TestRequests:
                 {"role": "user", "content": "What is 2 + 2?"},
             ],
             "temperature": 0.2,
-            "max_tokens": 50,
+            "max_completion_tokens": 50,
         }
 
-    @pytest.mark.parametrize("deployment", ["o3-mini", "gpt-5", "my-deployment"])
-    def test_an_azure_deployment_of_a_reasoning_model_is_asked_in_its_own_way(
+    @pytest.mark.parametrize("deployment", ["o3-mini", "gpt-4o", "my-deployment"])
+    def test_an_azure_deployment_of_a_reasoning_model_gets_no_temperature(
         self, llm: FakeLlm, name: str, deployment: str
     ) -> None:
-        ask(target("azure", llm.script(name), model=deployment, temperature=0.2, max_output_tokens=50))
+        keys = {"model": deployment, "temperature": 0.2, "max_output_tokens": 50, "reasoning": True}
+        ask(target("azure", llm.script(name), **keys))
 
         request = arrived(llm, name)
         assert request.path == f"/openai/deployments/{deployment}/chat/completions"
         assert request.body == {
             "model": deployment,
             "messages": [
-                {"role": "developer", "content": DEFAULT_SYSTEM_PROMPT},
+                {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
                 {"role": "user", "content": "What is 2 + 2?"},
             ],
             "max_completion_tokens": 50,
@@ -195,7 +196,7 @@ class TestRequests:
         body = arrived(llm, name).body
         assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
         assert body["max_tokens"] == 1074
-        assert "temperature" not in body
+        assert body["temperature"] == 0.2
 
     @pytest.mark.scenario("Google Gemini provider")
     def test_gemini_is_asked_to_generate_content(self, llm: FakeLlm, name: str) -> None:
@@ -229,12 +230,12 @@ class TestRequests:
             "max_tokens": 50,
         }
 
-    def test_a_temperature_that_a_model_does_not_take_is_left_out(self, llm: FakeLlm, name: str) -> None:
+    def test_no_name_of_a_model_decides_what_is_sent(self, llm: FakeLlm, name: str) -> None:
         ask(target("openai", llm.script(name), model="o3", temperature=0.2))
 
         body = arrived(llm, name).body
-        assert "temperature" not in body
-        assert body["messages"][0]["role"] == "developer"
+        assert body["temperature"] == 0.2
+        assert body["messages"][0]["role"] == "system"
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_judge_and_a_conversation_reach_every_api(self, llm: FakeLlm, name: str, kind: str) -> None:
