@@ -30,7 +30,7 @@ _STATUSES: Final[dict[str, int]] = {
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
     "authentication_error": 401,
     "permission_error": 403,
-    "api_error": 500,
+    **dict.fromkeys(("api_error", "server_error"), 500),
     "timeout_error": 504,
     "overloaded_error": 529,
 }

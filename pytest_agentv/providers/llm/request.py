@@ -38,8 +38,9 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         environment: The variables with base URLs that the target does not set.
     """
     base_url = settings.base_url or environment.get(_BASE_URL_VARIABLES.get(kind, ""), "")
+    prefix = "responses/" if settings.api_format == "responses" else ""  # litellm's term
     arguments: Arguments = {
-        "model": settings.model if kind == "litellm" else f"{kind}/{settings.model}",
+        "model": settings.model if kind == "litellm" else f"{kind}/{prefix}{settings.model}",
         "api_key": settings.api_key,
         "api_base": base_url.strip().rstrip("/") or None,
         "api_version": settings.api_version,
