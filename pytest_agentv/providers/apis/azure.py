@@ -70,7 +70,7 @@ class Azure(DirectModel):
 
     seed: Whole | None = SEED
     reasoning: Flag | None = REASONING
-    api_format: Literal["chat", "responses"] = API_FORMAT
+    api_format: Literal["chat", "responses"] | None = API_FORMAT
 
     @property
     def api_settings(self) -> ModelSettings:

@@ -55,7 +55,7 @@ class ModelSettings(Record):
     reasoning: bool | None = None
     """Whether it is a reasoning model, which gets no temperature."""
     api_format: str | None = None
-    """`responses`, or `chat` for OpenAI's chat completions."""
+    """`responses`; otherwise OpenAI's chat completions."""
 
 
 @record

@@ -33,8 +33,8 @@ ORGANIZATION: Final[Any] = Field(default=None, description="the organization tha
 REASONING: Final[Any] = Field(default=None, description="whether it is a reasoning model, which gets no temperature")
 API_FORMAT: Final[Any] = spelled(
     *("api_format", "apiFormat"),
-    default="chat",
-    description="the API: chat completions, or Responses, which newer models need for tools",
+    default=None,
+    description="the API: chat completions, or Responses, which newer models need for tools (default: `chat`)",
 )
 """Fields of models with a key of the same name."""
 

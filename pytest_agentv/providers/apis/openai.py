@@ -51,7 +51,7 @@ class OpenAi(DirectModel):
     seed: Whole | None = SEED
     organization: OptionalText = ORGANIZATION
     reasoning: Flag | None = REASONING
-    api_format: Literal["chat", "responses"] = API_FORMAT
+    api_format: Literal["chat", "responses"] | None = API_FORMAT
     api_version: OptionalText = spelled(
         *("api_version", "apiVersion", "version"), default=None, description="passed on to litellm"
     )
