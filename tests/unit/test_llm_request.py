@@ -79,7 +79,9 @@ class TestArguments:
 
     @pytest.mark.parametrize("kind", ["openai", "azure"])
     def test_litellm_asks_in_the_responses_api(self, kind: str) -> None:
-        assert arguments(kind, ModelSettings("m", base_url="r", api_format="responses"))["model"] == f"{kind}/responses/m"
+        assert (
+            arguments(kind, ModelSettings("m", base_url="r", api_format="responses"))["model"] == f"{kind}/responses/m"
+        )
 
     def test_an_azure_deployment_of_a_chat_model(self) -> None:
         settings = ModelSettings("gpt-4o", "k", "https://r.openai.azure.com/", "2024-10-01-preview", 0.2, 100)

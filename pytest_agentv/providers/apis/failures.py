@@ -79,7 +79,7 @@ def refused(
     """
     said = read_error_text(body) or _phrase(status)
     hint = f" ({hints[status]} {target})" if status in hints else ""
-    if _ELSEWHERE.search(said) and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+    if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
         hint = f" (write `api_format: responses` in {target})"
     return RequestFailure(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
