@@ -24,9 +24,9 @@ def write(path: Path, text: str) -> None:
 
 
 def load(repo: Path) -> tuple[tuple[str, ...], list[str]]:
-    patterns, warnings = load_guideline_patterns(repo / "sub" / "evals", repo)
-    assert all(warning.level == "warning" for warning in warnings)
-    return patterns, [str(warning) for warning in warnings]
+    patterns, problems, _ = load_guideline_patterns(repo / "sub" / "evals", repo)
+    assert all(problem.level == "warning" for problem in problems)
+    return patterns, [str(problem) for problem in problems]
 
 
 @pytest.mark.scenario("Use defaults when config absent")
@@ -70,38 +70,35 @@ def test_a_valid_file_without_patterns_means_the_default_ones(repo: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "warning"),
+    ("text", "error"),
     [
         (
             "x: 1\n$schema: agentv-config-v1\n",
-            "sub/evals/.agentv.yaml:2: $schema: expected agentv-config-v2, got the text 'agentv-config-v1'; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:2: $schema: expected agentv-config-v2, got the text 'agentv-config-v1'",
         ),
         (
             "- a\n",
-            "sub/evals/.agentv.yaml:1: expected a mapping with the key guideline_patterns, got a list; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:1: expected a mapping with the key guideline_patterns, got a list",
         ),
         (
             "# note\nguideline_patterns: '*.md'\n",
-            "sub/evals/.agentv.yaml:2: guideline_patterns: expected a list of glob patterns, got the text '*.md'; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:2: guideline_patterns: expected a list of glob patterns, got the text '*.md'",
         ),
         (
             "guideline_patterns:\n  - a\n  - 5\n",
-            "sub/evals/.agentv.yaml:3: guideline_patterns[1]: expected a glob pattern, got the number 5; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:3: guideline_patterns[1]: expected a glob pattern, got the number 5",
         ),
         (
             "guideline_patterns: [a]\nguideline_patterns: [b]\n",
-            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1; this file is ignored",
+            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1",
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_passed_over_with_a_warning(repo: Path, text: str, warning: str) -> None:
+def test_a_file_that_cannot_be_used_is_an_error(repo: Path, text: str, error: str) -> None:
     write(repo / "sub/evals/.agentv.yaml", text)
     write(repo / ".agentv/config.yaml", "guideline_patterns: [far]\n")
-    assert load(repo) == (("far",), [warning])
+    (problem,) = load_guideline_patterns(repo / "sub" / "evals", repo).problems
+    assert (str(problem), problem.level) == (error, "error")
 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(repo: Path) -> None:

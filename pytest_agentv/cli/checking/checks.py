@@ -11,7 +11,13 @@ from typing import Final, Literal, TypeAlias
 from pytest_agentv.cli.checking.doubts import crash_of, doubts_of
 from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders, unsent_guidelines
 from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
-from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
+from pytest_agentv.engine.targets.judging import (
+    embedding_targets,
+    evaluators_of,
+    judging_fault,
+    needs_judge,
+    needs_of,
+)
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case
@@ -24,7 +30,12 @@ from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.loading.targets.definitions import TargetsFile
 from pytest_agentv.loading.targets.environment import find_repo_root
-from pytest_agentv.loading.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
+from pytest_agentv.loading.targets.files import (
+    TARGETS_FILES,
+    find_targets_file,
+    load_targets_file,
+    missing_judge,
+)
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.kind_table import KindsOf, no_kinds
@@ -83,7 +94,7 @@ class Checker:
     def problems(self) -> tuple[Problem, ...]:
         """Return all distinct problems, by file in the order of the checks, then by line."""
         order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
-        # A broken config file that is checked itself is an error. The same problem as a warning adds nothing.
+        # What is odd in a targets file is an error where a case needs it. The same problem as a warning adds nothing.
         said = {problem.replace(level="warning") for problem in self._found if problem.level == "error"}
         found = _grouped(problem for problem in self._found if problem not in said)
         return tuple(sorted(found, key=lambda problem: (order[problem.path], problem.line or 0)))
@@ -131,12 +142,13 @@ class Checker:
 
     def _context(self, eval_dir: Path) -> LoadContext:
         if eval_dir not in self._contexts:
-            patterns, warnings = load_guideline_patterns(eval_dir, self._repo_root)
-            self._note(warnings)
+            patterns, problems, folder = load_guideline_patterns(eval_dir, self._repo_root)
+            self._note(problems)
             self._contexts[eval_dir] = LoadContext(
                 self._repo_root,
                 self._settings.cwd,
                 patterns,
+                guideline_folder=folder,
                 evaluators=EVALUATORS.with_own(self._settings.own_evaluators(eval_dir)),
                 unknown_keys=self._settings.unknown_keys,
             )
@@ -164,7 +176,10 @@ class Checker:
         return self._targets_files[path]
 
     def _check_targets_of(self, suite: SuiteSource, cases: Sequence[EvalCase], targets: TargetsFile) -> None:
-        """Note each missing target, and each target without a judge that a case needs, once."""
+        """Note each missing target, and each target without a judge that a case needs, once.
+
+        What the targets file is warned of is an error where a case needs it.
+        """
         self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
         said: set[str] = set()
         for case in cases:
@@ -176,6 +191,8 @@ class Checker:
                 if missing not in said:
                     said.add(missing)
                     self._note([Problem(Path(case.path), case.line, "", missing)])
+            faults = {*_faults_of_definitions(case, targets)}
+            self._note(each.replace(level="error") for each in targets.warnings if each.message in faults)
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -223,6 +240,17 @@ def _missing_embeddings(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
             targets.find(name)
         except TargetError as error:
             yield str(error)
+
+
+def _faults_of_definitions(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
+    """Yield what is wrong in a targets file with the targets that a case needs: unknown providers, a missing judge."""
+    needs = needs_of(evaluators_of(case))
+    target = next((each for each in targets.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
+    judge = target.judge_target if target is not None and needs.any_answers else None
+    if judge is not None:
+        yield missing_judge(judge)
+    used = {case.target or DEFAULT_TARGET, judge, *needs.embeddings}
+    yield from (targets.kinds.fault(each.provider) or "" for each in targets.definitions if each.name in used)
 
 
 def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:

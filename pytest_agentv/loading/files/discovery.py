@@ -22,9 +22,7 @@ _NEVER = (
 )
 
 
-def is_eval_file(
-    path: Path, *, root: Path, is_named: bool, globs: Sequence[str], evals: Path | None = None
-) -> bool:
+def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str], evals: Path | None = None) -> bool:
     """Whether a file is an eval file, by its name or by its place and shape.
 
     Args:
