@@ -22,16 +22,12 @@ INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
 _NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
 _BOM: Final = b"\xef\xbb\xbf"
-_HEAD_BYTES: Final = 65_536
-_RESULT_BEGINS: Final = (b'{"timestamp": ', b"---\ntimestamp: ")
-_REPORT_MARKS: Final = (
-    b'<title id="title">',
-    b"<!-- pytest-agentv: ",
-    b'<testsuites name="agentv">',
-    b'"check_name": "agentv-',
+RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?timestamp.{,60}eval_id", re.DOTALL)
+REPORT: Final = re.compile(
+    rb"<!doctype html>.*<title id=.title|<!-- pytest-agentv: |<\?xml.{,50}<testsuites name=.agentv"
+    rb"|\[\]|\[\s*\{\s*.description",
+    re.DOTALL,
 )
-"""What the reports of all formats have near their beginning: HTML, Markdown, JUnit XML, GitLab's code quality."""
-_FOREIGN: Final = "exists and holds something else"
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
@@ -99,33 +95,14 @@ def input_fault(path: Path) -> str | None:
     return None
 
 
-def results_fault(path: Path) -> str | None:
-    """Return why no results may be added to a file: `input_fault`, or that it does not begin with a result."""
+def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
+    """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
     if (fault := input_fault(path)) or not path.is_file():
         return fault
-    with suppress(FileError, OSError):
-        first = next(iter_entries(path), None)
-        if isinstance(first, Entry):
-            return None if "eval_id" in first.value else _FOREIGN
-        head = _head(path).lstrip(b"\0 \r\n")  # nothing, or a result that a crash left incomplete
-        return None if any(head[: len(begin)] == begin[: len(head)] for begin in _RESULT_BEGINS) else _FOREIGN
-    return None
-
-
-def report_fault(path: Path) -> str | None:
-    """Return why no report may be written to a file: `input_fault`, or that it does not begin as a report."""
-    if (fault := input_fault(path)) or not path.is_file():
-        return fault
-    with suppress(OSError):
-        head = _head(path)
-        is_ours = head.strip() in (b"", b"[]") or any(mark in head for mark in _REPORT_MARKS)
-        return None if is_ours else _FOREIGN
-    return None
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_HEAD_BYTES).removeprefix(_BOM)
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(4096).removeprefix(_BOM).strip()
+        fault = "exists and holds something else" if head and not begin.match(head) else None
+    return fault
 
 
 def version_fault(value: JsonObject) -> str | None:

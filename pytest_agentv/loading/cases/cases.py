@@ -88,8 +88,7 @@ def _load(
     if not isinstance(entry.value, dict):
         place.expected("an eval case: a mapping with id, expected_outcome and input_messages", entry.value)
         return None, {}
-    guidelines = context.guideline_patterns, context.guideline_folder
-    references = References(folder_of(suite.path), context.repo_root, context.cwd, *guidelines)
+    references = References(folder_of(suite.path), context.repo_root, context.cwd, context.guideline_patterns)
     value, variables = _filled(suite, entry, place, references)
     if entry.row is not None and entry.eval_id is None and value.get("id") and not place.problems:
         # The columns of the matrix are not in the id, because rows are named before they are combined.

@@ -1,5 +1,6 @@
 """Decides which files of a case are guidelines, by the patterns of `.agentv.yaml` or `.agentv/config.yaml`."""
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,40 +20,34 @@ class GuidelineConfig(NamedTuple):
 
     patterns: tuple[str, ...]
     problems: tuple[Problem, ...] = ()
-    folder: Path | None = None
-    """The folder of the file, to which its patterns are relative as well; for `.agentv/config.yaml`, the one above."""
 
 
 def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
     """Return the patterns of the first config file, or the default ones.
 
+    They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
     A problem that makes the file unusable is an error. `guideline_patterns: []` means no guidelines at all.
     Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
     """
     path = next(_config_files(eval_dir, repo_root), None)
     if path is None:
         return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS)
-    problems: list[Problem] = []
-    patterns = _read_patterns(path, problems)
-    return GuidelineConfig(patterns, tuple(problems), path.parent.parent if path.stem == "config" else path.parent)
+    patterns, problems = read_config_file(path)
+    folder = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
+    plain = () if folder == "." else (each for each in patterns if not each.startswith(("!", "**/")))
+    near = [posixpath.normpath(f"{folder}/{each}") for each in plain]
+    return GuidelineConfig((*patterns, *near), problems)
 
 
-def check_config_file(path: Path) -> tuple[Problem, ...]:
-    """Return the problems of a config file. A problem that makes it unusable is an error."""
-    problems: list[Problem] = []
-    _read_patterns(path, problems)
-    return tuple(problems)
-
-
-def matches_guideline(relative_path: str, patterns: Sequence[str], *others: str) -> bool:
-    """Whether a path relative to the repository's root, or to one of other folders, matches one of the patterns.
+def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path relative to the repository's root matches one of the patterns.
 
     `**`, `*`, `?`, `[…]`, `{a,b}` and `@(a|b)` work. A leading `!` matches everything else. Case counts. Only a
     literal dot matches the dot at the start of a name.
     Source: evaluation-2026-01, "Match files with glob patterns".
     """
-    paths = [path.replace("\\", "/") for path in (relative_path, *others)]
-    return any(_matches(paths, pattern) for pattern in patterns)
+    path = relative_path.replace("\\", "/")
+    return any(_matches(path, pattern) for pattern in patterns)
 
 
 def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
@@ -62,22 +57,20 @@ def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
     return (path for path in candidates if path.is_file())
 
 
-def _read_patterns(path: Path, problems: list[Problem]) -> tuple[str, ...]:
-    """Return a file's patterns, or the default ones if it has none or is invalid."""
+def read_config_file(path: Path) -> GuidelineConfig:
+    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
     try:
         source = read_yaml(path)
     except SourceError as error:
         reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        problems.append(Problem(path, error.line, "", reason))
-        return DEFAULT_GUIDELINE_PATTERNS
-    problems += source.warnings
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (Problem(path, error.line, "", reason),))
     fault = _fault(source)
     if fault:
-        problems.append(fault)
-        return DEFAULT_GUIDELINE_PATTERNS
-    problems += (_unknown_key(source, key) for key in source.value if key not in _KEYS)
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (*source.warnings, fault))
+    unknown = (_unknown_key(source, key) for key in source.value if key not in _KEYS)
     patterns = source.value.get("guideline_patterns")
-    return DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
+    patterns = DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
+    return GuidelineConfig(patterns, (*source.warnings, *unknown))
 
 
 def _fault(source: Source) -> Problem | None:
@@ -111,9 +104,9 @@ def _unknown_key(source: Source, key: str) -> Problem:
     return Problem(source.path, source.line_of((key,)), key, "unknown key", hint, "warning")
 
 
-def _matches(paths: Sequence[str], pattern: str) -> bool:
+def _matches(path: str, pattern: str) -> bool:
     from pytest_agentv.loading.globs import matches_glob  # noqa: PLC0415 - only for cases with files
 
     positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
     is_negated = (len(pattern) - len(positive)) % 2 == 1
-    return any(matches_glob(path, positive.removeprefix("./")) for path in paths) is not is_negated
+    return matches_glob(path, positive.removeprefix("./")) is not is_negated

@@ -58,7 +58,6 @@ class References:
     repo_root: Path
     cwd: Path
     guideline_patterns: tuple[str, ...] = ()
-    guideline_folder: Path | None = None
 
     def at(self, place: Place) -> "References":
         """Return the references of the file with this value, because paths are relative to that file."""
@@ -129,12 +128,12 @@ class References:
         return reference.path
 
     def is_guideline(self, path: Path) -> bool:
-        """Whether a file is a guideline, by its path relative to the repository's root or to the config file.
+        """Whether a file is a guideline, by its path relative to the repository's root (agentv-formats 3.2).
 
         Source: evaluation-2026-01, "Match files with glob patterns".
         """
-        near = os.path.relpath(path, self.guideline_folder or self.repo_root)
-        return matches_guideline(os.path.relpath(path, self.repo_root), self.guideline_patterns, near)
+        relative = os.path.relpath(path, self.repo_root).replace(os.sep, "/")
+        return matches_guideline(relative, self.guideline_patterns)
 
 
 @record

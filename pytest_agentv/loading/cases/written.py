@@ -46,8 +46,6 @@ class LoadContext(Record):
     """The kinds of evaluators that files may name."""
     unknown_keys: UnknownKeys = "error"
     """Level of unknown keys that say what is asked or checked."""
-    guideline_folder: Path | None = None
-    """The folder to which the patterns are relative as well as to the repository's root."""
     file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
     """The evaluators of earlier eval files, by the names of variables.
 

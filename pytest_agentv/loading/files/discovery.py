@@ -3,12 +3,11 @@
 import fnmatch
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.errors import SourceError, name_below
+from pytest_agentv.errors import name_below
 from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, names_tables, read_fault
 from pytest_agentv.loading.problems import Problem
 
@@ -40,7 +39,8 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
         return looks_like_suite(path)
     if is_of_another_kind(path) or not (evals or _is_in_evals(path, root)):
         return False
-    return looks_like_suite(path) and path not in _data_files(evals or _evals_folder(path, root))
+    above = (each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(root))
+    return looks_like_suite(path) and path not in _data_files(evals or next(above, path.parent))
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
@@ -94,12 +94,8 @@ def _data_files(folder: Path) -> frozenset[Path]:
     """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
     from pytest_agentv.loading.files.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
 
-    found: set[Path] = set()
-    for path in walk(folder):
-        if path.suffix in (".yaml", ".yml") and names_tables(path):
-            with suppress(SourceError):  # reported where the file is collected
-                found.update(tables_of(path))
-    return frozenset(found)
+    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
+    return frozenset(table for path in paths for table in tables_of(path))
 
 
 def is_of_another_kind(path: Path) -> bool:
@@ -134,12 +130,6 @@ def _is_in_evals(path: Path, root: Path) -> bool:
     folder = path.parent
     names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
     return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
-
-
-def _evals_folder(path: Path, root: Path) -> Path:
-    """Return the topmost folder named `evals` that holds a file, at the root or below it."""
-    start = root if path.is_relative_to(root) else Path(path.anchor)
-    return next(each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(start))
 
 
 def is_evals_folder(folder: Path, root: Path) -> bool:

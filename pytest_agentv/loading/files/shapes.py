@@ -81,8 +81,8 @@ def _case_line(head: bytes, path: Path) -> int | None:
 def names_tables(path: Path) -> bool:
     """Whether the case list of a YAML file is the name of a table. Never raises."""
     head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    lists = (_OUR_LISTS, _COMMON_LISTS)
-    return any(_names_tables(head, end) for names in lists for end in islice(_top_keys(head, names), _MOST_KEYS))
+    ends = islice(_top_keys(head, rb"(?:eval_?cases|cases|tests)"), _MOST_KEYS)
+    return any(_names_tables(head, end) for end in ends)
 
 
 def find_sidecar(path: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -59,14 +60,15 @@ def read_suite(
 
 
 def tables_of(path: Path) -> Iterator[Path]:
-    """Yield the files that the case list of a YAML file names, absolute. Raises `SourceError`."""
+    """Yield the files that the case list of a YAML file names, absolute; none if it is broken."""
     from pytest_agentv.loading.tables.reading import find_table  # noqa: PLC0415 - only for files with tables
 
-    source = read_yaml(path)
-    for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
-        tables = table_spec(source.value.get(key), Place(source, (key,), []))
-        for name, place in () if tables is None else tables.names:
-            yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
+    with suppress(SourceError):
+        source = read_yaml(path)
+        for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
+            tables = table_spec(source.value.get(key), Place(source, (key,), []))
+            for name, place in () if tables is None else tables.names:
+                yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
 
 
 def dataset_fault(path: Path) -> Problem:

@@ -72,10 +72,6 @@ def resolve_target(
     return resolve(file, definition, environment, folders, secrets)
 
 
-def missing_judge(name: str) -> str:
-    return f"there is no target {name!r}"
-
-
 def _explicit_targets_file(path: Path) -> Path:
     if path.is_file():
         return path
@@ -228,7 +224,7 @@ class _Loader:
             judge = definition.judge_target
             if judge is not None and judge not in lines:
                 hint = did_you_mean(judge, lines) or f"available: {', '.join(lines)}"
-                self._root.at("targets", index, "judge_target").warn(missing_judge(judge), hint)
+                self._root.at("targets", index, "judge_target").warn(f"there is no target {judge!r}", hint)
 
     def _raise_errors(self) -> None:
         errors = [problem for problem in self._problems if problem.level == "error"]

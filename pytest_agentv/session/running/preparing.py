@@ -224,7 +224,7 @@ class CasePreparer:
     def _context(self, eval_dir: Path) -> LoadContext:
         """Return the context of a folder. Raises `CaseError` for a broken config file; if strict, for an odd one."""
         if eval_dir not in self._contexts:
-            patterns, problems, folder = load_guideline_patterns(eval_dir, self._places.repo_root)
+            patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
             errors = problems if self._options.strict else [each for each in problems if each.level == "error"]
             if errors:
                 raise CaseError(join_problems(errors))
@@ -233,7 +233,6 @@ class CasePreparer:
                 repo_root=self._places.repo_root,
                 cwd=self._places.cwd,
                 guideline_patterns=patterns,
-                guideline_folder=folder,
                 strict=self._options.strict,
                 unknown_keys=self._options.unknown_keys,
                 evaluators=EVALUATORS.with_own(self._own_evaluators(eval_dir)),
