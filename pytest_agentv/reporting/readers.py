@@ -22,7 +22,8 @@ INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
 _NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
 _BOM: Final = b"\xef\xbb\xbf"
-RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?timestamp.{,60}eval_id", re.DOTALL)
+RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?(?:timestamp.{,60}\W)?eval_id|\xff\xfe|\xfe\xff", re.DOTALL)
+"""The beginning of a results file. One in UTF-16 is refused when it is opened, with the reason."""
 REPORT: Final = re.compile(
     rb"<!doctype html>.*<title id=.title|<!-- pytest-agentv: |<\?xml.{,50}<testsuites name=.agentv"
     rb"|\[\]|\[\s*\{\s*.description",
@@ -97,11 +98,12 @@ def input_fault(path: Path) -> str | None:
 
 def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
     """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
-    if (fault := input_fault(path)) or not path.is_file():
-        return fault
-    with suppress(OSError), path.open("rb") as file:
-        head = file.read(4096).removeprefix(_BOM).strip()
-        fault = "exists and holds something else" if head and not begin.match(head) else None
+    fault = input_fault(path)
+    with suppress(OSError):
+        if fault is None and path.is_file():
+            with path.open("rb") as file:
+                head = file.read(4096).removeprefix(_BOM).strip()
+            fault = "exists and holds something else" if head and not begin.match(head) else None
     return fault
 
 

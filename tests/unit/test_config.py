@@ -24,7 +24,7 @@ def write(path: Path, text: str) -> None:
 
 
 def load(repo: Path) -> tuple[tuple[str, ...], list[str]]:
-    patterns, problems, _ = load_guideline_patterns(repo / "sub" / "evals", repo)
+    patterns, problems = load_guideline_patterns(repo / "sub" / "evals", repo)
     assert all(problem.level == "warning" for problem in problems)
     return patterns, [str(problem) for problem in problems]
 
@@ -38,19 +38,26 @@ def test_without_a_file_the_default_patterns_apply(repo: Path) -> None:
 def test_the_file_beside_the_evals_comes_first(repo: Path) -> None:
     write(repo / "sub/evals/.agentv.yaml", "guideline_patterns: ['**/*.rules.md', docs/**]\n")
     write(repo / "sub/evals/.agentv/config.yaml", "guideline_patterns: [other]\n")
-    assert load(repo) == (("**/*.rules.md", "docs/**"), [])
+    assert load(repo) == (("**/*.rules.md", "docs/**", "sub/evals/docs/**"), [])
 
 
-@pytest.mark.parametrize("name", ["sub/evals/.agentv/config.yaml", "sub/.agentv/config.yml", ".agentv/config.yaml"])
-def test_config_files_are_found_upward_from_the_evals(repo: Path, name: str) -> None:
-    write(repo / name, "$schema: agentv-config-v2\nguideline_patterns: [mine]\n")
-    assert load(repo) == (("mine",), [])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sub/evals/.agentv/config.yaml", ["sub/evals/mine", "sub/rules/*"]),
+        ("sub/.agentv/config.yml", ["sub/mine", "rules/*"]),
+        (".agentv/config.yaml", []),
+    ],
+)
+def test_config_files_are_found_upward_from_the_evals(repo: Path, name: str, near: list[str]) -> None:
+    write(repo / name, "$schema: agentv-config-v2\nguideline_patterns: [./mine, '!other', ../rules/*]\n")
+    assert load(repo) == (("./mine", "!other", "../rules/*", *near), [])
 
 
 def test_the_nearest_config_file_wins(repo: Path) -> None:
     write(repo / ".agentv/config.yaml", "guideline_patterns: [far]\n")
     write(repo / "sub/.agentv/config.yaml", "guideline_patterns: [near]\n")
-    assert load(repo)[0] == ("near",)
+    assert load(repo)[0] == ("near", "sub/near")
 
 
 def test_a_file_beside_the_evals_is_not_looked_for_in_the_folders_above(repo: Path) -> None:
