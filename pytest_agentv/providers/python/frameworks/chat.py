@@ -1,15 +1,29 @@
 """Reads OpenAI's chat completions, also from other servers and packages, and lists of such messages."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, mapping
+from pytest_agentv.models.base import mapping
 from pytest_agentv.models.messages import ToolCall
 from pytest_agentv.providers.apis.data import told_cost
 from pytest_agentv.providers.apis.openai import read_billing, read_usage
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
-from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import (
+    ROLES,
+    get,
+    is_call,
+    is_result,
+    items,
+    output_of,
+    plain,
+    read_call,
+    require_known,
+    text,
+    text_content,
+)
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
+
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def is_reply(value: object) -> bool:
@@ -41,20 +55,40 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user."""
+    """Read a conversation. The answer follows the last message of the user without results of tools.
+
+    Raises `ValueError` for an unknown role, and for a part that may be a call in an unknown shape.
+    """
     transcript = Transcript()
     refusal = None
+    context: list[str] = []
     for message in messages:
-        role = get(message, "role")
-        if role == "user":
+        role, parts = _role_of(message), items(get(message, "content"))
+        results = [part for part in parts if is_result(part)]
+        if role == "user" and not results:
             transcript.restart()
-        elif role in ("tool", "function"):
-            name = text(get(message, "name"))
-            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), name)
-        elif role in ("assistant", "model"):
+            context.clear()
+        elif role in ("tool", "function") and not results:
+            call_id, name = text(get(message, "tool_call_id", "toolCallId")), text(get(message, "name"))
+            transcript.result(output_of(get(message, "content")), call_id, name)
+        elif role == "assistant":
             _say(transcript, message)
             refusal = text(get(message, "refusal"))
-    return NativeAnswer(transcript.messages, refusal=refusal)
+        for part in results:
+            _add_result(transcript, part)
+        for part in parts:
+            require_known(part)
+            context += _quoted(part) if role != "user" or results else ()
+    return NativeAnswer(transcript.messages, refusal=refusal, retrieved_context=tuple(dict.fromkeys(context)) or None)
+
+
+def _role_of(message: object) -> str | None:
+    """Return the role of a message in the words of OpenAI. Raises `ValueError` for an unknown one."""
+    role = text(get(message, "role"))
+    known = ROLES.get(role or "", role)
+    if known is not None and known not in _ROLES:
+        raise ValueError(f"a message has the role {role!r}: expected one of {', '.join((*_ROLES, *ROLES))}")
+    return known
 
 
 def _say(transcript: Transcript, message: object) -> None:
@@ -62,16 +96,32 @@ def _say(transcript: Transcript, message: object) -> None:
 
 
 def _calls(message: object) -> Iterator[ToolCall]:
-    """Yield the calls. The input of a `custom` tool is a free text.
+    """Yield the calls: those of a list of their own, else those among the parts of the content.
 
     A deprecated request for `functions` gets one call, in a key of its own.
     """
-    calls, function = items(get(message, "tool_calls")), get(message, "function_call")
-    for call in calls or ([{"function": function}] if function else []):
-        called = get(call, "function", "custom")
-        arguments, free = get(called, "arguments"), get(called, "input")
-        given = plain(free) if arguments is None else parsed(arguments)
-        yield ToolCall(text(get(called, "name")) or "?", ABSENT if given is None else given, id=text(get(call, "id")))
+    calls, function = items(get(message, "tool_calls", "toolCalls")), get(message, "function_call")
+    parts = [part for part in items(get(message, "content")) if is_call(part)]
+    yield from map(read_call, calls or parts or ([{"function": function}] if function else []))
+
+
+def _add_result(transcript: Transcript, part: object) -> None:
+    """Add the result of a call that is a part of a message. The AI SDK wraps it with its type."""
+    result = get(part, "toolResult") or part
+    output, wrapped = get(result, "content", "result"), get(result, "output")
+    output = get(wrapped, "value") if output is None else output
+    call_id = text(get(result, "tool_use_id", "toolCallId", "toolUseId", "tool_call_id"))
+    transcript.result(output_of(wrapped if output is None else output), call_id)
+
+
+def _quoted(part: object) -> Iterator[str]:
+    """Yield the citations of the answer, and the search results of tools."""
+    for citation in items(get(part, "citations")):
+        if isinstance(words := get(citation, "cited_text"), str):
+            yield words
+    for inner in items(get(part, "content")):
+        if get(inner, "type") == "search_result" and isinstance(words := text_content(get(inner, "content")), str):
+            yield words
 
 
 def _spent(reply: object) -> Spent | None:

@@ -9,6 +9,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks import chat
@@ -218,7 +219,7 @@ def _calls(message: object) -> list[ToolCall]:
     """Return the calls, including those whose arguments are invalid JSON."""
     found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
     return [
-        ToolCall(text(get(call, "name")) or "?", parsed(get(call, "args") or {}), id=text(get(call, "id")))
+        ToolCall(text(get(call, "name")) or UNNAMED, parsed(get(call, "args") or {}), id=text(get(call, "id")))
         for call in found
     ]
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from enum import Enum
@@ -9,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json, is_number
+from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.data import parsed as parsed_text
 
 SIZE_LIMIT: Final = 64 * 2**20
@@ -18,6 +21,12 @@ TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
 
 _DEEPEST: Final = 100
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
+_CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
+_RESULT: Final = re.compile(r"(tool|function)[-_]?(result|response|output)$", re.IGNORECASE)
+_OF_TOOLS: Final = re.compile("tool|function", re.IGNORECASE)
+
+ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant"}
+"""The other words of some APIs for roles."""
 
 
 class TooLargeError(ValueError):
@@ -59,8 +68,43 @@ def _texts(content: object) -> Iterator[str]:
     for part in items(content):
         if isinstance(part, str):
             yield part
-        elif get(part, "type") in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
+        elif _kind(part) in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
             yield found
+
+
+def _kind(part: object) -> str:
+    """Return the type of a part of a message. A part of Bedrock has none: its only key tells it."""
+    kind = get(part, "type")
+    return text(next(iter(part)) if kind is None and isinstance(part, Mapping) and len(part) == 1 else kind) or ""
+
+
+def is_call(part: object) -> bool:
+    """Whether a part of a message is the call of a tool, in the words of any API."""
+    return _CALL.search(_kind(part)) is not None
+
+
+def is_result(part: object) -> bool:
+    """Whether a part of a message is the result of a tool, in the words of any API."""
+    return _RESULT.search(_kind(part)) is not None
+
+
+def require_known(part: object) -> None:
+    """Raise `ValueError` for a part of an unknown type that may be a call, which must not be lost."""
+    if _OF_TOOLS.search(_kind(part)) and not (is_call(part) or is_result(part)):
+        raise ValueError(f"a message has a part of the type {_kind(part)!r}: known are 'tool-call' and 'tool-result'")
+
+
+def read_call(call: object) -> ToolCall:
+    """Return a call in the words of any API. Its data may stand beside its id or one level deeper.
+
+    The input of a `custom` tool is a free text.
+    """
+    called = get(call, "function", "custom", "toolUse") or call
+    arguments, free = get(called, "arguments", "args"), get(called, "input")
+    given = plain(free) if arguments is None else parsed(arguments)
+    name = text(get(called, "name", "toolName", "tool_name", "tool")) or UNNAMED
+    call_id = text(get(call, "id", "toolCallId", "tool_call_id")) or text(get(called, "toolUseId"))
+    return ToolCall(name, ABSENT if given is None else given, id=call_id)
 
 
 def parsed(value: object) -> Json:
