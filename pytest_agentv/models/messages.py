@@ -105,7 +105,17 @@ class OtherPart(Record):
 _TEXT_PARTS: Final = frozenset({"text", "output_text"})
 _OTHER_PARTS: Final = frozenset(
     {
-        *("thinking", "redacted_thinking", "reasoning", "refusal", "tool_use", "tool_call", "tool_result"),
+        *(
+            "thinking",
+            "redacted_thinking",
+            "reasoning",
+            "refusal",
+            "tool_use",
+            "tool_call",
+            "tool-call",
+            "tool_result",
+            "tool-result",
+        ),
         *("image", "image_url", "input_image", "output_image", "audio", "file"),
     }
 )

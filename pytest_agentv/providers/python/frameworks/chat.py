@@ -1,7 +1,7 @@
 """Reads OpenAI's chat completions, also from other servers and packages, and lists of such messages."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pytest_agentv.models.base import mapping
 from pytest_agentv.models.messages import ToolCall
@@ -9,21 +9,19 @@ from pytest_agentv.providers.apis.data import told_cost
 from pytest_agentv.providers.apis.openai import read_billing, read_usage
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
 from pytest_agentv.providers.python.frameworks.plain import (
+    CALL,
+    RESULT,
     ROLES,
     get,
-    is_call,
-    is_result,
     items,
+    kind_of,
     output_of,
     plain,
     read_call,
-    require_known,
     text,
     text_content,
 )
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
-
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def is_reply(value: object) -> bool:
@@ -64,31 +62,31 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
     context: list[str] = []
     for message in messages:
         role, parts = _role_of(message), items(get(message, "content"))
-        results = [part for part in parts if is_result(part)]
-        if role == "user" and not results:
+        kinds = list(map(kind_of, parts))
+        if odd := [kind for kind in kinds if "tool" in kind.lower() and kind not in (CALL, RESULT)]:
+            raise ValueError(f"a message has a part of the type {odd[0]!r}: known are {CALL!r} and {RESULT!r}")
+        if role == "user" and RESULT not in kinds:
             transcript.restart()
             context.clear()
-        elif role in ("tool", "function") and not results:
+            continue
+        if role in ("tool", "function") and RESULT not in kinds:
             call_id, name = text(get(message, "tool_call_id", "toolCallId")), text(get(message, "name"))
             transcript.result(output_of(get(message, "content")), call_id, name)
         elif role == "assistant":
             _say(transcript, message)
             refusal = text(get(message, "refusal"))
-        for part in results:
-            _add_result(transcript, part)
-        for part in parts:
-            require_known(part)
-            context += _quoted(part) if role != "user" or results else ()
+        for kind, part in zip(kinds, parts, strict=True):
+            if kind == RESULT:
+                _add_result(transcript, part)
+            context += _quoted(part)
     return NativeAnswer(transcript.messages, refusal=refusal, retrieved_context=tuple(dict.fromkeys(context)) or None)
 
 
 def _role_of(message: object) -> str | None:
-    """Return the role of a message in the words of OpenAI. Raises `ValueError` for an unknown one."""
     role = text(get(message, "role"))
-    known = ROLES.get(role or "", role)
-    if known is not None and known not in _ROLES:
-        raise ValueError(f"a message has the role {role!r}: expected one of {', '.join((*_ROLES, *ROLES))}")
-    return known
+    if role is not None and role not in ROLES:
+        raise ValueError(f"a message has the role {role!r}: expected one of {', '.join(ROLES)}")
+    return ROLES.get(role or "")
 
 
 def _say(transcript: Transcript, message: object) -> None:
@@ -100,8 +98,8 @@ def _calls(message: object) -> Iterator[ToolCall]:
 
     A deprecated request for `functions` gets one call, in a key of its own.
     """
-    calls, function = items(get(message, "tool_calls", "toolCalls")), get(message, "function_call")
-    parts = [part for part in items(get(message, "content")) if is_call(part)]
+    calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
+    parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
     yield from map(read_call, calls or parts or ([{"function": function}] if function else []))
 
 

@@ -23,10 +23,12 @@ _DEEPEST: Final = 100
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
 _CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
 _RESULT: Final = re.compile(r"(tool|function)[-_]?(result|response|output)$", re.IGNORECASE)
-_OF_TOOLS: Final = re.compile("tool|function", re.IGNORECASE)
+CALL: Final = "tool-call"
+RESULT: Final = "tool-result"
 
-ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant"}
-"""The other words of some APIs for roles."""
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+ROLES: Final = {**dict(zip(_ROLES, _ROLES, strict=True)), "human": "user", "ai": "assistant", "model": "assistant"}
+"""The roles of messages by the words of all APIs."""
 
 
 class TooLargeError(ValueError):
@@ -68,30 +70,18 @@ def _texts(content: object) -> Iterator[str]:
     for part in items(content):
         if isinstance(part, str):
             yield part
-        elif _kind(part) in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
+        elif kind_of(part) in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
             yield found
 
 
-def _kind(part: object) -> str:
-    """Return the type of a part of a message. A part of Bedrock has none: its only key tells it."""
+def kind_of(part: object) -> str:
+    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs.
+
+    A part of Bedrock has no type: its only key tells it.
+    """
     kind = get(part, "type")
-    return text(next(iter(part)) if kind is None and isinstance(part, Mapping) and len(part) == 1 else kind) or ""
-
-
-def is_call(part: object) -> bool:
-    """Whether a part of a message is the call of a tool, in the words of any API."""
-    return _CALL.search(_kind(part)) is not None
-
-
-def is_result(part: object) -> bool:
-    """Whether a part of a message is the result of a tool, in the words of any API."""
-    return _RESULT.search(_kind(part)) is not None
-
-
-def require_known(part: object) -> None:
-    """Raise `ValueError` for a part of an unknown type that may be a call, which must not be lost."""
-    if _OF_TOOLS.search(_kind(part)) and not (is_call(part) or is_result(part)):
-        raise ValueError(f"a message has a part of the type {_kind(part)!r}: known are 'tool-call' and 'tool-result'")
+    kind = text(next(iter(part)) if kind is None and isinstance(part, Mapping) and len(part) == 1 else kind) or ""
+    return CALL if _CALL.search(kind) else RESULT if _RESULT.search(kind) else kind
 
 
 def read_call(call: object) -> ToolCall:
