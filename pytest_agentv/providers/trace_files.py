@@ -36,7 +36,7 @@ def with_trace(response: ProviderResponse) -> ProviderResponse:
         return response.replace(error=str(error), error_kind=error.kind)
 
 
-def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
+def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEvent, ...]:
     """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
 
     `left_out` gets a text for each invalid event that is left out.
@@ -46,7 +46,7 @@ def read_trace(path: Path, left_out: list[str]) -> tuple[TraceEvent, ...]:
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
-    return parse_events(_raw_events(path, text), left_out)
+    return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
 
 
 def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
@@ -87,7 +87,7 @@ def _parse_event(where: str, value: Json) -> TraceEvent | str:
         hint = did_you_mean(str(kind), EVENT_TYPES)
         shown, known = masked(repr(kind))[:80], ", ".join(EVENT_TYPES)
         fault = f"{where}: an event has the type {shown}: expected one of {known}{f' ({hint})' if hint else ''}"
-        if re.search("tool|call|func", str(kind), re.IGNORECASE):
+        if kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE):
             raise ProviderError(fault, "config")
         return f"{fault}; it was left out"
     texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}

@@ -20,16 +20,15 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.answers import is_answer
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.messages import CALL, WORDS_FOR_ROLES, Message, ToolCall, kind_of
 from pytest_agentv.models.text import compact_json
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.python.frameworks.plain import CALL, ROLES, kind_of, read_call
+from pytest_agentv.providers.python.frameworks.plain import read_call
 from pytest_agentv.providers.trace_files import parse_events
 
 _DEEPEST: Final = 200
@@ -119,18 +118,19 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         text_of: Converts a `text` that is not a string.
 
     A metric or an event of a wrong type is left out with a warning. Raises `WireError` if another value has a wrong
-    type, or if the data is nested too deeply.
+    type, or if the data is nested too deeply, and `ProviderError` for an invalid event that may be a call.
     """
     _refuse_depth(data)
-    data = _in_our_words(data)
+    said = data.get("output") if isinstance(data, dict) else None
+    if isinstance(said, list) and said and all(isinstance(item, dict) and "role" in item for item in said):
+        data = {"output_messages": said, **data}  # AgentV 4 has them under `output`
+        del data["output"]
     odd: list[str] = []
     try:
         wire = _Response.model_validate(data, context=odd)
-        events = parse_events(((f"trace[{index}]", event) for index, event in enumerate(wire.trace or ())), odd)
     except ValidationError as error:
         raise WireError(_describe(error)) from None
-    except ProviderError as error:
-        raise WireError(str(error)) from None
+    events = parse_events(((f"the answer's trace[{at}]", event) for at, event in enumerate(wire.trace or ())), odd)
     return ProviderResponse(
         output_messages=_messages(wire, text_of, is_traced=any(event.type == "tool_call" for event in events)),
         trace=None if wire.trace is None else events,
@@ -150,14 +150,6 @@ def answer_message(text: str) -> Message:
     return Message(role="assistant", content=text)
 
 
-def _in_our_words(data: Json) -> Json:
-    """Return the data with the messages under our key. AgentV 4 has them under `output`."""
-    said = data.get("output") if isinstance(data, dict) and not _either(data, "output_messages") else None
-    if not (isinstance(said, list) and said and all(isinstance(item, dict) and "role" in item for item in said)):
-        return data
-    return {**{key: value for key, value in data.items() if key != "output"}, "output_messages": said}
-
-
 def _messages(wire: _Response, text_of: Callable[[Json], str], *, is_traced: bool) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
     is_answered = any(map(is_answer, messages))
@@ -173,7 +165,7 @@ def _message(wire: _Message) -> Message:
     calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
     parts = wire.content if isinstance(wire.content, list) else ()
     calls = calls or tuple(read_call(part) for part in parts if kind_of(part) == CALL)
-    fields: JsonObject = {**dict(wire), "role": ROLES.get(wire.role, wire.role), "tool_calls": calls}
+    fields: JsonObject = {**dict(wire), "role": WORDS_FOR_ROLES.get(wire.role, wire.role), "tool_calls": calls}
     return Message(**fields)
 
 

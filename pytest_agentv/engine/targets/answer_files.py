@@ -99,7 +99,7 @@ def _with_trace(response: ProviderResponse) -> ProviderResponse:
     """Return the answer with its trace in place of the trace file, which the next call may write anew."""
     if response.trace_ref is None:
         return response
-    trace = read_trace(Path(response.trace_ref), []) if response.trace is None else response.trace
+    trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
     return response.replace(trace=trace, trace_ref=None)
 
 

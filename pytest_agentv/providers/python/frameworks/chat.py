@@ -4,23 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agentv.models.base import mapping
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.messages import CALL, RESULT, WORDS_FOR_ROLES, ToolCall, kind_of
 from pytest_agentv.providers.apis.data import told_cost
 from pytest_agentv.providers.apis.openai import read_billing, read_usage
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
-from pytest_agentv.providers.python.frameworks.plain import (
-    CALL,
-    RESULT,
-    ROLES,
-    get,
-    items,
-    kind_of,
-    output_of,
-    plain,
-    read_call,
-    text,
-    text_content,
-)
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, plain, read_call, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 
@@ -61,7 +49,10 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
     refusal = None
     context: list[str] = []
     for message in messages:
-        role, parts = _role_of(message), items(get(message, "content"))
+        said, parts = text(get(message, "role")), items(get(message, "content"))
+        role = WORDS_FOR_ROLES.get(said or "")
+        if said is not None and role is None:
+            raise ValueError(f"a message has the role {said!r}: expected one of {', '.join(WORDS_FOR_ROLES)}")
         kinds = list(map(kind_of, parts))
         if odd := [kind for kind in kinds if "tool" in kind.lower() and kind not in (CALL, RESULT)]:
             raise ValueError(f"a message has a part of the type {odd[0]!r}: known are {CALL!r} and {RESULT!r}")
@@ -77,16 +68,11 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             refusal = text(get(message, "refusal"))
         for kind, part in zip(kinds, parts, strict=True):
             if kind == RESULT:
-                _add_result(transcript, part)
+                result = get(part, "toolResult") or part
+                call_id = text(get(result, "tool_use_id", "toolCallId", "toolUseId", "tool_call_id"))
+                transcript.result(output_of(get(result, "content", "result", "output")), call_id)
             context += _quoted(part)
     return NativeAnswer(transcript.messages, refusal=refusal, retrieved_context=tuple(dict.fromkeys(context)) or None)
-
-
-def _role_of(message: object) -> str | None:
-    role = text(get(message, "role"))
-    if role is not None and role not in ROLES:
-        raise ValueError(f"a message has the role {role!r}: expected one of {', '.join(ROLES)}")
-    return ROLES.get(role or "")
 
 
 def _say(transcript: Transcript, message: object) -> None:
@@ -101,15 +87,6 @@ def _calls(message: object) -> Iterator[ToolCall]:
     calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
     parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
     yield from map(read_call, calls or parts or ([{"function": function}] if function else []))
-
-
-def _add_result(transcript: Transcript, part: object) -> None:
-    """Add the result of a call that is a part of a message. The AI SDK wraps it with its type."""
-    result = get(part, "toolResult") or part
-    output, wrapped = get(result, "content", "result"), get(result, "output")
-    output = get(wrapped, "value") if output is None else output
-    call_id = text(get(result, "tool_use_id", "toolCallId", "toolUseId", "tool_call_id"))
-    transcript.result(output_of(wrapped if output is None else output), call_id)
 
 
 def _quoted(part: object) -> Iterator[str]:

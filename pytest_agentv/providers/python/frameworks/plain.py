@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from enum import Enum
@@ -10,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json, is_number
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.messages import ToolCall, kind_of
 from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.data import parsed as parsed_text
 
@@ -21,14 +20,6 @@ TOO_LARGE: Final = f"it has more than {SIZE_LIMIT // 2**20} million characters"
 
 _DEEPEST: Final = 100
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
-_CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
-_RESULT: Final = re.compile(r"(tool|function)[-_]?(result|response|output)$", re.IGNORECASE)
-CALL: Final = "tool-call"
-RESULT: Final = "tool-result"
-
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
-ROLES: Final = {**dict(zip(_ROLES, _ROLES, strict=True)), "human": "user", "ai": "assistant", "model": "assistant"}
-"""The roles of messages by the words of all APIs."""
 
 
 class TooLargeError(ValueError):
@@ -74,21 +65,8 @@ def _texts(content: object) -> Iterator[str]:
             yield found
 
 
-def kind_of(part: object) -> str:
-    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs.
-
-    A part of Bedrock has no type: its only key tells it.
-    """
-    kind = get(part, "type")
-    kind = text(next(iter(part)) if kind is None and isinstance(part, Mapping) and len(part) == 1 else kind) or ""
-    return CALL if _CALL.search(kind) else RESULT if _RESULT.search(kind) else kind
-
-
 def read_call(call: object) -> ToolCall:
-    """Return a call in the words of any API. Its data may stand beside its id or one level deeper.
-
-    The input of a `custom` tool is a free text.
-    """
+    """Return a call in the words of any API. The input of a `custom` tool is a free text."""
     called = get(call, "function", "custom", "toolUse") or call
     arguments, free = get(called, "arguments", "args"), get(called, "input")
     given = plain(free) if arguments is None else parsed(arguments)
@@ -103,8 +81,9 @@ def parsed(value: object) -> Json:
 
 
 def output_of(value: object) -> Json:
-    """Return the output of a tool, which may have parts."""
-    found = text_content(value)
+    """Return the output of a tool, which may have parts. Without a type, they are data."""
+    is_data = any(isinstance(part, Mapping) and "type" not in part for part in items(value))
+    found = ABSENT if is_data else text_content(value)
     return plain(value) if found is ABSENT else parsed(found)
 
 
