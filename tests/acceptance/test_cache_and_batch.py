@@ -266,7 +266,7 @@ def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_
 def test_the_cost_of_a_batch_whose_answers_cannot_be_used_is_counted_and_a_warning_says_so(project, batched, flags):
     batched(numbered(2), "file.write('Done.')")
     program = (project.path / "batch.py").read_text()
-    project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "text":'))
+    project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "trace": [], "text":'))
     run = project.run(*flags)
     assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {2}
     assert {result["trace_summary"]["cost_usd"] for result in run.results} == {1}, "the answer that is judged"
