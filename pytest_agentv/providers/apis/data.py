@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import Json, JsonObject, is_amount, is_measure, is_number, mapping
 from pytest_agentv.models.messages import FilePart, ToolCall
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import UNNAMED, TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.media import parts_of
 
@@ -18,6 +18,12 @@ def split_query(url: str) -> tuple[str, str]:
     """Return a base URL without slashes at its end, and its query with the question mark. Paths go between the two."""
     place, mark, query = url.partition("?")
     return place.rstrip("/"), mark + query
+
+
+def query_without_version(url: str) -> str:
+    """Return the rest of a URL's query unchanged, for example the key of a gateway."""
+    parts = url.strip().partition("?")[2].split("&")
+    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
 
 
 def count(value: Json) -> int:
@@ -57,13 +63,13 @@ def parsed(value: Json) -> Json:
 
 def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
     """Return a tool call of a reply."""
-    return ToolCall(text_of(name) or "?", given, id=name_of(call_id))
+    return ToolCall(text_of(name) or UNNAMED, given, id=name_of(call_id))
 
 
 def name_of_tool(kind: Json) -> str:
     """Return the name of a tool that Google ran, as requests declare it: `google_search`, `url_context`."""
     word = text_of(kind).lower()
-    return "google_search" if word.startswith("google_search") else word or "?"
+    return "google_search" if word.startswith("google_search") else word or UNNAMED
 
 
 def function_of(tool: JsonObject) -> JsonObject | None:
@@ -99,6 +105,15 @@ def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
         old = found.get(key)
         found[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return found
+
+
+def without(body: JsonObject, path: str) -> dict[str, Json]:
+    """Return a body without the value at a path with dots, and without a group that is empty then."""
+    name, _, rest = path.partition(".")
+    group = body.get(name)
+    inner = without(group, rest) if rest and isinstance(group, dict) else {}
+    found = {**body, name: inner}
+    return found if inner else {key: value for key, value in body.items() if key != name}
 
 
 def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:
