@@ -6,6 +6,7 @@ def answer(prompt):
     return {
         "output_messages": [{"role": "assistant", "content": "120 euros", "tool_calls": calls}],
         "retrieved_context": ["Tents cost 120 euros."],
+        "duration_ms": 850,
     }
 
 
