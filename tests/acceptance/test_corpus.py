@@ -46,6 +46,9 @@ CHANGES = (
     (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
     (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
     (r"^(Time: +).*", r"\1N"),
+    (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
+    (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
+    (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
