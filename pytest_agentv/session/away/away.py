@@ -25,6 +25,7 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.prints import CaseLog
 from pytest_agentv.session.conftests import FIXTURES, HOOKS
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
