@@ -138,8 +138,8 @@ class Cases:
         try:
             result = wait_for(begun.future, look_around)
         finally:
+            self._progress.clear()
             begun.log.print_again()
-        self._progress.clear()
         return result
 
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
