@@ -127,3 +127,24 @@ def test_prints_of_cases_in_flight_are_masked_and_in_their_own_reports(project, 
                     foreign.append(line)
         assert foreign == []
         assert own == {(place, number): times for place in PLACES for number, times in planned.items()}
+
+
+def test_what_a_test_captures_itself_comes_as_without_the_plugin(project, monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", SECRET)
+    project.write("agent.py", "def answer(prompt):\n    print('from the target')\n    return 'yes'\n")
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    project.write(
+        "test_asks.py",
+        f"""
+        import pytest
+
+        @pytest.mark.parametrize("name", ["capsys", "capfd"])
+        def test_asks(agentv, request, name):
+            own = request.getfixturevalue(name)
+            print("before", {SECRET!r})
+            agentv.run("q", evaluators=[{{"contains": "yes"}}])
+            assert own.readouterr().out == "before {SECRET}\\nfrom the target\\n"
+        """,
+    )
+    assert project.run().outcomes == {"passed": 2}
+    assert project.run("-s").outcomes == {"passed": 2}
