@@ -38,6 +38,8 @@ class RequestFailure(Record):
     """How long the server asks to wait."""
     should_retry: bool | None = None
     """Whether the server says that a retry may help; None: it does not say."""
+    refused: str | None = None
+    """The path of a parameter that the model does not take."""
 
     @property
     def is_of_content(self) -> bool:

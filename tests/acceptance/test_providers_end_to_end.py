@@ -106,7 +106,7 @@ MODELS = {
         {"AZURE_OPENAI_ENDPOINT": "URL", "AZURE_OPENAI_API_KEY": "sk-of-the-house", "AZURE_DEPLOYMENT_NAME": "gpt-4o"},
         "",
         ("/openai/deployments/gpt-4o/chat/completions", "api-key"),
-        {"model": "gpt-4o", **ASKED},
+        {"model": "gpt-4o", "temperature": 0.25, "max_completion_tokens": 50},
     ),
     "anthropic": (
         {"ANTHROPIC_BASE_URL": "URL", "ANTHROPIC_API_KEY": "sk-of-the-house"},

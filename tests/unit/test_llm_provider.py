@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import re
 import subprocess
@@ -27,6 +28,7 @@ from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.targets import Target
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
+from pytest_agentv.providers.apis.failures import refused_parameter
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.llm import litellm_import as llm_import
 from pytest_agentv.providers.llm.provider import LlmProvider
@@ -153,21 +155,22 @@ class TestRequests:
                 {"role": "user", "content": "What is 2 + 2?"},
             ],
             "temperature": 0.2,
-            "max_tokens": 50,
+            "max_completion_tokens": 50,
         }
 
-    @pytest.mark.parametrize("deployment", ["o3-mini", "gpt-5", "my-deployment"])
-    def test_an_azure_deployment_of_a_reasoning_model_is_asked_in_its_own_way(
+    @pytest.mark.parametrize("deployment", ["o3-mini", "gpt-4o", "my-deployment"])
+    def test_an_azure_deployment_of_a_reasoning_model_gets_no_temperature(
         self, llm: FakeLlm, name: str, deployment: str
     ) -> None:
-        ask(target("azure", llm.script(name), model=deployment, temperature=0.2, max_output_tokens=50))
+        keys = {"model": deployment, "temperature": 0.2, "max_output_tokens": 50, "reasoning": True}
+        ask(target("azure", llm.script(name), **keys))
 
         request = arrived(llm, name)
         assert request.path == f"/openai/deployments/{deployment}/chat/completions"
         assert request.body == {
             "model": deployment,
             "messages": [
-                {"role": "developer", "content": DEFAULT_SYSTEM_PROMPT},
+                {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
                 {"role": "user", "content": "What is 2 + 2?"},
             ],
             "max_completion_tokens": 50,
@@ -195,7 +198,7 @@ class TestRequests:
         body = arrived(llm, name).body
         assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
         assert body["max_tokens"] == 1074
-        assert "temperature" not in body
+        assert body["temperature"] == 0.2
 
     @pytest.mark.scenario("Google Gemini provider")
     def test_gemini_is_asked_to_generate_content(self, llm: FakeLlm, name: str) -> None:
@@ -229,12 +232,64 @@ class TestRequests:
             "max_tokens": 50,
         }
 
-    def test_a_temperature_that_a_model_does_not_take_is_left_out(self, llm: FakeLlm, name: str) -> None:
+    def test_requests_in_flight_learn_of_one_refusal(self, llm: FakeLlm, name: str) -> None:
+        refusals = [Reply(status=400, message="`temperature` is deprecated.", when='"temperature"')] * 3
+        url = llm.script(name, *refusals, Reply("four", when="What"))
+
+        async def run() -> list[ProviderResponse]:
+            provider = create_provider(target("openai", url, temperature=0.2), {})
+            try:
+                request = ProviderRequest(Prompt("What is 2 + 2?"), "c1")
+                return await asyncio.gather(*(provider.invoke(request) for _ in range(3)))
+            finally:
+                await provider.close()
+
+        responses = asyncio.run(run())
+        assert ["temperature" in request.body for request in llm.asked(name)].count(False) == 3
+        assert len({response.warnings for response in responses}) == 1
+        assert [response.raw["request_attempts"] for response in responses] == [1, 1, 1]
+
+    @pytest.mark.parametrize(
+        ("said", "path"),
+        [
+            ("Unrecognized request argument supplied: top_p", "top_p"),
+            ("`temperature` may only be set to 1 when thinking is enabled.", "temperature"),
+            ("adaptive thinking is not supported on this model", "thinking"),
+            ("output_config.format: Extra inputs are not permitted", "output_config.format"),
+            ("output format is not supported for this model.", "output_config.format"),
+            ("Unsupported parameter: 'reasoning.effort' is not supported with this model.", "reasoning.effort"),
+            ("Invalid parameter: 'text.format' of type 'x' is not supported with this model.", "text.format"),
+            ("Unknown name \"topP\" at 'generation_config': Cannot find field.", "top_p"),
+            ("The model does not exist. Set another temperature", None),
+            ("output_config.format.schema: property 'minLength' is not supported", None),
+            ("`temperature` and `top_p` cannot both be specified for this model.", None),
+            ("thinking with tools is not supported: use the Responses API", None),
+            ("This model does not support image inputs", None),
+            ("tools are not supported by this model", None),
+            ("max_tokens must be greater than thinking.budget_tokens", None),
+        ],
+    )
+    def test_a_refused_parameter_is_read_from_the_words_of_an_api(self, said: str, path: str | None) -> None:
+        sent: dict[str, Any] = {
+            "model": "m",
+            "messages": [],
+            "max_tokens": 5,
+            "temperature": 1,
+            "top_p": 1,
+            "tools": [],
+        }
+        sent["thinking"] = {"type": "adaptive"}
+        group = next((each for each in ("reasoning.", "text.") if each in said), "output_config.").rstrip(".")
+        sent[group] = {"effort": "low", "format": {}}
+
+        assert refused_parameter(json.dumps({"error": {"message": said, "code": 400}}), sent) == path
+
+    def test_no_name_of_a_model_decides_what_is_sent(self, llm: FakeLlm, name: str) -> None:
         ask(target("openai", llm.script(name), model="o3", temperature=0.2))
 
         body = arrived(llm, name).body
-        assert "temperature" not in body
-        assert body["messages"][0]["role"] == "developer"
+        assert body["temperature"] == 0.2
+        assert body["messages"][0]["role"] == "system"
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_judge_and_a_conversation_reach_every_api(self, llm: FakeLlm, name: str, kind: str) -> None:

@@ -259,6 +259,19 @@ def test_the_wire_of_openai(llm: FakeLlm, kind: str) -> None:
     assert messages[1] == {"role": "user", "content": CHAT_PARTS}
 
 
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+def test_the_wire_of_responses(llm: FakeLlm, kind: str) -> None:
+    body = sent(llm, kind, api_format="responses")
+
+    assert body["input"][1]["content"] == [
+        {"type": "input_text", "text": "Compare:"},
+        {"type": "input_image", "image_url": PNG_URL},
+        {"type": "input_text", "text": "with"},
+        {"type": "input_file", "filename": "report.pdf", "file_data": PDF_URL},
+        {"type": "input_text", "text": "Thanks."},
+    ]
+
+
 def test_the_wire_of_anthropic(llm: FakeLlm) -> None:
     body = sent(llm, "anthropic")
 

@@ -13,7 +13,7 @@ _CASE: Final = {"id": "refund", "input": "May I return it?", "expected_outcome":
 _INPUT: Final = "what the target is asked: a text, or messages"
 _IDEAL: Final = "an ideal answer: a text, data, or messages"
 _GOAL: Final = "what a good answer achieves"
-_DEPLOYMENT: Final = "gpt-5-mini"
+_DEPLOYMENT: Final = "gpt-6-luna"
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "$schema": "the schema of the file",
@@ -163,7 +163,7 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "output": {"price": 120},
     "output_messages": [{"role": "assistant", "content": "Yes."}],
     "path": "items[0].price",
-    "pi_model": "claude-sonnet-4-5",
+    "pi_model": "claude-sonnet-5-5",
     **dict.fromkeys(("pi_thinking", "thinking"), "low"),
     **dict.fromkeys(("pi_tools", "tools"), "read,grep"),
     "prompt": "prompts/judge.md",
@@ -186,11 +186,12 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "top_p": 0.9,
     "stop": ["END"],
     "reasoning": False,
+    "api_format": "responses",
     "reasoning_effort": "low",
     "response_format": {"type": "json_schema", "json_schema": {"name": "place", "schema": {"type": "object"}}},
     "tools": [{"name": "price_of", "description": "Look up a price", "parameters": {"type": "object"}}],
     "organization": "org-123",
-    "base_model": "gpt-4o",
+    "base_model": "gpt-6-luna",
     "headers": {"X-Team": "shop"},
     "extra_body": {"user": "evals"},
     "app": "service.main:app",

@@ -28,24 +28,13 @@ from pytest_agentv.providers.apis.data import (
     text_of,
 )
 from pytest_agentv.providers.apis.model import DirectModel
-from pytest_agentv.providers.apis.model_names import known_limit
 from pytest_agentv.providers.media import encoded
 
 _BASE_URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
 
-_NEWER_LIMIT: Final = 64_000
-"""The limit for newer models, which all support it. The API requires one."""
-_OTHER_LIMIT: Final = 4096
-"""The limit for models with other names, behind a server with the same API."""
-
-_NO_TEMPERATURE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[7-9]|[5-9])")
-"""Models that refuse a temperature."""
-_ADAPTIVE: Final = re.compile(r"(opus|sonnet|haiku)-(4-[6-9]|[5-9])")
-"""Models that choose themselves how long they think."""
-_TAKES_EFFORT: Final = re.compile(rf"opus-4-5|{_ADAPTIVE.pattern}")
-_BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16_384}
-"""Thinking budgets in tokens, by `reasoning_effort`, for models that take a budget."""
+_DEFAULT_LIMIT: Final = 8192
+"""The API requires a limit of tokens."""
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
@@ -83,7 +72,7 @@ class AnthropicApi:
         self._headers = {"anthropic-version": _VERSION}
         if settings.api_key:
             self._headers["x-api-key"] = settings.api_key
-        self._fixed = {"model": settings.model, **_limits(settings), **_choices(settings)}
+        self._fixed = {"model": settings.model, **_choices(settings)}
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [_text(message.content) for message in messages if message.role == "system"]
@@ -111,45 +100,25 @@ class AnthropicApi:
         )
 
 
-def _limits(settings: ModelSettings) -> dict[str, Any]:
-    """Return the limits of an answer. Thinking adds to the answer's tokens, and allows no temperature."""
-    most = known_limit(settings.known_as)
-    usual = most or (_NEWER_LIMIT if settings.known_as.startswith("claude-") else _OTHER_LIMIT)
-    tokens = settings.max_output_tokens or usual
-    budget = settings.thinking_budget or _budget_of_effort(settings)
-    if budget is not None:
-        total = tokens + budget
-        return {
-            "max_tokens": min(total, most) if most else total,
-            "thinking": {"type": "enabled", "budget_tokens": budget},
-        }
-    if settings.temperature is None or _NO_TEMPERATURE.search(settings.known_as):
-        return {"max_tokens": tokens}
-    return {"max_tokens": tokens, "temperature": settings.temperature}
-
-
-def _budget_of_effort(settings: ModelSettings) -> int | None:
-    """Return the thinking settings of a model that takes a budget instead of an effort."""
-    effort = settings.reasoning_effort
-    return None if effort is None or _ADAPTIVE.search(settings.known_as) else _BUDGETS.get(effort)
-
-
 def _choices(settings: ModelSettings) -> dict[str, Any]:
-    """Return the target's settings beside the limits, in the terms of this API."""
-    effort, schema = settings.reasoning_effort, schema_of(settings.response_format)
-    config: dict[str, Any] = {}
-    if effort is not None and effort != "none" and _TAKES_EFFORT.search(settings.known_as):
-        config["effort"] = effort
-    if schema is not None:
-        config["format"] = {"type": "json_schema", "schema": schema}
-    is_adaptive = "effort" in config and _ADAPTIVE.search(settings.known_as) and settings.thinking_budget is None
+    """Return the target's settings in the terms of this API. The tokens for thinking are on top of the answer's."""
+    effort, schema, budget = settings.reasoning_effort, schema_of(settings.response_format), settings.thinking_budget
+    config = known(
+        {
+            "effort": None if effort == "none" else effort,
+            "format": schema and {"type": "json_schema", "schema": schema},
+        }
+    )
+    adaptive = {"type": "adaptive"} if "effort" in config else None
     return known(
         {
+            "max_tokens": (settings.max_output_tokens or _DEFAULT_LIMIT) + (budget or 0),
+            "temperature": settings.temperature,
+            "thinking": {"type": "enabled", "budget_tokens": budget} if budget else adaptive,
             "top_p": settings.top_p,
             "stop_sequences": settings.stop and list(settings.stop),
             "tools": settings.tools and [_tool(tool) for tool in settings.tools],
             "output_config": config or None,
-            "thinking": {"type": "adaptive"} if is_adaptive else None,
         }
     )
 

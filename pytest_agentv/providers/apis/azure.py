@@ -1,9 +1,9 @@
-"""Chat completions of Azure OpenAI."""
+"""Chat completions and responses of Azure OpenAI."""
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
-from urllib.parse import quote
+from typing import Annotated, ClassVar, Final, Literal
+from urllib.parse import parse_qs, quote, urlsplit
 
 from pydantic import AfterValidator
 
@@ -12,20 +12,34 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import ApiRequest, Embeddings, ModelReply, ModelSettings
-from pytest_agentv.providers.apis.model import REASONING, SEED, DirectModel
-from pytest_agentv.providers.apis.model_names import (
-    is_reasoning_deployment,
-    query_without_version,
-    resource_url,
-    version_in_url,
-)
-from pytest_agentv.providers.apis.openai import chat_body, read_chat, read_data
+from pytest_agentv.providers.apis.data import query_without_version
+from pytest_agentv.providers.apis.model import API_FORMAT, REASONING, SEED, DirectModel
+from pytest_agentv.providers.apis.openai import asked, read_answer, read_data
 
 DEFAULT_VERSION: Final = "2024-10-01-preview"
 _VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
 
 _UNVERSIONED: Final = ("v1", "preview", "latest")
 """Versions of the newer API, whose URL has neither version nor deployment."""
+
+_PORTAL_PATH: Final = re.compile(
+    r"/openai(/v1|/deployments/[^/]+)?(/chat/completions|/completions|/embeddings|/responses)?$"
+)
+"""The rest of a URL that Azure's portal shows after a resource."""
+
+
+def resource_url(text: str) -> str:
+    """Return the URL of a resource, given as a URL, host name or name."""
+    text = text.partition("?")[0].strip().rstrip("/")
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return _PORTAL_PATH.sub("", text)
+
+
+def _version_in_url(url: str) -> str | None:
+    """Return the API version in a URL, as in URLs of Azure's portal."""
+    query = parse_qs(urlsplit(url).query)
+    return next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
 
 
 def _bare_version(version: str) -> str:
@@ -56,12 +70,13 @@ class Azure(DirectModel):
 
     seed: Whole | None = SEED
     reasoning: Flag | None = REASONING
+    api_format: Literal["chat", "responses"] | None = API_FORMAT
 
     @property
     def api_settings(self) -> ModelSettings:
         """The settings for the API. A URL of Azure's portal sets the version, unless the target does."""
         settings = super().api_settings
-        version = version_in_url(settings.base_url or "") if self.api_version == DEFAULT_VERSION else None
+        version = _version_in_url(settings.base_url or "") if self.api_version == DEFAULT_VERSION else None
         return settings.replace(api_version=version) if version else settings
 
     def api(self, variables: Mapping[str, str]) -> "AzureApi":
@@ -77,7 +92,7 @@ class AzureApi:
         endpoint = resource_url(settings.base_url or "")
         deployment, version = settings.model, settings.api_version
         query = query_without_version(settings.base_url or "")
-        if version in _UNVERSIONED:
+        if version in _UNVERSIONED or settings.api_format == "responses":
             self._place = f"{endpoint}/openai/v1"
         else:
             self._place = f"{endpoint}/openai/deployments/{quote(deployment, safe='')}"
@@ -85,18 +100,13 @@ class AzureApi:
         self._query = f"?{query}" if query else ""
         self._headers = {"api-key": settings.api_key} if settings.api_key else {}
         self._settings = settings
-        self._is_reasoning = is_reasoning_deployment(settings)
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        role = "developer" if self._is_reasoning else "system"
-        return ApiRequest(
-            f"{self._place}/chat/completions{self._query}",
-            self._headers,
-            chat_body(self._settings, messages, role, self._limits()),
-        )
+        path, body = asked(self._settings, messages, "max_completion_tokens")
+        return ApiRequest(f"{self._place}{path}{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        return read_chat(reply)
+        return read_answer(reply)
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
         url = f"{self._place}/embeddings{self._query}"
@@ -104,10 +114,3 @@ class AzureApi:
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
         return read_data(reply)
-
-    def _limits(self) -> dict[str, Any]:
-        tokens = self._settings.max_output_tokens
-        if self._is_reasoning:
-            return {"max_completion_tokens": tokens}
-        name = "max_completion_tokens" if self._settings.known_as.startswith("gpt-5") else "max_tokens"
-        return {"temperature": self._settings.temperature, name: tokens}

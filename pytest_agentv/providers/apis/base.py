@@ -51,14 +51,11 @@ class ModelSettings(Record):
     extra_body: JsonObject = field(default_factory=dict, repr=False)
     """Merged into the body of each request."""
     base_model: str | None = None
-    """The model behind a name that does not tell it."""
+    """The model that prices are looked up for."""
     reasoning: bool | None = None
-    """Whether it is a reasoning model; None: its name tells."""
-
-    @property
-    def known_as(self) -> str:
-        """The name that tells the abilities and the price of the model."""
-        return self.base_model or self.model
+    """Whether it is a reasoning model, which gets no temperature."""
+    api_format: str | None = None
+    """`responses`; otherwise OpenAI's chat completions."""
 
 
 @record

@@ -18,7 +18,14 @@ import aiohttp
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.providers.apis.base import ApiRequest
 from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest, is_success
-from pytest_agentv.providers.apis.failures import describe_no_json, refused, shorten, status_kind, without_reply
+from pytest_agentv.providers.apis.failures import (
+    describe_no_json,
+    refused,
+    refused_parameter,
+    shorten,
+    status_kind,
+    without_reply,
+)
 from pytest_agentv.providers.apis.proxies import CERTIFICATE_VARIABLES, certificate_variable, find_proxy, shown_url
 from pytest_agentv.runtime.decoding import ACCEPTED, Decoder
 from pytest_agentv.runtime.reading import READ_LIMIT
@@ -63,6 +70,8 @@ class HttpClient:
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
             failure = refused(reply.status, reply.headers, reply.text, self._model, self._target)
+            if reply.status == HTTPStatus.BAD_REQUEST:
+                failure = failure.replace(refused=refused_parameter(reply.text, request.body))
             raise RequestError(self._redirected(failure, reply.headers.get("location")))
         return await self._parse(reply.content)
 

@@ -20,6 +20,12 @@ def split_query(url: str) -> tuple[str, str]:
     return place.rstrip("/"), mark + query
 
 
+def query_without_version(url: str) -> str:
+    """Return the rest of a URL's query unchanged, for example the key of a gateway."""
+    parts = url.strip().partition("?")[2].split("&")
+    return "&".join(part for part in parts if part and part.partition("=")[0].lower() != "api-version")
+
+
 def count(value: Json) -> int:
     """Return a number of tokens; 0 for any other value."""
     return int(value) if is_count(value) else 0
@@ -99,6 +105,15 @@ def merged(base: JsonObject, extra: JsonObject) -> dict[str, Json]:
         old = found.get(key)
         found[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return found
+
+
+def without(body: JsonObject, path: str) -> dict[str, Json]:
+    """Return a body without the value at a path with dots, and without a group that is empty then."""
+    name, _, rest = path.partition(".")
+    group = body.get(name)
+    inner = without(group, rest) if rest and isinstance(group, dict) else {}
+    found = {**body, name: inner}
+    return found if inner else {key: value for key, value in body.items() if key != name}
 
 
 def usage_of(total_in: int, total_out: int, cached: int) -> TokenUsage | None:

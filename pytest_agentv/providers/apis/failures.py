@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import Json, JsonObject
+from pytest_agentv.models.base import Json, JsonObject, mapping
 from pytest_agentv.models.masking.secrets import beginning
 from pytest_agentv.providers.apis.data import text_of
 from pytest_agentv.runtime.retry import RequestFailure
@@ -28,7 +28,7 @@ _STATUSES: Final[dict[str, int]] = {
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
     "authentication_error": 401,
     "permission_error": 403,
-    "api_error": 500,
+    **dict.fromkeys(("api_error", "server_error"), 500),
     "timeout_error": 504,
     "overloaded_error": 529,
 }
@@ -37,6 +37,25 @@ _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
 
 _NO_CERTIFICATE: Final = re.compile("_ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE)")
 """In OpenSSL's words for what a server of TLS 1.3 says after the handshake if it wants a certificate of the client."""
+
+_REFUSED: Final = re.compile(
+    r" (unsupported|unavailable|deprecated|unrecognized|unknown (name|parameter|field)|cannot find field"
+    r"|no longer supported|only (supported|be set)|(not|t) (support|supported|accept|enabled|permitted|available)) "
+)
+"""Words for a parameter that a model does not take."""
+_SCHEMA: Final = re.compile(r"(?<! json) schema ")
+"""In words about a fault in the user's schema."""
+_SAID: Final = {
+    "JSON mode": "response_json_schema response_mime_type",
+    "Developer instruction": "system_instruction",
+}
+"""Google's words for parameters."""
+_KEPT: Final = frozenset({"model", "messages", "input", "contents", "system", "tools"})
+"""Parameters without which something else would be asked."""
+_GROUPS: Final = frozenset({"generationConfig", "output_config", "reasoning", "text"})
+"""Parameters that hold several others."""
+_ELSEWHERE: Final = re.compile(r"/responses\b|Responses API")
+"""In the words with which OpenAI refuses tools, or a model, in chat completions."""
 
 _HINTS: Final = {
     401: "check the api_key of",
@@ -60,6 +79,8 @@ def refused(
     """
     said = read_error_text(body) or _phrase(status)
     hint = f" ({hints[status]} {target})" if status in hints else ""
+    if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
+        hint = f" (write `api_format: responses` in {target})"
     return RequestFailure(
         f"{model} replied HTTP {status}{f': {said}' if said else ''}{hint}",
         "no_answer" if _FILTERED.search(body) else status_kind(status),
@@ -67,6 +88,29 @@ def refused(
         retry_after_ms=_retry_after(headers, body),
         should_retry=_should_retry(headers, body),
     )
+
+
+def refused_parameter(body: str, sent: JsonObject) -> str | None:
+    """Return the path of a sent parameter that the model does not take; None if the body of the refusal names none."""
+    told = [found[1] for name in ("code", "param") if (found := re.search(rf'"{name}"\s*:\s*"([^"]+)"', body))]
+    text = f"{' '.join(told)}. {read_error_text(body)}"
+    if _ELSEWHERE.search(text):
+        return None
+    for words, name in _SAID.items():
+        text = text.replace(words, name)
+    paths = [name for name in sent if name not in _KEPT | _GROUPS]
+    paths += [f"{group}.{name}" for group in _GROUPS for name in mapping(sent.get(group))]
+    for sentence in map(_words, re.split(r"[.!?;]\s", text)):
+        places = [(sentence.find(_words(path.rpartition(".")[2].removesuffix("Config"))), path) for path in paths]
+        named = [found for found in places if found[0] >= 0]
+        if named and _REFUSED.search(sentence) and not _SCHEMA.search(sentence):
+            return min(named)[1]
+    return None
+
+
+def _words(text: str) -> str:
+    """Return the words of a text or a name in lower case, with a space around each."""
+    return f" {' '.join(re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+', text)).lower()} "
 
 
 def without_reply(model: str, said: str) -> RequestFailure:

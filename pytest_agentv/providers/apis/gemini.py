@@ -34,13 +34,6 @@ from pytest_agentv.providers.apis.model import SEED, DirectModel
 from pytest_agentv.providers.media import encoded
 
 _BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
-_NO_SYSTEM: Final = re.compile(r"gemini-(1\.0-)?pro(-vision)?$|gemma-[123]")
-"""Models without system instructions. These become part of the first question."""
-
-_HAS_BUDGET: Final = re.compile(r"gemini-(1|2)")
-"""Models that take a thinking budget in tokens."""
-_BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 2048, "high": 4096}
-"""The budget by `reasoning_effort`; -1: the model decides."""
 
 _USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
 """Other traffic types have other prices. Replies name them in some regions only."""
@@ -80,7 +73,6 @@ class GeminiApi:
         self._url = f"{base}/models/{quote(settings.model, safe='')}"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
         self._model = f"models/{settings.model}"
-        self._takes_system = not _NO_SYSTEM.match(settings.known_as)
         config = _generation_config(settings)
         self._config: dict[str, Any] = {"generationConfig": config} if config else {}
         self._tier = settings.extra_body.get("serviceTier", settings.extra_body.get("service_tier"))
@@ -89,9 +81,9 @@ class GeminiApi:
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [{"text": message.content} for message in messages if message.role == "system"]
-        turns = [message for message in messages if message.role != "system" or not self._takes_system]
+        turns = [message for message in messages if message.role != "system"]
         body: dict[str, Any] = {"contents": _contents(turns), **self._config}
-        if system and self._takes_system:
+        if system:
             body["system_instruction"] = {"parts": system}
         return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
 
@@ -143,19 +135,9 @@ def _generation_config(settings: ModelSettings) -> dict[str, Any]:
             "stop_sequences": settings.stop and list(settings.stop),
             "response_mime_type": "application/json" if wants_json else None,
             "response_json_schema": schema_of(settings.response_format),
-            "thinkingConfig": _thinking(settings),
+            "thinkingConfig": settings.reasoning_effort and {"thinkingLevel": settings.reasoning_effort},
         }
     )
-
-
-def _thinking(settings: ModelSettings) -> dict[str, Any] | None:
-    """Return the thinking settings: a level for models from version 3 on, else a budget."""
-    effort = settings.reasoning_effort
-    if effort is None:
-        return None
-    if _HAS_BUDGET.search(settings.known_as):
-        return {"thinkingBudget": _BUDGETS.get(effort, -1)}
-    return {"thinkingLevel": effort}
 
 
 def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:

@@ -23,22 +23,24 @@ from pytest_agentv.models.base import Json, JsonObject, mapping
 from pytest_agentv.models.kind import spelled
 from pytest_agentv.models.masking.secret_rule import secrets_of
 from pytest_agentv.providers.apis.base import Api, ModelSettings
-from pytest_agentv.providers.apis.data import function_of, schema_of
-from pytest_agentv.providers.apis.model_names import query_without_version
+from pytest_agentv.providers.apis.data import function_of, query_without_version, schema_of
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.retry_keys import RetryKeys
 
 SEED: Final[Any] = Field(default=None, description="asks the model to give the same answer each time")
 """The field of models that take a seed."""
 ORGANIZATION: Final[Any] = Field(default=None, description="the organization that pays")
-REASONING: Final[Any] = Field(
-    default=None, description="whether it is a reasoning model, if the name does not reveal it (default: by the name)"
+REASONING: Final[Any] = Field(default=None, description="whether it is a reasoning model, which gets no temperature")
+API_FORMAT: Final[Any] = spelled(
+    *("api_format", "apiFormat"),
+    default=None,
+    description="the API: chat completions, or Responses, which newer models need for tools (default: `chat`)",
 )
 """Fields of models with a key of the same name."""
 
 _SHARED: Final = (
     *("base_url", "api_version", "temperature", "max_output_tokens", "thinking_budget", "top_p", "seed", "stop"),
-    *("reasoning_effort", "organization", "base_model", "reasoning"),
+    *("reasoning_effort", "organization", "base_model", "reasoning", "api_format"),
 )
 """Keys that the API gets unchanged."""
 
@@ -88,7 +90,7 @@ class Model(RetryKeys):
     base_url: ServerUrl = spelled(
         *("base_url", "baseUrl", "baseURL", "endpoint"), default=None, description="another server that speaks the API"
     )
-    temperature: Number | None = Field(default=None, description="sent to models that support it")
+    temperature: Number | None = Field(default=None, description="how freely the model chooses its words")
     max_output_tokens: PositiveCount | None = spelled(
         *("max_output_tokens", "maxOutputTokens", "maxTokens"),
         default=None,
@@ -118,7 +120,7 @@ class Model(RetryKeys):
     base_model: OptionalText = spelled(
         *("base_model", "baseModel"),
         default=None,
-        description="the model behind a name that does not reveal it, for limits and prices",
+        description="the model behind a name that does not reveal it, for prices",
     )
 
     @property

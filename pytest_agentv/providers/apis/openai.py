@@ -1,8 +1,8 @@
-"""OpenAI's chat completions, and every server that speaks them."""
+"""OpenAI's chat completions and responses, and every server that speaks them."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from pytest_agentv.loading.targets.fields import Flag, OptionalText, Whole
 from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping
@@ -15,6 +15,7 @@ from pytest_agentv.providers.apis.data import (
     call_of,
     count,
     entries,
+    function_of,
     is_count,
     known,
     name_of,
@@ -25,19 +26,16 @@ from pytest_agentv.providers.apis.data import (
     told_cost,
     usage_of,
     vectors_of,
+    without,
 )
-from pytest_agentv.providers.apis.model import ORGANIZATION, REASONING, SEED, DirectModel
+from pytest_agentv.providers.apis.model import API_FORMAT, ORGANIZATION, REASONING, SEED, DirectModel
 from pytest_agentv.providers.media import chat_content
 
 _BASE_URL: Final = "https://api.openai.com/v1"
-_DEVELOPER: Final = re.compile(r"o\d")
-"""Models whose system message has the role `developer`."""
-_REASONING: Final = re.compile(r"o\d|gpt-5(?!-chat)(?!\.\d-chat)")
-"""Models whose limit `max_completion_tokens` includes reasoning."""
+_OPENAI: Final = re.compile(r"(?i)https?://([^/]+\.)?openai\.com[:/]")
+"""The server that has replaced `max_tokens` by `max_completion_tokens`."""
 _MOST_VECTORS: Final = 10_000
 """More vectors than an API takes texts in one request."""
-_FIXED_TEMPERATURE: Final = re.compile(r"o\d|gpt-5(?![.-]?\d*-chat)(?!\.\d)")
-"""Models that accept no temperature but 1."""
 
 _THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
 """Parts of a message that are thoughts, not part of the answer."""
@@ -53,6 +51,7 @@ class OpenAi(DirectModel):
     seed: Whole | None = SEED
     organization: OptionalText = ORGANIZATION
     reasoning: Flag | None = REASONING
+    api_format: Literal["chat", "responses"] | None = API_FORMAT
     api_version: OptionalText = spelled(
         *("api_version", "apiVersion", "version"), default=None, description="passed on to litellm"
     )
@@ -75,7 +74,7 @@ class OpenAiApi:
         usual = environment.get("OPENAI_BASE_URL", "").strip()
         base_url = settings.base_url or usual or _BASE_URL
         base, self._query = split_query(base_url)
-        self._base = base.removesuffix("/chat/completions")
+        self._base = re.sub(r"/(chat/completions|responses)$", "", base)
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
             key = environment.get("OPENAI_API_KEY", "").strip()
@@ -83,14 +82,14 @@ class OpenAiApi:
         if settings.organization:
             self._headers["openai-organization"] = settings.organization
         self._settings = settings
-        self._system_role = "developer" if self._is_one_of(_DEVELOPER) else "system"
+        self._limit = "max_completion_tokens" if _OPENAI.match(f"{base}/") else "max_tokens"
 
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        body = chat_body(self._settings, messages, self._system_role, self._limits())
-        return ApiRequest(f"{self._base}/chat/completions{self._query}", self._headers, body)
+        path, body = asked(self._settings, messages, self._limit)
+        return ApiRequest(f"{self._base}{path}{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
-        return read_chat(reply)
+        return read_answer(reply)
 
     def embed(self, texts: Sequence[str]) -> ApiRequest:
         url = f"{self._base}/embeddings{self._query}"
@@ -98,17 +97,6 @@ class OpenAiApi:
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
         return read_data(reply)
-
-    def _limits(self) -> dict[str, Any]:
-        settings = self._settings
-        name = "max_completion_tokens" if self._is_one_of(_REASONING) else "max_tokens"
-        is_fixed = self._is_one_of(_FIXED_TEMPERATURE) and settings.temperature != 1
-        return {"temperature": None if is_fixed else settings.temperature, name: settings.max_output_tokens}
-
-    def _is_one_of(self, names: re.Pattern[str]) -> bool:
-        """Whether the model is one of these, by the setting `reasoning`, else by its name."""
-        settings = self._settings
-        return bool(names.match(settings.known_as)) if settings.reasoning is None else settings.reasoning
 
 
 def read_data(reply: JsonObject) -> Embeddings | None:
@@ -127,28 +115,61 @@ def read_data(reply: JsonObject) -> Embeddings | None:
     return Embeddings(vectors, tokens, model=name_of(reply.get("model")), is_numbered=is_numbered)
 
 
-def chat_body(
-    settings: ModelSettings, messages: Sequence[ChatMessage], system_role: str, limits: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the body of a chat completion. Limits without a value are left out."""
-    turns = [
-        {"role": system_role if message.role == "system" else message.role, "content": chat_content(message)}
-        for message in messages
-    ]
-    choices = {
-        **limits,
+def asked(settings: ModelSettings, messages: Sequence[ChatMessage], limit: str) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a question. `limit` is the name of the token limit in chat completions."""
+    is_chat = settings.api_format != "responses"
+    content_of = chat_content if is_chat else _responses_content
+    turns = [{"role": message.role, "content": content_of(message)} for message in messages]
+    common = {
+        "model": settings.model,
+        "temperature": None if settings.reasoning else settings.temperature,
         "top_p": settings.top_p,
         "seed": settings.seed,
         "stop": settings.stop and list(settings.stop),
-        "reasoning_effort": settings.reasoning_effort,
-        "response_format": settings.response_format,
-        "tools": settings.tools and list(settings.tools),
     }
-    return {"model": settings.model, "messages": turns, **known(choices)}
+    effort, shape, tools = settings.reasoning_effort, settings.response_format, settings.tools
+    if is_chat:
+        own = {
+            "messages": turns,
+            limit: settings.max_output_tokens,
+            "reasoning_effort": effort,
+            "response_format": shape,
+            "tools": tools and list(tools),
+        }
+        return "/chat/completions", known({**common, **own})
+    own = {
+        "input": turns,
+        "store": False,
+        "max_output_tokens": settings.max_output_tokens,
+        "reasoning": effort and {"effort": effort},
+        "text": shape and {"format": _flat(shape, "json_schema")},
+        "tools": tools
+        and [{"strict": False, **_flat(tool, "function")} if function_of(tool) else tool for tool in tools],
+    }
+    return "/responses", known({**common, **own})
 
 
-def read_chat(reply: JsonObject) -> ModelReply | None:
-    """Read a chat completion. If an error interrupts an answer, gateways send both in one reply."""
+def _flat(value: JsonObject, name: str) -> dict[str, Any]:
+    """Return a tool or a format as Responses writes it: what chat completions put into a mapping stands beside it."""
+    return {**without(value, name), **mapping(value.get(name))}
+
+
+def _responses_content(message: ChatMessage) -> Any:
+    """Return the content of a message for Responses: a text, or a list of parts."""
+    if message.parts is None:
+        return message.content
+    return [
+        {"type": "input_image", "image_url": part["image_url"]["url"]}
+        if part["type"] == "image_url"
+        else {**_flat(part, "file"), "type": f"input_{part['type']}"}
+        for part in chat_content(message)
+    ]
+
+
+def read_answer(reply: JsonObject) -> ModelReply | None:
+    """Read a chat completion or a response. If an error interrupts an answer, gateways send both in one reply."""
+    if reply.get("object") == "response":
+        return _read_response(reply)
     choices = entries(reply.get("choices"))
     if not choices:
         return None
@@ -167,6 +188,28 @@ def read_chat(reply: JsonObject) -> ModelReply | None:
         read_usage(usage),
         _reasoning(usage) or None,
         read_billing(usage, reply.get("service_tier")),
+    )
+
+
+def _read_response(reply: JsonObject) -> ModelReply | None:
+    from pytest_agentv.providers.python.frameworks.responses import read_reply  # noqa: PLC0415 - files are checked without it
+
+    answer = read_reply(reply)
+    if answer.error:
+        return None
+    kinds = [item.get("type") for item in entries(reply.get("output"))]
+    calls = tuple(call for message in answer.messages for call in message.tool_calls)
+    usage = answer.spent[0].usage if answer.spent else None
+    return ModelReply(
+        "".join(text_of(message.content) for message in answer.messages),
+        name_of(reply.get("model")),
+        answer.finish_reason,
+        answer.refusal,
+        calls,
+        usage,
+        count(usage.reasoning) or None if usage else None,
+        answer.spent[0].billing if answer.spent else Billing(),
+        ran=len(calls) - kinds.count("function_call") - kinds.count("custom_tool_call"),
     )
 
 

@@ -3,16 +3,20 @@
 import asyncio
 import functools
 import importlib
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_agentv.errors import ProviderError
+from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.apis.base import Api, ApiRequest, AskedModel, Billing, EmbeddingApi, Embeddings, extended
+from pytest_agentv.providers.apis.data import without
 from pytest_agentv.providers.apis.failures import without_choice
 from pytest_agentv.providers.llm.reply import Asked, build_response
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -22,6 +26,13 @@ if TYPE_CHECKING:  # the tables are loaded in a thread
     from pytest_agentv.providers.apis.prices import Price
 
 _ROOM: Final = "pytest_agentv.providers.apis"
+
+_LIMITS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""Names of one parameter. Each is tried if a server refuses the other."""
+_TOO_MANY: Final = re.compile(r"max_tokens: \d+ > (\d+)")
+"""In the words with which Anthropic refuses a limit that a model does not have."""
+_SYSTEM: Final = "system_instruction"
+"""Gemini's name of the system message."""
 
 
 class DirectClient:
@@ -35,6 +46,9 @@ class DirectClient:
         self._settings = settings
         self._told = settings.api_settings
         self._http: Any = None
+        self._instead: dict[str, JsonObject] = {}
+        """What is sent instead of parameters that the model does not take, by their paths."""
+        self._warnings: list[str] = []
 
     def warm_up(self) -> None:
         """Start importing the HTTP client, unless its import has started."""
@@ -46,16 +60,13 @@ class DirectClient:
 
     async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        http = await self._opened()
-        request = await self._request(messages)
-        started = time.perf_counter()
-        raw = await http.post(request)
-        duration_ms = round((time.perf_counter() - started) * 1000)
+        raw, duration_ms = await self._post(await self._request(messages))
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(without_choice(raw, self._model))
         response = build_response(reply, self._model, self._told)
-        return Asked(response.replace(duration_ms=duration_ms, cost_usd=reply.billing.cost_usd), reply.billing)
+        metrics = {"duration_ms": duration_ms, "cost_usd": reply.billing.cost_usd}
+        return Asked(response.replace(**metrics, warnings=tuple(self._warnings)), reply.billing)
 
     async def price(self, model: str | None, usage: TokenUsage | None, billing: Billing) -> "Price | None":
         """Return the price of a reply by the price tables; None if unknown."""
@@ -63,6 +74,45 @@ class DirectClient:
         name = self._told.base_model or model or self._told.model
         found: Price | None = prices.price(name, self._api.price_provider, usage, billing)
         return found
+
+    async def _post(self, plain: ApiRequest) -> tuple[JsonObject, int]:
+        """Send a request and return the reply and its duration. What the model does not take is left out."""
+        http = await self._opened()
+        request = self._adapted(plain)
+        while True:
+            started = time.perf_counter()
+            try:
+                return await http.post(request), round((time.perf_counter() - started) * 1000)
+            except RequestError as error:
+                self._learn(error.failure, request.body)
+                again = self._adapted(plain)
+                if again == request:
+                    raise
+                request = again
+
+    def _learn(self, failure: RequestFailure, sent: JsonObject) -> None:
+        """Note for the run what the model does not take, if a refusal says it."""
+        path = failure.refused
+        lower = None if self._told.max_output_tokens else _TOO_MANY.search(failure.message)
+        if failure.status == HTTPStatus.BAD_REQUEST and lower:
+            self._instead.setdefault("max_tokens", {"max_tokens": int(lower[1])})
+        elif path is not None and path not in self._instead:
+            other = _LIMITS.get(path)
+            if other is not None and other not in self._instead:
+                self._instead[path] = {other: sent[path]}
+                return
+            self._instead[path] = {}
+            if path != _SYSTEM:
+                self._warnings.append(f"it is asked without `{path}` in this run: {failure.message}")
+
+    def _adapted(self, request: ApiRequest) -> ApiRequest:
+        body = request.body
+        for path, instead in self._instead.items():
+            new = instead if path in body else {}
+            if path == _SYSTEM and path in body:  # it becomes a part of the first question
+                new = {"contents": [{"role": "user", **body[path]}, *body["contents"]]}
+            body = {**without(body, path), **new}
+        return request.replace(body=body)
 
     async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         """Build a request. Reads pictures and PDFs in a thread."""

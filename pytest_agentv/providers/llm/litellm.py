@@ -17,7 +17,7 @@ from pytest_agentv.providers.llm.failure import read_failure
 from pytest_agentv.providers.llm.limit import limited_replies
 from pytest_agentv.providers.llm.litellm_import import begin_import, imported_litellm, load_litellm
 from pytest_agentv.providers.llm.reply import Asked, build_response, read_cost, read_litellm
-from pytest_agentv.providers.llm.request import build_arguments, system_role
+from pytest_agentv.providers.llm.request import build_arguments
 from pytest_agentv.providers.media import chat_content
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
@@ -54,7 +54,6 @@ class LitellmClient:
         self._model = model
         self._target = target
         self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
-        self._system_role = system_role(settings.kind, settings.api_settings)
         self._told = settings.api_settings
         self._masker = Masker(settings.secrets)
         _OPEN.add(self)
@@ -93,11 +92,7 @@ class LitellmClient:
         """Return the messages in the shape of OpenAI. Reads pictures and PDFs in a thread."""
 
         def build() -> list[dict[str, Any]]:
-            role = self._system_role
-            return [
-                {"role": role if message.role == "system" else message.role, "content": chat_content(message)}
-                for message in messages
-            ]
+            return [{"role": message.role, "content": chat_content(message)} for message in messages]
 
         return await asyncio.to_thread(build) if any(message.parts for message in messages) else build()
 

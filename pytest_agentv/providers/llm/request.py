@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias
 from pytest_agentv.models.text import trim
 from pytest_agentv.prompts.build import guidelines_section
 from pytest_agentv.prompts.prompt import ChatMessage
+from pytest_agentv.providers.apis.azure import resource_url
 from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.apis.model_names import is_reasoning_deployment, known_limit, resource_url
 from pytest_agentv.providers.base import ProviderRequest
 
 DEFAULT_SYSTEM_PROMPT: Final = (
@@ -38,8 +38,9 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         environment: The variables with base URLs that the target does not set.
     """
     base_url = settings.base_url or environment.get(_BASE_URL_VARIABLES.get(kind, ""), "")
+    prefix = "responses/" if settings.api_format == "responses" else ""  # litellm's term
     arguments: Arguments = {
-        "model": settings.model if kind == "litellm" else f"{kind}/{settings.model}",
+        "model": settings.model if kind == "litellm" else f"{kind}/{prefix}{settings.model}",
         "api_key": settings.api_key,
         "api_base": base_url.strip().rstrip("/") or None,
         "api_version": settings.api_version,
@@ -78,16 +79,9 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
     return [ChatMessage("system", system), *prompt.chat_prompt]
 
 
-def system_role(kind: str, settings: ModelSettings) -> str:
-    """Return the role of instructions: OpenAI's reasoning models call it `developer`."""
-    is_developer = re.match(r"o\d", settings.known_as) and kind == "openai"
-    is_reasoning = is_reasoning_deployment(settings) if kind == "azure" else is_developer
-    return "developer" if is_reasoning else "system"
-
-
 def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
     endpoint = resource_url(base_url or "")
-    if not is_reasoning_deployment(settings):
+    if not settings.reasoning:
         return {"api_base": endpoint}
     return {
         "model": f"azure/o_series/{settings.model}",  # litellm's term; the name alone would not tell it
@@ -99,16 +93,14 @@ def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
 
 
 def _adapt_anthropic(settings: ModelSettings, base_url: str | None) -> Arguments:
-    limit = known_limit(settings.known_as)
-    tokens = settings.max_output_tokens or limit
+    tokens = settings.max_output_tokens
     endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
     budget = settings.thinking_budget
     if budget is None:
         return {"api_base": endpoint, "max_tokens": tokens}
-    with_thinking = tokens and tokens + budget
     return {
         "api_base": endpoint,
-        "max_tokens": min(with_thinking, limit) if with_thinking and limit else with_thinking,
+        "max_tokens": tokens and tokens + budget,
         "temperature": None,  # the API refuses it beside thinking
         "thinking": {"type": "enabled", "budget_tokens": budget},
     }
