@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import UsageError
-from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out
+from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out, walk
 from pytest_agentv.loading.files.shapes import looks_like_suite
 from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
 
-_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
 _MAGIC: Final = frozenset("*?[{")
 
 
@@ -52,9 +51,10 @@ def is_eval_by_itself(path: Path) -> bool:
     return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
 
 
-def is_eval_in_folder(path: Path) -> bool:
+def is_eval_in_folder(path: Path, folder: Path) -> bool:
     """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
-    return is_eval_file(path, root=path.parent, is_named=not is_of_another_kind(path), globs=DEFAULT_EVAL_GLOBS)
+    path, folder = path.absolute(), folder.absolute()
+    return is_eval_file(path, root=path.parent, is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
 
 
 def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
@@ -66,17 +66,6 @@ def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
             yield problem
 
 
-def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
-    """Yield the files below a folder in order. Skips folders of dependencies, and hidden folders not in `hidden`."""
-    seen: set[str] = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(root)
-        folders[:] = sorted(name for name in folders if real not in seen and _is_entered(Path(root, name), hidden))
-        if real not in seen:
-            yield from (Path(root, name) for name in sorted(names))
-        seen.add(real)
-
-
 def is_glob(pattern: str) -> bool:
     return not _MAGIC.isdisjoint(pattern)
 
@@ -85,7 +74,7 @@ def _find(pattern: str) -> tuple[Sequence[Path], str]:
     """Return the eval files of a pattern, and the error text if there are none."""
     path = Path(pattern)
     if path.is_dir():
-        found = [file for file in walk(path) if is_eval_in_folder(file)]
+        found = [file for file in walk(path) if is_eval_in_folder(file, path)]
         left_out_files = [] if found else map(str, find_left_out([pattern]))
         return found, "\n    ".join(["no eval files in this folder", *left_out_files])
     if path.is_file():
@@ -102,9 +91,3 @@ def _fault(path: Path) -> str:
     if is_of_another_kind(path) and not looks_like_suite(path):
         return "is not an eval file: its name belongs to another kind of file, and it has no eval cases"
     return ""
-
-
-def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
-    if folder.name.startswith("."):
-        return folder.name in hidden
-    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()

@@ -12,7 +12,7 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.text import counted
 from pytest_agentv.reporting.ci.stored import StoredRun
 from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import input_fault
+from pytest_agentv.reporting.readers import REPORT, foreign_fault
 from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
 from pytest_agentv.runtime.files import write_atomically
 
@@ -31,8 +31,9 @@ def run(arguments: Sequence[str]) -> int:
     written = options.format or _format_of(options.out)
     if options.out is not None and options.out.resolve() in {each.resolve() for each in (options.run, *options.base)}:
         raise UsageError(f"--out={options.out} would overwrite the results that the report is made of")
-    if options.out is not None and (fault := input_fault(options.out)):
-        raise UsageError(f"--out={options.out} {fault}, which this would spoil")
+    out = options.out or (DEFAULT_REPORT if written == "html" else None)
+    if out is not None and (fault := foreign_fault(out, REPORT)):
+        raise UsageError(f"--out={out} {fault}, which this would spoil")
     if written == "html":
         return _write_html(options.run, options.base, options.out, options.margin)
     if options.base and written != "markdown":

@@ -11,11 +11,11 @@ from typing import Final
 from pytest_agentv.cli.arguments import ArgumentParser
 from pytest_agentv.cli.checking.checks import Checker, CheckSettings, kind_of
 from pytest_agentv.cli.console import say
-from pytest_agentv.cli.inputs import find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob, walk
+from pytest_agentv.cli.inputs import find_left_out, is_eval_by_itself, is_eval_in_folder, is_glob
 from pytest_agentv.cli.project_kinds import ProjectKinds
 from pytest_agentv.errors import locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.files.discovery import SUFFIXES
+from pytest_agentv.loading.files.discovery import SUFFIXES, walk
 from pytest_agentv.loading.files.suites import dataset_fault
 from pytest_agentv.loading.globs import find_files
 from pytest_agentv.loading.problems import Hint, Problem
@@ -127,7 +127,7 @@ def _find(path: Path) -> tuple[Sequence[Path], str]:
 
 def _files_in(folder: Path) -> Iterator[Path]:
     for path in walk(folder, hidden=frozenset({_AGENTV_FOLDER})):
-        if path.suffix in SUFFIXES and (kind_of(path) or (_is_visible(path) and is_eval_in_folder(path))):
+        if path.suffix in SUFFIXES and (kind_of(path) or (_is_visible(path) and is_eval_in_folder(path, folder))):
             yield path
 
 

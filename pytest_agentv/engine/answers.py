@@ -95,6 +95,8 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         from pytest_agentv.providers.trace_files import with_trace  # noqa: PLC0415 - few targets write traces
 
         response = with_trace(response)
+        for warning in response.warnings[len(attempts.response.warnings) :]:
+            logger.warning("%s", masked(warning))
     trace = extract_trace(response)
     if not response.is_text_only:
         require_writable(response.output_messages or (), response.trace or ())

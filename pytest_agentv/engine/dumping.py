@@ -46,7 +46,7 @@ def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Ans
                 reruns=job.reruns,
                 target=job.identity.target,
                 trace=last.trace if last else None,
-                trace_summary=None if last is None or last.trace is None else last.summary,  # else only metrics
+                trace_summary=last.summary if last else None,
                 masker=pool.masker,
                 qualifier=job.dump_qualifier,
             )

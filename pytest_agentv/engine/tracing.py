@@ -29,34 +29,33 @@ class ReportedMetrics(Record):
 
 
 def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
-    """Return the trace of a response; None without a trace and without messages.
+    """Return the trace of a response; None without a trace and without messages, or if it is only a text.
 
     Uses the provider's own trace, which may come from a file (`with_trace`), else the tool calls of its messages.
     Source: evaluation-2026-01, "Explicit trace takes precedence" and "Trace extraction maps tool call fields".
     """
     if response.trace is not None:
         return response.trace
-    if response.output_messages is not None:
+    if response.output_messages is not None and not response.is_text_only:
         return tuple(_call_event(message, call) for message, call in _tool_calls(response.output_messages))
     return None
 
 
 def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
-    """Summarize a trace and its metrics; None without both.
+    """Summarize a trace and its metrics; None without a trace.
 
     Every event counts, so each tool call of a message counts as one event.
     Source: evaluation-2026-01, "TraceSummary computation" and "TraceSummary from outputMessages".
     """
-    reported = (metrics.token_usage, metrics.cost_usd, metrics.duration_ms)
-    if events is None and reported == (None, None, None):
+    if events is None:
         return None
-    names = [name for name in _called_tools(events or ()) if name is not None]
+    names = [name for name in _called_tools(events) if name is not None]
     calls = Counter(names) if names else {}
     return TraceSummary(
-        event_count=len(events or ()),
+        event_count=len(events),
         tool_names=tuple(sorted(calls)),
         tool_calls_by_name=dict(calls),
-        error_count=sum(event.type == "error" for event in events or ()),
+        error_count=sum(event.type == "error" for event in events),
         token_usage=metrics.token_usage,
         cost_usd=metrics.cost_usd,
         duration_ms=metrics.duration_ms,

@@ -1,5 +1,7 @@
 """Messages: the input of a case and the answer of a target."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -10,6 +12,9 @@ Role = Literal["system", "user", "assistant", "tool"]
 """Who says a message of a case's input."""
 
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+WORDS_FOR_ROLES = {role: role for role in (*ROLES, "developer", "function")}
+WORDS_FOR_ROLES |= {"human": "user", "ai": "assistant", "model": "assistant"}
+"""The roles of messages of a target, by the words of all APIs."""
 
 
 @record
@@ -105,10 +110,38 @@ class OtherPart(Record):
 _TEXT_PARTS: Final = frozenset({"text", "output_text"})
 _OTHER_PARTS: Final = frozenset(
     {
-        *("thinking", "redacted_thinking", "reasoning", "refusal", "tool_use", "tool_call", "tool_result"),
+        *(
+            "thinking",
+            "redacted_thinking",
+            "reasoning",
+            "refusal",
+            "tool_use",
+            "tool_call",
+            "tool-call",
+            "tool_result",
+            "tool-result",
+        ),
         *("image", "image_url", "input_image", "output_image", "audio", "file"),
     }
 )
+
+_CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
+_RESULT: Final = re.compile(r"(tool|function)[-_]?(result|response|output)$", re.IGNORECASE)
+CALL: Final = "tool-call"
+RESULT: Final = "tool-result"
+
+
+def kind_of(part: object) -> str:
+    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs.
+
+    A part of Bedrock has no type: its only key tells it.
+    """
+    if isinstance(part, Mapping):
+        kind = next(iter(part)) if len(part) == 1 else part.get("type")
+    else:
+        kind = getattr(part, "type", None)
+    kind = str(getattr(kind, "value", kind))
+    return CALL if _CALL.search(kind) else RESULT if _RESULT.search(kind) else kind
 
 
 def text_of_parts(content: Json) -> str | None:

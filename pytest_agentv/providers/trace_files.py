@@ -1,7 +1,8 @@
 """Reads trace files, in which a target may write the steps to its answer."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, get_args
 
@@ -28,19 +29,31 @@ def with_trace(response: ProviderResponse) -> ProviderResponse:
     if response.trace_ref is None or response.trace is not None or response.error is not None:
         return response
     try:
-        return response.replace(trace=read_trace(Path(response.trace_ref)))
+        left_out: list[str] = []
+        trace = read_trace(Path(response.trace_ref), left_out)
+        return response.replace(trace=trace, warnings=(*response.warnings, *left_out))
     except ProviderError as error:
         return response.replace(error=str(error), error_kind=error.kind)
 
 
-def read_trace(path: Path) -> tuple[TraceEvent, ...]:
-    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`)."""
+def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEvent, ...]:
+    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
+
+    `left_out` gets a text for each invalid event that is left out.
+    """
     try:
         text = read_regular_file(path, TRACE_LIMIT).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
         reason = getattr(error, "strerror", None) or error
         raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
-    return tuple(_parse_event(where, value) for where, value in _raw_events(path, text))
+    return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
+
+
+def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
+    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
+    found = [_parse_event(where, value) for where, value in values]
+    left_out += [fault for fault in found if isinstance(fault, str)]
+    return tuple(event for event in found if isinstance(event, TraceEvent))
 
 
 def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
@@ -66,15 +79,17 @@ def _parse_json(path: Path, text: str, first_line: int) -> Json:
         raise ProviderError(message, "config") from error
 
 
-def _parse_event(where: str, value: Json) -> TraceEvent:
+def _parse_event(where: str, value: Json) -> TraceEvent | str:
     if not isinstance(value, dict):
-        raise ProviderError(f"{where}: an event is a JSON object, not {masked(compact_json(value))[:80]}", "config")
+        return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
     kind = value.get("type")
     if kind not in EVENT_TYPES:
         hint = did_you_mean(str(kind), EVENT_TYPES)
-        known = ", ".join(EVENT_TYPES)
-        message = f"{where}: an event has the type {kind!r}: expected one of {known}{f' ({hint})' if hint else ''}"
-        raise ProviderError(message, "config")
+        shown, known = masked(repr(kind))[:80], ", ".join(EVENT_TYPES)
+        fault = f"{where}: an event has the type {shown}: expected one of {known}{f' ({hint})' if hint else ''}"
+        if kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE):
+            raise ProviderError(fault, "config")
+        return f"{fault}; it was left out"
     texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
     return TraceEvent(
         kind,

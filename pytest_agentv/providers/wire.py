@@ -24,10 +24,12 @@ from pytest_agentv.loading.problems import did_you_mean
 from pytest_agentv.models.answers import is_answer
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.models.messages import CALL, WORDS_FOR_ROLES, Message, ToolCall, kind_of
 from pytest_agentv.models.text import compact_json
-from pytest_agentv.models.traces import TokenUsage, TraceEvent, TraceEventType
+from pytest_agentv.models.traces import TokenUsage
 from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.python.frameworks.plain import read_call
+from pytest_agentv.providers.trace_files import parse_events
 
 _DEEPEST: Final = 200
 """The most levels of lists and mappings. Answers are written by recursion."""
@@ -89,17 +91,6 @@ class _Message(_Wire):
     metadata: dict[str, Any] | None = None
 
 
-class _TraceEvent(_Wire):
-    type: TraceEventType
-    timestamp: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: Any = ABSENT
-    output: Any = ABSENT
-    text: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
 class _TokenUsage(_Wire):
     input: _Number
     output: _Number
@@ -110,7 +101,7 @@ class _TokenUsage(_Wire):
 class _Response(_Wire):
     text: Any = ABSENT
     output_messages: list[_Message] | None = None
-    trace: list[_TraceEvent] | None = None
+    trace: list[Any] | None = None
     trace_ref: str | None = None
     token_usage: Annotated[_TokenUsage | None, WrapValidator(_or_nothing)] = None
     cost_usd: _Metric = None
@@ -126,18 +117,23 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         data: Plain JSON data.
         text_of: Converts a `text` that is not a string.
 
-    A metric of a wrong type is left out with a warning. Raises `WireError` if another value has a wrong type, or if the
-    data is nested too deeply.
+    A metric or an event of a wrong type is left out with a warning. Raises `WireError` if another value has a wrong
+    type, or if the data is nested too deeply, and `ProviderError` for an invalid event that may be a call.
     """
     _refuse_depth(data)
+    said = data.get("output") if isinstance(data, dict) else None
+    if isinstance(said, list) and said and all(isinstance(item, dict) and "role" in item for item in said):
+        data = {"output_messages": said, **data}  # AgentV 4 has them under `output`
+        del data["output"]
     odd: list[str] = []
     try:
         wire = _Response.model_validate(data, context=odd)
     except ValidationError as error:
         raise WireError(_describe(error)) from None
+    events = parse_events(((f"the answer's trace[{at}]", event) for at, event in enumerate(wire.trace or ())), odd)
     return ProviderResponse(
-        output_messages=_messages(wire, text_of),
-        trace=None if wire.trace is None else tuple(TraceEvent(**dict(event)) for event in wire.trace),
+        output_messages=_messages(wire, text_of, is_traced=any(event.type == "tool_call" for event in events)),
+        trace=None if wire.trace is None else events,
         trace_ref=wire.trace_ref,
         token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
         cost_usd=wire.cost_usd,
@@ -154,21 +150,22 @@ def answer_message(text: str) -> Message:
     return Message(role="assistant", content=text)
 
 
-def _messages(wire: _Response, text_of: Callable[[Json], str]) -> tuple[Message, ...] | None:
+def _messages(wire: _Response, text_of: Callable[[Json], str], *, is_traced: bool) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
     is_answered = any(map(is_answer, messages))
     if is_answered or wire.text is ABSENT or (messages and wire.text is None):
         return messages or None
     if wire.text is None:
         # As in a message, null beside calls means an empty answer. A trace file is read later, and may hold calls.
-        has_calls = wire.trace_ref or any(event.type == "tool_call" for event in wire.trace or ())
-        return (Message("assistant", content=None),) if has_calls else None
+        return (Message("assistant", content=None),) if wire.trace_ref or is_traced else None
     return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))
 
 
 def _message(wire: _Message) -> Message:
     calls = tuple(ToolCall(**dict(call)) for call in wire.tool_calls or ())
-    fields: JsonObject = {**dict(wire), "tool_calls": calls}
+    parts = wire.content if isinstance(wire.content, list) else ()
+    calls = calls or tuple(read_call(part) for part in parts if kind_of(part) == CALL)
+    fields: JsonObject = {**dict(wire), "role": WORDS_FOR_ROLES.get(wire.role, wire.role), "tool_calls": calls}
     return Message(**fields)
 
 

@@ -22,6 +22,13 @@ INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
 _NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
 _BOM: Final = b"\xef\xbb\xbf"
+RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?(?:timestamp.{,60}\W)?eval_id|\xff\xfe|\xfe\xff", re.DOTALL)
+"""The beginning of a results file. One in UTF-16 is refused when it is opened, with the reason."""
+REPORT: Final = re.compile(
+    rb"<!doctype html>.*<title id=.title|<!-- pytest-agentv: |<\?xml.{,50}<testsuites name=.agentv"
+    rb"|\[\]|\[\s*\{\s*.description",
+    re.DOTALL,
+)
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
@@ -87,6 +94,17 @@ def input_fault(path: Path) -> str | None:
     with suppress(FileError, OSError):  # whoever opens the file tells why that fails
         return "is a baseline" if holds_baseline(path) else None
     return None
+
+
+def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
+    """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
+    fault = input_fault(path)
+    with suppress(OSError):
+        if fault is None and path.is_file():
+            with path.open("rb") as file:
+                head = file.read(4096).removeprefix(_BOM).strip()
+            fault = "exists and holds something else" if head and not begin.match(head) else None
+    return fault
 
 
 def version_fault(value: JsonObject) -> str | None:

@@ -392,19 +392,7 @@ def test_a_broken_sidecar_is_one_collection_error_that_names_the_sidecar(project
     assert (run.exit_code, run.outcomes, run.internals) == (2, {"errors": 3}, [])
 
 
-def test_a_broken_file_of_guideline_patterns_is_passed_over_with_a_warning(project):
-    project.write("a.eval.yaml", "evalcases:" + GOOD)
-    project.write(".agentv/config.yaml", "$schema: agentv-config-v2\nguideline_patterns: 5\n")
-    run = project.run()
-    message = (
-        ".agentv/config.yaml:2: guideline_patterns: expected a list of glob patterns, got the number 5; "
-        "this file is ignored"
-    )
-    assert sum(message in line for line in run.lines) == 1
-    assert (run.exit_code, run.statuses, run.internals) == (0, {"good": "pass"}, [])
-
-
-def test_a_broken_file_of_guideline_patterns_is_an_error_of_each_case_when_the_project_is_strict(project):
+def test_an_odd_file_of_guideline_patterns_is_an_error_of_each_case_when_the_project_is_strict(project):
     project.write("a.eval.yaml", "evalcases:" + GOOD + GOOD.lstrip("\n").replace("good", "too"))
     project.write(".agentv.yaml", "guideline_pattern: ['**/*.md']\n")
     run = project.run("--agentv-strict")

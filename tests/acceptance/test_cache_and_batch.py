@@ -257,7 +257,7 @@ def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_
 def test_a_batch_whose_answers_cannot_be_used_is_an_error_of_its_cases_and_its_cost_is_counted(project, batched, flags):
     batched(numbered(2), "file.write('Done.')")
     program = (project.path / "batch.py").read_text()
-    project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "text":'))
+    project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "trace": [], "text":'))
     run = project.run(*flags)
     assert program_calls(project) == ["batch"], "no case is asked by itself"
     said = "CLI batch output, line 3: not JSON: Expecting value: line 1 column 1 (char 0)"

@@ -45,7 +45,7 @@ def test_cases_that_share_an_id_are_errors_and_are_not_asked(project, flags):
         "one/first.eval.yaml:1 has the id 'a' as well. Target 'default' has `provider_batching` and answers by id, so "
         "in one folder each of its cases needs an id of its own"
     )
-    assert sum(each["trace_summary"].get("cost_usd", 0) for each in run.results if "trace_summary" in each) == 1.5
+    assert sum(each["execution_metrics"].get("cost_usd", 0) for each in run.results if each["status"] == "pass") == 1.5
     calls = (project.path / "calls.txt").read_text().split()
     assert 2 <= len(calls) <= (3 if flags else 2), "each process makes calls of its own"
 

@@ -26,6 +26,7 @@ def answer(prompt):
         "token_usage": {"input": 10, "output": 5, "cached": 2},
         "cost_usd": 0.05,
         "duration_ms": 120,
+        "trace": [],
     }
 
 

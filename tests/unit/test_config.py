@@ -24,9 +24,9 @@ def write(path: Path, text: str) -> None:
 
 
 def load(repo: Path) -> tuple[tuple[str, ...], list[str]]:
-    patterns, warnings = load_guideline_patterns(repo / "sub" / "evals", repo)
-    assert all(warning.level == "warning" for warning in warnings)
-    return patterns, [str(warning) for warning in warnings]
+    patterns, problems = load_guideline_patterns(repo / "sub" / "evals", repo)
+    assert all(problem.level == "warning" for problem in problems)
+    return patterns, [str(problem) for problem in problems]
 
 
 @pytest.mark.scenario("Use defaults when config absent")
@@ -38,19 +38,26 @@ def test_without_a_file_the_default_patterns_apply(repo: Path) -> None:
 def test_the_file_beside_the_evals_comes_first(repo: Path) -> None:
     write(repo / "sub/evals/.agentv.yaml", "guideline_patterns: ['**/*.rules.md', docs/**]\n")
     write(repo / "sub/evals/.agentv/config.yaml", "guideline_patterns: [other]\n")
-    assert load(repo) == (("**/*.rules.md", "docs/**"), [])
+    assert load(repo) == (("**/*.rules.md", "docs/**", "sub/evals/docs/**"), [])
 
 
-@pytest.mark.parametrize("name", ["sub/evals/.agentv/config.yaml", "sub/.agentv/config.yml", ".agentv/config.yaml"])
-def test_config_files_are_found_upward_from_the_evals(repo: Path, name: str) -> None:
-    write(repo / name, "$schema: agentv-config-v2\nguideline_patterns: [mine]\n")
-    assert load(repo) == (("mine",), [])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sub/evals/.agentv/config.yaml", ["sub/evals/mine", "sub/rules/*"]),
+        ("sub/.agentv/config.yml", ["sub/mine", "rules/*"]),
+        (".agentv/config.yaml", []),
+    ],
+)
+def test_config_files_are_found_upward_from_the_evals(repo: Path, name: str, near: list[str]) -> None:
+    write(repo / name, "$schema: agentv-config-v2\nguideline_patterns: [./mine, '!other', ../rules/*]\n")
+    assert load(repo) == (("./mine", "!other", "../rules/*", *near), [])
 
 
 def test_the_nearest_config_file_wins(repo: Path) -> None:
     write(repo / ".agentv/config.yaml", "guideline_patterns: [far]\n")
     write(repo / "sub/.agentv/config.yaml", "guideline_patterns: [near]\n")
-    assert load(repo)[0] == ("near",)
+    assert load(repo)[0] == ("near", "sub/near")
 
 
 def test_a_file_beside_the_evals_is_not_looked_for_in_the_folders_above(repo: Path) -> None:
@@ -70,38 +77,35 @@ def test_a_valid_file_without_patterns_means_the_default_ones(repo: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "warning"),
+    ("text", "error"),
     [
         (
             "x: 1\n$schema: agentv-config-v1\n",
-            "sub/evals/.agentv.yaml:2: $schema: expected agentv-config-v2, got the text 'agentv-config-v1'; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:2: $schema: expected agentv-config-v2, got the text 'agentv-config-v1'",
         ),
         (
             "- a\n",
-            "sub/evals/.agentv.yaml:1: expected a mapping with the key guideline_patterns, got a list; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:1: expected a mapping with the key guideline_patterns, got a list",
         ),
         (
             "# note\nguideline_patterns: '*.md'\n",
-            "sub/evals/.agentv.yaml:2: guideline_patterns: expected a list of glob patterns, got the text '*.md'; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:2: guideline_patterns: expected a list of glob patterns, got the text '*.md'",
         ),
         (
             "guideline_patterns:\n  - a\n  - 5\n",
-            "sub/evals/.agentv.yaml:3: guideline_patterns[1]: expected a glob pattern, got the number 5; "
-            "this file is ignored",
+            "sub/evals/.agentv.yaml:3: guideline_patterns[1]: expected a glob pattern, got the number 5",
         ),
         (
             "guideline_patterns: [a]\nguideline_patterns: [b]\n",
-            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1; this file is ignored",
+            "sub/evals/.agentv.yaml:2: duplicate key 'guideline_patterns', first on line 1",
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_passed_over_with_a_warning(repo: Path, text: str, warning: str) -> None:
+def test_a_file_that_cannot_be_used_is_an_error(repo: Path, text: str, error: str) -> None:
     write(repo / "sub/evals/.agentv.yaml", text)
     write(repo / ".agentv/config.yaml", "guideline_patterns: [far]\n")
-    assert load(repo) == (("far",), [warning])
+    (problem,) = load_guideline_patterns(repo / "sub" / "evals", repo).problems
+    assert (str(problem), problem.level) == (error, "error")
 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(repo: Path) -> None:

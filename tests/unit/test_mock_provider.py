@@ -101,5 +101,7 @@ def test_a_wrong_trace_is_an_error_of_the_configuration() -> None:
     with pytest.raises(ProviderError) as caught:
         invoke(Mock(trace=({"name": "t"},)))
 
-    assert str(caught.value) == "target 'm': trace.0.type: Field required"
+    assert str(caught.value).startswith(
+        "the answer's trace[0]: an event has the type None: expected one of model_step, "
+    )
     assert caught.value.kind == "config"

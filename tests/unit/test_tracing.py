@@ -136,6 +136,24 @@ class TestTraceFiles:
         text = '{"type": "tool_call", "id": 7, "name": "find", "toolKind": "x", "metadata": "none"}'
         assert read_trace(self.write(tmp_path / "t.jsonl", text)) == (TraceEvent("tool_call", name="find"),)
 
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ('{"type": "error"}\n[1]', ":2: [1] was left out: an event is a JSON object"),
+            ('["x", {"type": "error"}]', ': [0]: "x" was left out: an event is a JSON object'),
+            (
+                '[{"type": "thought"}, {"type": "error"}]',
+                f": [0]: an event has the type 'thought': expected one of {KNOWN_TYPES}; it was left out",
+            ),
+        ],
+    )
+    def test_an_invalid_event_that_is_no_call_is_left_out_with_a_warning(
+        self, tmp_path: Path, text: str, fault: str
+    ) -> None:
+        path = self.write(tmp_path / "t.json", text)
+        response = with_trace(ProviderResponse(trace_ref=str(path)))
+        assert (response.trace, response.warnings) == ((TraceEvent("error"),), (f"{path}{fault}",))
+
     @pytest.mark.parametrize("text", ["", "\n", "[]"])
     def test_an_empty_file_is_an_empty_trace(self, tmp_path: Path, text: str) -> None:
         assert read_trace(self.write(tmp_path / "t.json", text)) == ()
@@ -156,8 +174,6 @@ class TestTraceFiles:
                 '{"type": "message"}\n' + "7" * 5_000,
                 ":2: expected a JSON list of events, or one event per line: a number has too many digits",
             ),
-            ('{"type": "message"}\n[1]', ":2: an event is a JSON object, not [1]"),
-            ('[{"type": "error"}, "x"]', ': [1]: an event is a JSON object, not "x"'),
             (
                 '{"type": "toolcall"}',
                 f":1: an event has the type 'toolcall': expected one of {KNOWN_TYPES} (did you mean 'tool_call'?)",
@@ -234,9 +250,8 @@ class TestSummary:
             {"duration_ms": 12.5},
         ],
     )
-    def test_a_metric_alone_gives_a_summary(self, reported: dict[str, Any]) -> None:
-        metrics = validated_metrics(ProviderResponse(**reported))
-        assert summarize_trace(None, metrics) == TraceSummary(0, (), {}, 0, **reported)
+    def test_a_metric_alone_gives_none(self, reported: dict[str, Any]) -> None:
+        assert summarize_trace(None, validated_metrics(ProviderResponse(**reported))) is None
 
 
 class TestReportedMetrics:

@@ -11,11 +11,11 @@ from typing import Final, Literal, TypeAlias
 from pytest_agentv.cli.checking.doubts import crash_of, doubts_of
 from pytest_agentv.cli.checking.target_doubts import missing_code, missing_folders, unsent_guidelines
 from pytest_agentv.engine.targets.choosing import DEFAULT_TARGET
-from pytest_agentv.engine.targets.judging import embedding_targets, evaluators_of, judging_fault, needs_judge
+from pytest_agentv.engine.targets.judging import evaluators_of, judging_fault, needs_of
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.config import check_config_file, load_guideline_patterns
+from pytest_agentv.loading.cases.config import load_guideline_patterns, read_config_file
 from pytest_agentv.loading.cases.written import LoadContext
 from pytest_agentv.loading.files.discovery import is_sidecar
 from pytest_agentv.loading.files.shapes import looks_like_suite
@@ -83,10 +83,7 @@ class Checker:
     def problems(self) -> tuple[Problem, ...]:
         """Return all distinct problems, by file in the order of the checks, then by line."""
         order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
-        # A broken config file that is checked itself is an error. The same problem as a warning adds nothing.
-        said = {problem.replace(level="warning") for problem in self._found if problem.level == "error"}
-        found = _grouped(problem for problem in self._found if problem not in said)
-        return tuple(sorted(found, key=lambda problem: (order[problem.path], problem.line or 0)))
+        return tuple(sorted(_grouped(self._found), key=lambda problem: (order[problem.path], problem.line or 0)))
 
     def check(self, path: Path) -> None:
         """Check an absolute path. A file that is not a targets or config file counts as an eval file."""
@@ -94,7 +91,7 @@ class Checker:
             case "targets":
                 self._load_targets(path)
             case "config":
-                self._note(check_config_file(path))
+                self._note(read_config_file(path).problems)
             case _:
                 self._check_suite(path.with_suffix(".jsonl") if _belongs_to_dataset(path) else path)
 
@@ -131,8 +128,8 @@ class Checker:
 
     def _context(self, eval_dir: Path) -> LoadContext:
         if eval_dir not in self._contexts:
-            patterns, warnings = load_guideline_patterns(eval_dir, self._repo_root)
-            self._note(warnings)
+            patterns, problems = load_guideline_patterns(eval_dir, self._repo_root)
+            self._note(problems)
             self._contexts[eval_dir] = LoadContext(
                 self._repo_root,
                 self._settings.cwd,
@@ -164,18 +161,14 @@ class Checker:
         return self._targets_files[path]
 
     def _check_targets_of(self, suite: SuiteSource, cases: Sequence[EvalCase], targets: TargetsFile) -> None:
-        """Note each missing target, and each target without a judge that a case needs, once."""
+        """Note each target that a case needs and that cannot be used, once."""
         self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
         said: set[str] = set()
         for case in cases:
-            fault = _target_fault(case, targets)
-            if fault is not None and fault not in said:
-                said.add(fault)
-                self._note([Problem(*_target_place(suite, case), "", fault)])
-            for missing in _missing_embeddings(case, targets):
-                if missing not in said:
-                    said.add(missing)
-                    self._note([Problem(Path(case.path), case.line, "", missing)])
+            for fault in _target_faults(case, targets):
+                if fault not in said:
+                    said.add(fault)
+                    self._note([Problem(*_target_place(suite, case), "", fault)])
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -216,23 +209,22 @@ def _belongs_to_dataset(path: Path) -> bool:
     return is_sidecar(path) and not looks_like_suite(path)
 
 
-def _missing_embeddings(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
-    """Yield what is wrong with the targets whose embeddings the evaluators of a case compare."""
-    for name in embedding_targets(evaluators_of(case)):
+def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
+    """Yield what a run says of the targets that a case needs, with its judge."""
+    needs = needs_of(evaluators_of(case))
+    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
+    for name in names:
         try:
-            targets.find(name)
+            target = targets.find(name)
         except TargetError as error:
             yield str(error)
-
-
-def _target_fault(case: EvalCase, targets: TargetsFile) -> str | None:
-    try:
-        target = targets.find(case.target or DEFAULT_TARGET)
-    except TargetError as error:
-        return str(error)
-    if not needs_judge(evaluators_of(case)):
-        return None
-    return judging_fault(target, targets.kinds.find(target.kind), targets.path)
+            continue
+        if fault := targets.kinds.fault(target.provider):
+            yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
+        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
+            names.append(target.judge_target)
+        if name == names[0] and needs.judge:
+            yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
 
 
 def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:

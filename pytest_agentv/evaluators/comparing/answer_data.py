@@ -12,6 +12,7 @@ from pytest_agentv.models.base import ABSENT, Absent, Json
 from pytest_agentv.models.text import counted, strict_json, whole_number
 
 _FENCE: Final = re.compile(r"```(?:json)?[ \t]*\n?", re.IGNORECASE)
+_FENCED: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 _PART: Final = re.compile(r"\[(\d{1,9})\]|[^.\[\]]+")
 SHOWN_KEYS: Final = 8
 """The most keys of a mapping in a message."""
@@ -69,6 +70,12 @@ def parse_json(text: str) -> Json | Absent:
         return strict_json(text, whole_number)
     except (ValueError, RecursionError):
         return ABSENT
+
+
+def no_data(name: str, answer: str, fault: object) -> str:
+    """Return the miss of an answer that is not JSON, YAML or XML, as the name says."""
+    hint = " (contains-json reads it there)" if name == "JSON" else ""
+    return f"is no {name}: {f'a code fence (```) is around it{hint}' if _FENCED.search(answer) else fault}"
 
 
 def read_path(data: Json, path: str) -> Json | Absent:

@@ -13,6 +13,8 @@ from pytest_agentv.models.scores import Score
 from pytest_agentv.models.traces import UNNAMED, traced_calls
 
 NO_TRACE: Final = "No trace available for evaluation"
+NAMELESS: Final = ("", UNNAMED)
+"""The names of calls that do not report their tool. Such a call may be one of any tool."""
 
 
 def no_trace(context: Context) -> Score:
@@ -28,13 +30,13 @@ def why_unknown(context: Context) -> str:
 
 
 def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
-    """Mark a score of 0 as unknown if some calls do not report the expected arguments."""
+    """Mark a score of 0 as unknown if some calls do not report their tool or the expected arguments."""
     silent = silent_calls(wanted, calls)
     return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
 
 
 def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
-    """Return the score of a number of calls, of which some do not report the arguments to count by.
+    """Return the score of a number of calls, of which some do not report the tool or the arguments to count by.
 
     Raises `EvaluatorError` if the score would pass only because these calls are not counted.
     """
@@ -46,9 +48,9 @@ def with_silent_count(score: Score, count: int, times: int, silent: Sequence[Too
 
 
 def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls that do not report the expected arguments, or in a text that is cut."""
-    unread = (call for call in calls if call.input is ABSENT or _is_cut(call))
-    return [call for call in unread if not all(call_fits(args, call) for args in wanted)]
+    """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
+    unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
+    return [call for call in unread if call.tool in NAMELESS or not all(call_fits(args, call) for args in wanted)]
 
 
 def _is_cut(call: ToolCall) -> bool:
@@ -57,6 +59,8 @@ def _is_cut(call: ToolCall) -> bool:
 
 
 def _silence(call: ToolCall) -> str:
+    if call.tool in NAMELESS:
+        return "A call does not report the name of its tool"
     told = "reports arguments that are no JSON" if _is_cut(call) else "does not report its arguments"
     return f"A call of {call.tool!r} {told}"
 

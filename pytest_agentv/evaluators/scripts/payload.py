@@ -20,6 +20,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         config: The keys of the evaluator that are the judge's own.
     """
     case = context.case
+    messages = context.output_messages if context.reports_calls else None  # of a text, they would be made up
     guidelines = set(case.guideline_paths)
     payload = {
         "question": case.question,
@@ -27,7 +28,7 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
         "expected_messages": case.expected_messages,
         "reference_answer": case.reference_answer,
         "candidate_answer": context.candidate_answer,
-        "output_messages": None if context.output_messages is None else list(map(_message, context.output_messages)),
+        "output_messages": None if messages is None else list(map(_message, messages)),
         "guideline_files": case.guideline_paths,
         "input_files": [path for path in case.file_paths if path not in guidelines],
         "input_messages": case.input_messages,

@@ -1,5 +1,6 @@
 """Decides which files of a case are guidelines, by the patterns of `.agentv.yaml` or `.agentv/config.yaml`."""
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,33 +16,27 @@ _KEYS: Final = ("$schema", "guideline_patterns")
 
 
 class GuidelineConfig(NamedTuple):
-    """The patterns for an eval file, and the problems of the config files that were read."""
+    """The patterns for an eval file, and the problems of the config file that was read."""
 
     patterns: tuple[str, ...]
-    warnings: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
-    """Return the patterns of the first valid config file, or the default ones.
+    """Return the patterns of the first config file, or the default ones.
 
-    An invalid file is ignored with a warning. `guideline_patterns: []` means no guidelines at all.
+    They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
+    A problem that makes the file unusable is an error. `guideline_patterns: []` means no guidelines at all.
     Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
     """
-    warnings: list[Problem] = []
-    for path in _config_files(eval_dir, repo_root):
-        patterns = _read_patterns(path, warnings)
-        if patterns is not None:
-            return GuidelineConfig(patterns, tuple(warnings))
-    return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, tuple(warnings))
-
-
-def check_config_file(path: Path) -> tuple[Problem, ...]:
-    """Return the problems of a config file. A problem that makes it unusable is an error."""
-    problems: list[Problem] = []
-    if _read_patterns(path, problems) is None:
-        *others, fault = problems
-        problems = [*others, fault.replace(level="error")]
-    return tuple(problems)
+    path = next(_config_files(eval_dir, repo_root), None)
+    if path is None:
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS)
+    patterns, problems = read_config_file(path)
+    folder = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
+    plain = () if folder == "." else (each for each in patterns if not each.startswith(("!", "**/")))
+    near = [posixpath.normpath(f"{folder}/{each}") for each in plain]
+    return GuidelineConfig((*patterns, *near), problems)
 
 
 def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
@@ -62,22 +57,20 @@ def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
     return (path for path in candidates if path.is_file())
 
 
-def _read_patterns(path: Path, warnings: list[Problem]) -> tuple[str, ...] | None:
-    """Return a file's patterns, or the default ones if it has none; None if the file is invalid."""
+def read_config_file(path: Path) -> GuidelineConfig:
+    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
     try:
         source = read_yaml(path)
     except SourceError as error:
         reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
-        warnings.append(_passed_over(path, error.line, "", reason))
-        return None
-    warnings += source.warnings
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (Problem(path, error.line, "", reason),))
     fault = _fault(source)
     if fault:
-        warnings.append(fault)
-        return None
-    warnings += (_unknown_key(source, key) for key in source.value if key not in _KEYS)
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (*source.warnings, fault))
+    unknown = (_unknown_key(source, key) for key in source.value if key not in _KEYS)
     patterns = source.value.get("guideline_patterns")
-    return DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
+    patterns = DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
+    return GuidelineConfig(patterns, (*source.warnings, *unknown))
 
 
 def _fault(source: Source) -> Problem | None:
@@ -85,29 +78,25 @@ def _fault(source: Source) -> Problem | None:
     path, value = source.path, source.value
     if not isinstance(value, dict):
         reason = f"expected a mapping with the key guideline_patterns, got {describe_value(value)}"
-        return _passed_over(path, source.line_of(), "", reason)
+        return Problem(path, source.line_of(), "", reason)
     schema = value.get("$schema")
     if schema not in (None, CONFIG_SCHEMA):
-        return _passed_over(
+        return Problem(
             path, source.line_of(("$schema",)), "$schema", f"expected {CONFIG_SCHEMA}, got {describe_value(schema)}"
         )
     patterns = value.get("guideline_patterns", [])
     line = source.line_of(("guideline_patterns",))
     if patterns is not None and not isinstance(patterns, list):
-        return _passed_over(
+        return Problem(
             path, line, "guideline_patterns", f"expected a list of glob patterns, got {describe_value(patterns)}"
         )
     for index, pattern in enumerate(patterns or ()):
         if not isinstance(pattern, str) or not pattern.strip():
             line = source.line_of(("guideline_patterns", index))
-            return _passed_over(
+            return Problem(
                 path, line, f"guideline_patterns[{index}]", f"expected a glob pattern, got {describe_value(pattern)}"
             )
     return None
-
-
-def _passed_over(path: Path, line: int | None, key: str, reason: str) -> Problem:
-    return Problem(path, line, key, f"{reason}; this file is ignored", level="warning")
 
 
 def _unknown_key(source: Source, key: str) -> Problem:

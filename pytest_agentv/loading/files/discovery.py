@@ -1,15 +1,19 @@
 """Decides which files are eval files (decisions 4)."""
 
 import fnmatch
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from pytest_agentv.errors import name_below
-from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, read_fault
+from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, names_tables, read_fault
 from pytest_agentv.loading.problems import Problem
 
 SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
 EVALS_FOLDER = "evals"
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
 _NEVER = (
     *("targets.yaml", "targets.yml", ".agentv.yaml", "config.yaml", "config.yml"),
     *("*.tavern.yaml", "*.tavern.yml", "test_*.yaml", "test_*.yml"),
@@ -17,7 +21,7 @@ _NEVER = (
 )
 
 
-def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]) -> bool:
+def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str], evals: Path | None = None) -> bool:
     """Whether a file is an eval file, by its name or by its place and shape.
 
     Args:
@@ -25,6 +29,7 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
         root: pytest's root directory. Names of folders above it do not count.
         is_named: Whether the command line names the file.
         globs: Files that are always eval files. A pattern with a slash matches the path below the root.
+        evals: The folder that counts as one named `evals`, absolute; None: decide by the path.
     """
     if path.suffix not in SUFFIXES:
         return False
@@ -32,9 +37,10 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
         return not is_sidecar(path)
     if is_named:
         return looks_like_suite(path)
-    if is_of_another_kind(path) or not _is_in_evals(path, root):
+    if is_of_another_kind(path) or not (evals or _is_in_evals(path, root)):
         return False
-    return looks_like_suite(path)
+    above = (each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(root))
+    return looks_like_suite(path) and path not in _data_files(evals or next(above, path.parent))
 
 
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
@@ -70,6 +76,26 @@ def _unreadable(path: Path) -> Problem | None:
     reason, line = fault
     message = f"cannot be read: {reason}; if it has cases, they are not collected"
     return Problem(path, line, "", message, level="warning")
+
+
+def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield the files below a folder in order. Skips folders of dependencies, and hidden folders not in `hidden`."""
+    seen: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(root)
+        folders[:] = sorted(name for name in folders if real not in seen and _is_entered(Path(root, name), hidden))
+        if real not in seen:
+            yield from (Path(root, name) for name in sorted(names))
+        seen.add(real)
+
+
+@lru_cache(maxsize=8)
+def _data_files(folder: Path) -> frozenset[Path]:
+    """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
+    from pytest_agentv.loading.files.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
+
+    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
+    return frozenset(table for path in paths for table in tables_of(path))
 
 
 def is_of_another_kind(path: Path) -> bool:
@@ -114,3 +140,9 @@ def is_evals_folder(folder: Path, root: Path) -> bool:
     """
     names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
     return EVALS_FOLDER in names
+
+
+def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
+    if folder.name.startswith("."):
+        return folder.name in hidden
+    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()

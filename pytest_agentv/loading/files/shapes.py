@@ -78,6 +78,13 @@ def _case_line(head: bytes, path: Path) -> int | None:
     return None if end is None else head.count(b"\n", 0, end) + 1
 
 
+def names_tables(path: Path) -> bool:
+    """Whether the case list of a YAML file is the name of a table. Never raises."""
+    head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    ends = islice(_top_keys(head, rb"(?:eval_?cases|cases|tests)"), _MOST_KEYS)
+    return any(_names_tables(head, end) for end in ends)
+
+
 def find_sidecar(path: Path) -> Path | None:
     """Return the file beside a JSONL file with the same name and the suffix .yaml or .yml, even a broken symlink."""
     sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -58,6 +59,18 @@ def read_suite(
     if path.suffix in {".yaml", ".yml"}:
         return _read_yaml_suite(path, _Run(call, targets, kinds))
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
+
+
+def tables_of(path: Path) -> Iterator[Path]:
+    """Yield the files that the case list of a YAML file names, absolute; none if it is broken."""
+    from pytest_agentv.loading.tables.reading import find_table  # noqa: PLC0415 - only for files with tables
+
+    with suppress(SourceError):
+        source = read_yaml(path)
+        for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
+            tables = table_spec(source.value.get(key), Place(source, (key,), []))
+            for name, place in () if tables is None else tables.names:
+                yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
 
 
 def dataset_fault(path: Path) -> Problem:

@@ -39,7 +39,7 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
         if is_function(name):
             rows += _call(name, place, eval_file.parent, call)
         else:
-            for path in _find(name, place, eval_file):
+            for path in find_table(name, place, eval_file):
                 with within_memory(path):
                     found = _READERS[path.suffix.lower()](path)
                 place.problems.extend(found[0].table.problems if found else ())
@@ -57,7 +57,8 @@ def _call(name: str, place: Place, folder: Path, call: CallFunction) -> list[Row
         return []
 
 
-def _find(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
+def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
+    """Return the files that a name or a glob means. Notes an error if there is none."""
     folder = eval_file.parent
     path = folder / name
     if path.is_file():

@@ -37,6 +37,8 @@ def read_json_rows(path: Path) -> list[Row]:
     """Return the rows of a JSON list. Raises `SourceError` for any other file."""
     text = read_text(path)
     start = _BLANK.match(text).end()  # type: ignore[union-attr]
+    if re.match(r"\{.*\}\s*\n\s*\{", text[start:]):
+        raise SourceError(path, "holds JSON lines: expected one JSON list, or a name that ends in .jsonl", 1)
     return _json_list(path, text, start + 1) if text[start : start + 1] == "[" else read_yaml_rows(path)
 
 

@@ -22,6 +22,7 @@ from pytest_agentv.models.base import Data, Json, JsonObject
 _NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{[{%#]")
 _EXPRESSION: Final = re.compile(r"(\{\{.*?\}\})", re.DOTALL)
+_COMMENT: Final = re.compile(r"(?<!['\"])\{#.*?#\}", re.DOTALL)
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
 
 
@@ -98,11 +99,15 @@ def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
 
 def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
     try:
-        return render(text, variables)
+        filled = render(text, variables)
     except TemplateFault as fault:
         where = f" (line {fault.line} of the text)" if fault.line > 1 else ""
         place.error(f"{fault}{where}", fault.hint or _of_no_name(text, variables))
         return text
+    comment = _COMMENT.search(text)
+    if comment is not None and comment[0] not in str(filled):
+        place.suggest("`{#` begins a comment of the template, which is left out", "write {{ '{#' }} if it is none")
+    return filled
 
 
 def _of_no_name(text: str, variables: JsonObject) -> str | None:

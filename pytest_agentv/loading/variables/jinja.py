@@ -151,7 +151,8 @@ def compile_template(text: str) -> Render:
         only = _EXPRESSION.fullmatch(text)
         evaluate = _expression(only[1]) if only else _text(text)
     except TemplateSyntaxError as error:
-        return _failing(TemplateFault(f"is no valid template: {error.message}", line=error.lineno))
+        hint = "`{#` begins a comment: write {{ '{#' }} if it is none" if "comment" in str(error.message) else None
+        return _failing(TemplateFault(f"is no valid template: {error.message}", hint, error.lineno))
 
     def fill(variables: JsonObject) -> Json:
         try:

@@ -9,7 +9,7 @@ DEFAULT_THRESHOLD: Final = 1.0
 DEFAULT_MARGIN: Final = 0.05
 DEFAULT_CONFIRM: Final = 10
 DEFAULT_SHIP_LIMIT: Final = 50.0
-DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl")
+DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl", "EVAL.yaml", "EVAL.yml", "*.EVAL.yaml")
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
     *("Read", "Grep", "Glob", "WebSearch", "WebFetch"),

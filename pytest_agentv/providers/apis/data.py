@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import Json, JsonObject, is_amount, is_measure, is_number, mapping
 from pytest_agentv.models.messages import FilePart, ToolCall
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import UNNAMED, TokenUsage
 from pytest_agentv.prompts.prompt import ChatMessage
 from pytest_agentv.providers.media import parts_of
 
@@ -63,13 +63,13 @@ def parsed(value: Json) -> Json:
 
 def call_of(name: Json, given: Json, call_id: Json) -> ToolCall:
     """Return a tool call of a reply."""
-    return ToolCall(text_of(name) or "?", given, id=name_of(call_id))
+    return ToolCall(text_of(name) or UNNAMED, given, id=name_of(call_id))
 
 
 def name_of_tool(kind: Json) -> str:
     """Return the name of a tool that Google ran, as requests declare it: `google_search`, `url_context`."""
     word = text_of(kind).lower()
-    return "google_search" if word.startswith("google_search") else word or "?"
+    return "google_search" if word.startswith("google_search") else word or UNNAMED
 
 
 def function_of(tool: JsonObject) -> JsonObject | None:

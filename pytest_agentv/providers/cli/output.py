@@ -30,7 +30,7 @@ _LONGEST_REPORT: Final = 2000
 
 _NO_TEXT: Final = "the target gave no answer: its 'text' is null"
 
-_LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
+_LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages|output)"\s*:', re.DOTALL)
 
 
 class OutputError(ProviderError):

@@ -9,7 +9,7 @@ from pytest_agentv.models.base import ABSENT, Json, Record, is_amount
 from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.records import record
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import UNNAMED, TokenUsage
 from pytest_agentv.providers.apis.base import Billing, ModelReply, ModelSettings
 from pytest_agentv.providers.apis.data import parsed
 from pytest_agentv.providers.apis.failures import shorten
@@ -77,7 +77,7 @@ def _calls(message: Any) -> Iterator[ToolCall]:
 
 
 def _call(called: Any, given: Json, call_id: str | None) -> ToolCall:
-    return ToolCall(called.name or "?", ABSENT if given is None else given, id=call_id)
+    return ToolCall(called.name or UNNAMED, ABSENT if given is None else given, id=call_id)
 
 
 def read_finish_reason(choice: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Final
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.reporting.figures import duration_of, judge_cost_of, known_parts, paid_cost_of, tokens_of
+from pytest_agentv.reporting.html.opened.details import question_of
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 """The beginning of a cell that a spreadsheet may run as a formula. Some drop blanks first."""
@@ -49,6 +50,7 @@ def _row(result: EvalResult) -> Mapping[str, object]:
         "passes": result.repeat.passes if result.repeat else None,
         "answers": result.repeat.judged if result.repeat else None,
         "tags": ", ".join(result.tags or ()),
+        "question": question_of(result.to_plain()),
         "candidate_answer": result.candidate_answer,
         "expected_outcome": result.expected_outcome,
         "reference_answer": result.reference_answer,

@@ -10,9 +10,8 @@ from typing import Final
 
 import pytest
 
-from pytest_agentv.cli.inputs import walk
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file
+from pytest_agentv.loading.files.discovery import SUFFIXES, is_eval_file, walk
 from pytest_agentv.loading.files.suites import read_suite
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.session.names import is_evaluation

@@ -229,11 +229,12 @@ class CasePreparer:
             yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
 
     def _context(self, eval_dir: Path) -> LoadContext:
-        """Return the context of a folder. Raises `CaseError` for odd config files if the project is strict."""
+        """Return the context of a folder. Raises `CaseError` for a broken config file; if strict, for an odd one."""
         if eval_dir not in self._contexts:
             patterns, problems = load_guideline_patterns(eval_dir, self._places.repo_root)
-            if problems and self._options.strict:
-                raise CaseError(join_problems(problems))
+            errors = problems if self._options.strict else [each for each in problems if each.level == "error"]
+            if errors:
+                raise CaseError(join_problems(errors))
             self._context_problems.extend(problems)
             self._contexts[eval_dir] = LoadContext(
                 repo_root=self._places.repo_root,

@@ -11,7 +11,7 @@ from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.readers import input_fault
+from pytest_agentv.reporting.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.reporting.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 from pytest_agentv.runtime.files import remove_leftovers
 from pytest_agentv.runtime.locks import InUse
@@ -56,9 +56,10 @@ class ResultsHome:
 
     def _check_places(self, collected: Collection[Path]) -> None:
         """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
-        for flag, path in (("--agentv-out", self._options.out), ("--agentv-html", self._options.html)):
+        out, html = self._options.out, self._options.html
+        for flag, path, begin in (("--agentv-out", out, RESULTS), ("--agentv-html", html, REPORT)):
             if path is not None:
-                fault = "is an eval file of this run" if path.absolute() in collected else input_fault(path)
+                fault = "is an eval file of this run" if path.absolute() in collected else foreign_fault(path, begin)
                 if fault is not None:
                     raise pytest.UsageError(f"{flag}: {locate(path, None)} {fault}, which this would spoil")
 

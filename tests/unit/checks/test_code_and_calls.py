@@ -14,7 +14,7 @@ from pytest_agentv.evaluators.kinds.text.contains import Contains
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.models.messages import Message, ToolCall
 from pytest_agentv.models.scores import Score, unmet_required
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent
+from pytest_agentv.models.traces import UNNAMED, ExecutionMetrics, TraceEvent
 from pytest_agentv.prompts.prompt import Prompt
 
 from .conftest import CASE
@@ -290,7 +290,34 @@ def test_a_trace_that_reports_the_calls_of_the_messages_again_adds_none(bench, c
     trace = (TraceEvent("tool_call", name="read"), TraceEvent("tool_call"))
     told = called(ToolCall("read", input={"path": "a"}), ToolCall(""))
     assert bench.judged({"tool_trajectory": {"max_calls": 2}}, "x", **told, trace=trace).score == 1
-    assert bench.judged({"not-tool-called": "read", **READ_B}, "x", **told, trace=trace).score == 1
+    told = called(ToolCall("read", input={"path": "a"}))
+    assert bench.judged({"not-tool-called": "read", **READ_B}, "x", **told, trace=trace[:1]).score == 1
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"not-tool-called": "read"},
+        {"tool-called": "read", "times": 0},
+        {"tool_trajectory": {"forbidden": ["read"]}},
+        {"tool_trajectory": {"maximums": {"read": 1}}},
+        {"not-tool_trajectory": {"mode": "any_order", "minimums": {"read": 1}}},
+        {"not-tool_trajectory": {"mode": "in_order", "expected": [{"tool": "read"}]}},
+    ],
+)
+@pytest.mark.parametrize("name", ["", UNNAMED])
+def test_a_call_without_a_name_may_be_one_of_any_tool(bench, called, check, name):
+    result = bench.judged(check, "x", **called(ToolCall(name)))
+    assert result.error is not None
+    assert "A call does not report the name of its tool" in result.error
+
+
+def test_a_call_without_a_name_counts_and_changes_no_sure_verdict(bench, called):
+    told = called(ToolCall("read"), ToolCall(""))
+    assert bench.judged({"tool_trajectory": {"no_tools": True}}, "x", **told).score == 0
+    assert bench.judged({"tool-called": "read"}, "x", **told).score == 1
+    assert bench.judged({"tool-called": "write"}, "x", **told).score == 0
+    assert bench.judged({"tool_trajectory": {"forbidden": ["read"]}}, "x", **told).score == 0
 
 
 START = TraceEvent("tool_call", id="1", name="search", input={"q": 1})

@@ -35,7 +35,7 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 @pytest.mark.parametrize(
     ("check", "answer", "misses"),
     [
-        ({"is-json": True}, "```json\n{}\n```", ("is no JSON: Expecting value: line 1 column 1 (char 0)",)),
+        ({"is-json": True}, "So: {}", ("is no JSON: Expecting value: line 1 column 1 (char 0)",)),
         ({"is-json": True}, "NaN", ("is no JSON: NaN is no JSON",)),
         ({"is-json": True}, f'{{"a": [{"7" * 5001}]}}', ()),
         ({"is-json": True}, "7" * 5_000_000, ()),

@@ -7,6 +7,7 @@ from pydantic import Field
 from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.expected_calls import Arguments, call_fits
 from pytest_agentv.evaluators.comparing.reported_calls import (
+    NAMELESS,
     all_calls,
     call_counts,
     listed_calls,
@@ -61,8 +62,8 @@ class ToolCalled(Evaluator):
         counts = call_counts(context, calls)
         if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
             return no_trace(context)
-        same = [call for call in calls or () if call.tool == self.value]
-        fitting = [call for call in same if call_fits(self.args, call)]
+        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
+        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
         count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
         wanted = "at least once" if self.times is None else f"expected: {self.times}"
         times = counted(count, "time")

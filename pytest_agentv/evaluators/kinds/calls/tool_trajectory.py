@@ -16,6 +16,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
 from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, call_fault
 from pytest_agentv.evaluators.comparing.reported_calls import (
+    NAMELESS,
     all_calls,
     call_counts,
     no_trace,
@@ -104,6 +105,8 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
     if counts is None or limited_counts is None or (by_order and calls is None):
         return no_trace(context)
     kept, broken = _score_limits(config, limited_counts)
+    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
+        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
     if not by_order and config.minimums is None and (kept or broken):
         score = Score(1.0)
     else:
@@ -117,11 +120,11 @@ def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
 def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
     """Score the calls by the mode, without the limits."""
     if config.mode not in ("in_order", "exact"):
-        return _score_counts(config.minimums or {}, counts)
+        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
     compare = _compare_exactly if config.mode == "exact" else _find_in_order
     score = compare(config.expected or (), calls, target)
     for item in config.expected or ():
-        same = [call for call in calls if call.tool == item.tool]
+        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
         score = with_silent_calls(score, [item.args, item.input], same)
     return score
 

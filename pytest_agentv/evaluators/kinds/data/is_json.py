@@ -2,6 +2,7 @@
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context
+from pytest_agentv.evaluators.comparing.answer_data import no_data
 from pytest_agentv.evaluators.kinds.data.json_check import JsonCheck
 from pytest_agentv.models.base import ABSENT, Json
 from pytest_agentv.models.scores import Score
@@ -30,7 +31,7 @@ class IsJson(JsonCheck):
         try:
             data = self._parse(context.candidate_answer) if context.part is ABSENT else context.part
         except ValueError as error:
-            return Score(0.0, misses=(f"is no JSON: {error}",))
+            return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
         except RecursionError:
             raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         faults = self.faults(data)

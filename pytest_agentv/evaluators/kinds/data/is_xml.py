@@ -5,6 +5,7 @@ from xml.parsers import expat
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
+from pytest_agentv.evaluators.comparing.answer_data import no_data
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 from pytest_agentv.models.text import trim
@@ -34,7 +35,7 @@ class IsXml(Evaluator):
 
 def _score(text: str) -> Score:
     fault = _fault(text)
-    return Score(1.0, hits=("is XML",)) if fault is None else Score(0.0, misses=(f"is no XML: {fault}",))
+    return Score(1.0, hits=("is XML",)) if fault is None else Score(0.0, misses=(no_data("XML", text, fault),))
 
 
 def _fault(text: str) -> str | None:

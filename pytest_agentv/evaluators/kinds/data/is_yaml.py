@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
-from pytest_agentv.evaluators.comparing.answer_data import parse_json
+from pytest_agentv.evaluators.comparing.answer_data import no_data, parse_json
 from pytest_agentv.evaluators.judging.reply import off_loop
 from pytest_agentv.models.scores import Score
 
@@ -34,7 +34,7 @@ def _score(text: str) -> Score:
         fault = _fault(text)
     except UnicodeEncodeError:
         fault = "it has half a character, which YAML cannot have"
-    return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(f"is no YAML: {fault}",))
+    return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(no_data("YAML", text, fault),))
 
 
 def _fault(text: str) -> str | None:

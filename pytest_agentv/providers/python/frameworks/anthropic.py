@@ -1,14 +1,13 @@
-"""Reads Anthropic's messages: replies, and lists of messages whose blocks hold the tools."""
+"""Reads the replies of Anthropic. Lists of its messages are read as those of other APIs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from pytest_agentv.models.base import ABSENT, mapping
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.base import mapping
 from pytest_agentv.providers.apis.anthropic import read_billing, read_usage
+from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
-from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
-from pytest_agentv.providers.python.frameworks.transcript import Transcript
+from pytest_agentv.providers.python.frameworks.plain import get, parsed, plain, text
 
 _HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
 """Events of the package's own streams that are not events of the API."""
@@ -20,61 +19,12 @@ def is_reply(value: object) -> bool:
     return is_message and get(value, "usage") is not None and isinstance(get(value, "content"), list | tuple)
 
 
-def has_tools(message: object) -> bool:
-    """Whether a message has tools in its blocks, as in no other API."""
-    return any(_is_call(block) or _is_result(block) for block in items(get(message, "content")))
-
-
 def read_reply(reply: object) -> NativeAnswer:
     """Read a reply."""
     spent = _spent(reply)
-    return read_messages([reply]).replace(
+    return chat.read_messages([reply]).replace(
         spent=(spent,) if spent else (), finish_reason=text(get(reply, "stop_reason")), is_single_reply=True
     )
-
-
-def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last user message without results of tools."""
-    transcript = Transcript()
-    context: list[str] = []
-    for message in messages:
-        blocks = items(get(message, "content"))
-        if get(message, "role") == "user" and not any(map(_is_result, blocks)):
-            transcript.restart()
-            context.clear()
-            continue
-        if get(message, "role") == "assistant":
-            transcript.say(text_content(get(message, "content")), [_call(block) for block in blocks if _is_call(block)])
-        for block in blocks:
-            if _is_result(block):
-                transcript.result(output_of(get(block, "content")), text(get(block, "tool_use_id")))
-            context += _quoted(block)
-    return NativeAnswer(transcript.messages, retrieved_context=tuple(dict.fromkeys(context)) or None)
-
-
-def _is_call(block: object) -> bool:
-    return str(get(block, "type")).endswith("tool_use")
-
-
-def _is_result(block: object) -> bool:
-    return str(get(block, "type")).endswith("tool_result")
-
-
-def _call(block: object) -> ToolCall:
-    given = get(block, "input")
-    return ToolCall(
-        text(get(block, "name")) or "?", ABSENT if given is None else plain(given), id=text(get(block, "id"))
-    )
-
-
-def _quoted(block: object) -> Iterator[str]:
-    """Yield the citations of the answer, and the search results of tools."""
-    for citation in items(get(block, "citations")):
-        if isinstance(words := get(citation, "cited_text"), str):
-            yield words
-    for part in items(get(block, "content")):
-        if get(part, "type") == "search_result" and isinstance(words := text_content(get(part, "content")), str):
-            yield words
 
 
 def _spent(reply: object) -> Spent | None:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_agentv.models.base import ABSENT, mapping
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.base import mapping
+from pytest_agentv.models.messages import CALL, RESULT, WORDS_FOR_ROLES, ToolCall, kind_of
 from pytest_agentv.providers.apis.data import told_cost
 from pytest_agentv.providers.apis.openai import read_billing, read_usage
 from pytest_agentv.providers.python.frameworks.answer import NativeAnswer, Spent
-from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, plain, read_call, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import Transcript
 
 
@@ -41,20 +41,38 @@ def read_reply(reply: object) -> NativeAnswer:
 
 
 def read_messages(messages: Sequence[Any]) -> NativeAnswer:
-    """Read a conversation. The answer follows the last message of the user."""
+    """Read a conversation. The answer follows the last message of the user without results of tools.
+
+    Raises `ValueError` for an unknown role, and for a part that may be a call in an unknown shape.
+    """
     transcript = Transcript()
     refusal = None
+    context: list[str] = []
     for message in messages:
-        role = get(message, "role")
-        if role == "user":
+        said, parts = text(get(message, "role")), items(get(message, "content"))
+        role = WORDS_FOR_ROLES.get(said or "")
+        if said is not None and role is None:
+            raise ValueError(f"a message has the role {said!r}: expected one of {', '.join(WORDS_FOR_ROLES)}")
+        kinds = list(map(kind_of, parts))
+        if odd := [kind for kind in kinds if "tool" in kind.lower() and kind not in (CALL, RESULT)]:
+            raise ValueError(f"a message has a part of the type {odd[0]!r}: known are {CALL!r} and {RESULT!r}")
+        if role == "user" and RESULT not in kinds:
             transcript.restart()
-        elif role in ("tool", "function"):
-            name = text(get(message, "name"))
-            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), name)
-        elif role in ("assistant", "model"):
+            context.clear()
+            continue
+        if role in ("tool", "function") and RESULT not in kinds:
+            call_id, name = text(get(message, "tool_call_id", "toolCallId")), text(get(message, "name"))
+            transcript.result(output_of(get(message, "content")), call_id, name)
+        elif role == "assistant":
             _say(transcript, message)
             refusal = text(get(message, "refusal"))
-    return NativeAnswer(transcript.messages, refusal=refusal)
+        for kind, part in zip(kinds, parts, strict=True):
+            if kind == RESULT:
+                result = get(part, "toolResult") or part
+                call_id = text(get(result, "tool_use_id", "toolCallId", "toolUseId", "tool_call_id"))
+                transcript.result(output_of(get(result, "content", "result", "output")), call_id)
+            context += _quoted(part)
+    return NativeAnswer(transcript.messages, refusal=refusal, retrieved_context=tuple(dict.fromkeys(context)) or None)
 
 
 def _say(transcript: Transcript, message: object) -> None:
@@ -62,16 +80,23 @@ def _say(transcript: Transcript, message: object) -> None:
 
 
 def _calls(message: object) -> Iterator[ToolCall]:
-    """Yield the calls. The input of a `custom` tool is a free text.
+    """Yield the calls: those of a list of their own, else those among the parts of the content.
 
     A deprecated request for `functions` gets one call, in a key of its own.
     """
-    calls, function = items(get(message, "tool_calls")), get(message, "function_call")
-    for call in calls or ([{"function": function}] if function else []):
-        called = get(call, "function", "custom")
-        arguments, free = get(called, "arguments"), get(called, "input")
-        given = plain(free) if arguments is None else parsed(arguments)
-        yield ToolCall(text(get(called, "name")) or "?", ABSENT if given is None else given, id=text(get(call, "id")))
+    calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
+    parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
+    yield from map(read_call, calls or parts or ([{"function": function}] if function else []))
+
+
+def _quoted(part: object) -> Iterator[str]:
+    """Yield the citations of the answer, and the search results of tools."""
+    for citation in items(get(part, "citations")):
+        if isinstance(words := get(citation, "cited_text"), str):
+            yield words
+    for inner in items(get(part, "content")):
+        if get(inner, "type") == "search_result" and isinstance(words := text_content(get(inner, "content")), str):
+            yield words
 
 
 def _spent(reply: object) -> Spent | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json, mapping
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.base import ModelSettings
 from pytest_agentv.providers.apis.data import name_of_tool
 from pytest_agentv.providers.apis.gemini import GeminiApi
@@ -76,7 +77,7 @@ def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
         call, code = get(part, "function_call", "functionCall"), get(part, "executable_code", "executableCode")
         ran = get(part, "tool_call", "toolCall")
         if call is not None:
-            yield ToolCall(text(get(call, "name")) or "?", plain(get(call, "args") or {}), id=text(get(call, "id")))
+            yield ToolCall(text(get(call, "name")) or UNNAMED, plain(get(call, "args") or {}), id=text(get(call, "id")))
         elif code is not None:
             result = get(following, "code_execution_result", "codeExecutionResult")
             output = ABSENT if result is None else plain(get(result, "output"))

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT, Json
+from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import terms_of
 from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, part_counts, tokens
-from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, text_content
+from pytest_agentv.providers.python.frameworks.plain import get, items, output_of, parsed, plain, text, text_content
 from pytest_agentv.providers.python.frameworks.transcript import ToolTimes, Transcript
 from pytest_agentv.providers.python.question import Question
 
@@ -72,7 +73,7 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
             replies.append(message)
             transcript.say(text_content(get(message, "content")), _calls(message), name=_name(message))
         elif kind == "tool":
-            transcript.result(_output(message), text(get(message, "tool_call_id")), _name(message))
+            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), _name(message))
             context += _texts_of(get(message, "artifact"))
     spent = (_spent(reply) for reply in replies)
     return NativeAnswer(
@@ -218,15 +219,9 @@ def _calls(message: object) -> list[ToolCall]:
     """Return the calls, including those whose arguments are invalid JSON."""
     found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
     return [
-        ToolCall(text(get(call, "name")) or "?", parsed(get(call, "args") or {}), id=text(get(call, "id")))
+        ToolCall(text(get(call, "name")) or UNNAMED, parsed(get(call, "args") or {}), id=text(get(call, "id")))
         for call in found
     ]
-
-
-def _output(message: object) -> Json:
-    content = get(message, "content")
-    found = text_content(content)
-    return plain(content) if found is ABSENT else parsed(found)
 
 
 def _finish_reason(message: object) -> str | None:

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_agentv.models.base import ABSENT, Json, is_number
+from pytest_agentv.models.messages import ToolCall, kind_of
+from pytest_agentv.models.traces import UNNAMED
 from pytest_agentv.providers.apis.data import parsed as parsed_text
 
 SIZE_LIMIT: Final = 64 * 2**20
@@ -59,8 +61,18 @@ def _texts(content: object) -> Iterator[str]:
     for part in items(content):
         if isinstance(part, str):
             yield part
-        elif get(part, "type") in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
+        elif kind_of(part) in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
             yield found
+
+
+def read_call(call: object) -> ToolCall:
+    """Return a call in the words of any API. The input of a `custom` tool is a free text."""
+    called = get(call, "function", "custom", "toolUse") or call
+    arguments, free = get(called, "arguments", "args"), get(called, "input")
+    given = plain(free) if arguments is None else parsed(arguments)
+    name = text(get(called, "name", "toolName", "tool_name", "tool")) or UNNAMED
+    call_id = text(get(call, "id", "toolCallId", "tool_call_id")) or text(get(called, "toolUseId"))
+    return ToolCall(name, ABSENT if given is None else given, id=call_id)
 
 
 def parsed(value: object) -> Json:
@@ -69,8 +81,9 @@ def parsed(value: object) -> Json:
 
 
 def output_of(value: object) -> Json:
-    """Return the output of a tool, which may have parts."""
-    found = text_content(value)
+    """Return the output of a tool, which may have parts. Without a type, they are data."""
+    is_data = any(isinstance(part, Mapping) and "type" not in part for part in items(value))
+    found = ABSENT if is_data else text_content(value)
     return plain(value) if found is ABSENT else parsed(found)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT, Json, JsonObject
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import UNNAMED, TokenUsage
 from pytest_agentv.providers.apis.base import Billing
 from pytest_agentv.providers.apis.data import count
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens
@@ -130,7 +130,7 @@ def _calls(parts: Sequence[Any], timestamp: str | None) -> Iterator[ToolCall]:
             given = parsed(get(part, "args"))
             call_id = text(get(part, "tool_call_id"))
             yield ToolCall(
-                text(get(part, "tool_name")) or "?",
+                text(get(part, "tool_name")) or UNNAMED,
                 {} if given in (None, "") else given,
                 id=call_id,
                 timestamp=timestamp,

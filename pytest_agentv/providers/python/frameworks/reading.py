@@ -24,7 +24,7 @@ def read_native(value: object) -> NativeAnswer | None:
         return _read_list(items(value["messages"]))
     if langchain.is_message(value) or langchain.is_state(value):
         return langchain.read(value)
-    if get(value, "role") == "assistant" and get(value, "content", "tool_calls") is not None:
+    if get(value, "role") in ("assistant", "ai") and get(value, "content", "tool_calls", "toolCalls") is not None:
         answer = _read_list([value])
         return answer and answer.replace(is_single_reply=True)
     return None
@@ -67,6 +67,5 @@ _LISTS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], Na
     (_is_reply, _read_replies),
     (google_genai.is_content, google_genai.read_contents),
     (responses.is_item, responses.read_items),
-    (anthropic.has_tools, anthropic.read_messages),
     (chat.is_message, chat.read_messages),
 )

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import ABSENT
 from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.models.traces import UNNAMED, TokenUsage
 from pytest_agentv.providers.python.frameworks import chat
 from pytest_agentv.providers.python.frameworks.answer import AgentOutput, NativeAnswer, Spent, tokens, total
 from pytest_agentv.providers.python.frameworks.plain import get, items, parsed, plain, text, time_text
@@ -84,7 +84,7 @@ def _calls(step: object) -> Iterator[ToolCall]:
     for call in items(get(step, "tool_calls")):
         function = get(call, "function") or call
         given = get(function, "arguments")
-        name, call_id = text(get(function, "name")) or "?", text(get(call, "id"))
+        name, call_id = text(get(function, "name")) or UNNAMED, text(get(call, "id"))
         yield ToolCall(name, ABSENT if given is None else parsed(given), id=call_id, timestamp=_began(step))
 
 

@@ -28,7 +28,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: C
     text, images = gallery.take_out_of_text(_answer_text(value))
     answers = _answers(case, gallery)
     detail: dict[str, Json] = {
-        "question": gallery.take_out_of_text(_question(value))[0],
+        "question": gallery.take_out_of_text(question_of(value))[0],
         "expected": text_of(value, "expected_outcome"),
         "reference": text_of(value, "reference_answer"),
         "text": text,
@@ -56,7 +56,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: C
     return bounded
 
 
-def _question(value: JsonObject) -> str:
+def question_of(value: JsonObject) -> str:
     """Return the last message of the user, else the question of the request."""
     for key in _REQUESTS:
         request = mapping_of(value, key)
