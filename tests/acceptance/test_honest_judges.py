@@ -116,8 +116,7 @@ def test_a_judge_that_does_not_judge_is_asked_again_and_the_record_counts_it(jud
             "rubrics: [Is polite]",
             '{"score": 1}',
             0,
-            "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) and "
-            "`overall_reasoning`.",
+            "The JSON object in the judge's reply lacks `checks` (each with `id` and `satisfied`).",
         ),
     ],
 )

@@ -47,8 +47,8 @@ _DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
 _START: Final = re.compile(r"""\{\s*+(?:["'“‘}]|\w++\s*+:)""")
 """What begins an object, or what a judge means for one. A brace before other text, as in `{name}`, begins none."""
 
-_REST: Final = re.compile(r""",\s*+"[^"\n]*+"\s*+:""")
-"""A key that is in no object. A quotation mark that is not escaped can end an object too early."""
+_REST: Final = re.compile(r"""[\]},]\s*+"[^"\n]*+"\s*+:|"\s*+:\s*+[\[{]""")
+"""A key that is in no object: it was cut, or a quotation mark that is not escaped ended an object too early."""
 
 _MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
 """Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
@@ -189,7 +189,7 @@ def _objects(text: str) -> Iterator[tuple[str, JsonObject]]:
     """
     rest, end = "", 0
     while start := _START.search(text, end):
-        rest, begin = rest + text[end : start.start()], start.start()
+        rest, begin = f"{rest}{text[end : start.start()]}{{", start.start()
         try:
             value, end = _DECODER.raw_decode(text, begin)
         except (ValueError, RecursionError) as error:

@@ -30,7 +30,6 @@ Reply with exactly one JSON object and no text before or after it:
 _CLOSING: Final = "Check the candidate answer against every rubric of the list and reply with the JSON object."
 
 _WANTED: Final = "`checks` (each with `id` and `satisfied`)"
-NO_CHECKS: Final = f"The judge's reply holds no JSON object with {_WANTED}."
 
 
 class Rubric(Part):
