@@ -70,8 +70,9 @@ evalcases:
   and `contains` may match them. A hook, [`pytest_agentv_response`](extending.md#hooks), can remove them before the
   checks judge.
 - **Unicode.** Checks compare code points. "é" may be one or two of them (NFC, NFD), and a space may be a no-break
-  space. If only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. A `not-contains`
-  passes then.
+  space. If only that differs, the miss says so: `only the Unicode form differs: they match as NFC`. If only an
+  apostrophe, a hyphen or an invisible character differs, it names the character. A `not-contains` passes then, with a
+  warning.
 
 Values are checked when the file is loaded: an invalid pattern, an invalid JSON Schema or an unknown function is an
 error of the case, with its line. `agentv validate` finds it without a run.

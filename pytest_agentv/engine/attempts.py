@@ -59,8 +59,7 @@ async def invoke_with_retries(
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
         requests = _add_requests(requests, raw)
-        paid = (*getattr(provider, "given_up", ()), *lost)
-        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, paid)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
         _log_call(called, attempts, raw)
         if not _timed_out(attempts) or request.attempt >= max_retries:
             return _with_response(attempts)

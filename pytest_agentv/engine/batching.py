@@ -9,12 +9,10 @@ from typing import Final
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.batches import BatchError, one_for_each
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, one_for_each
 from pytest_agentv.runtime.outcomes import Outcome, attempt_async
 
 _LOGGER: Final = logging.getLogger(__name__)
-_GIVEN_UP: Final = "the answers of the call for all cases cannot be used, so each case was asked again by itself: {}"
 
 
 @dataclass(slots=True, eq=False)
@@ -24,17 +22,14 @@ class _Waiting:
     place: int
     request: ProviderRequest
     response: "asyncio.Future[Outcome[ProviderResponse]]"
-    given_up: tuple[ProviderResponse, ...] = ()
-    """Its answers in a call whose answers cannot be used. They were paid for."""
-    warning: str | None = None
 
 
 class Batch:
     """Gathers the requests of a known number of cases and sends them together.
 
     Each case runs like any other until its call. When every case has reached its call or has ended before it, the
-    batch makes one call. If the provider cannot batch, or the call fails, it sends each request separately. What
-    the failed call cost is noted for the cases that it answered. Used on the event loop.
+    batch makes one call. If the provider cannot batch, or the call fails, it sends each request separately. Used on
+    the event loop.
 
     Source: evaluation-2026-01, "Provider-level batching flag".
     """
@@ -69,18 +64,10 @@ class Batch:
             _LOGGER.warning(
                 "batching was asked for and did not work, each case is sent by itself: %s", masked(str(error))
             )
-            self._give_up(error)
             await self._send_singly(provider)
             return
         for waiting, response in zip(self._waiting, responses, strict=True):
             _settle(waiting, Outcome(response))
-
-    def _give_up(self, error: ProviderError) -> None:
-        """Note what the failed call has cost each case, and warn if it had answers: they are paid for again."""
-        paid = error.paid if isinstance(error, BatchError) else ()
-        for waiting in self._waiting:
-            waiting.given_up = tuple(response for eval_id, response in paid if eval_id == waiting.request.eval_id)
-            waiting.warning = _GIVEN_UP.format(error) if paid else None
 
     async def _send_singly(self, provider: Adapter) -> None:
         places = asyncio.Semaphore(self._limit)
@@ -99,8 +86,6 @@ class BatchMember:
         self._batch = batch
         self._place = place
         self._is_counted = False
-        self.given_up: tuple[ProviderResponse, ...] = ()
-        """What the call for all cases reported of this one, if its answers could not be used."""
 
     def wrap(self, provider: Adapter) -> "BatchedProvider":
         return BatchedProvider(provider, self)
@@ -110,9 +95,7 @@ class BatchMember:
             return await provider.invoke(request)
         self._is_counted = True
         sent = await self._batch.invoke(self._place, provider, request)
-        self.given_up = sent.given_up
-        response = sent.response.result().get()
-        return response if sent.warning is None else response.replace(warnings=(*response.warnings, sent.warning))
+        return sent.response.result().get()
 
     def leave(self) -> None:
         """Let the other cases go on if this case has not reached its call."""
@@ -134,11 +117,6 @@ class BatchedProvider:
     async def check(self) -> None:
         await self._provider.check()
 
-    @property
-    def given_up(self) -> tuple[ProviderResponse, ...]:
-        """What the call for all cases reported of this one, if its answers could not be used."""
-        return self._member.given_up
-
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         return await self._member.invoke(self._provider, request)
 
@@ -151,8 +129,6 @@ async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest])
         raise ProviderError("this kind of provider cannot batch", "config")
     _LOGGER.debug("batching: %d cases go out in one call", len(requests))
     outcome = await attempt_async(lambda: provider.invoke_batch(requests))
-    if isinstance(outcome.error, BatchError):
-        raise outcome.error
     if outcome.error is not None:
         raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error
     return one_for_each(requests, outcome.get())

@@ -4,32 +4,25 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from pytest_agentv.loading.keys import REFUSED
+
 _ASKED: Final = "the target gives the answer; the ideal one is `expected_output`"
 _CHECKED: Final = "write the checks as a list under `assert`"
-_UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
 _CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`, prompts of `llm_judge` may use it"
 
 INSTEAD: Final[Mapping[str, str]] = {
+    **REFUSED,
     "actual_output": _ASKED,
     "answer": "write the ideal answer as `expected_output`, or the variable under `vars`",
-    "assertScoringFunction": "the score is the weighted mean; `composite` has other aggregators",
     "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "completion_time": "the answer is timed: write `latency` under `assert`",
-    "defaultTest": "write `defaults` for the keys of all cases, `assert` for their checks",
-    "depends_on": "no case waits for another one",
-    "derivedMetrics": "a name for several checks: `composite`",
-    "evaluateOptions": "write `repeat`, or give --agentv-workers",
     "expectations": "write the ideal answer as `expected_output`, facts and guidelines as sentences under `assert`",
     "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
     "ideal": "write `expected_output`",
-    "input": "write it in the cases, or under `defaults`",
     "metrics": _CHECKED,
-    "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
     "outputPath": "give --agentv-out",
     "prompt": "write `input`",
-    "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
     "provider": "write `target`, and the provider in targets.yaml",
-    "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
     "query": "write `input`, or the variable under `vars`",
     "redteam": "nothing makes up attacks: write them as cases",
     "reference_contexts": _CONTEXTS,
@@ -41,10 +34,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "skip_defaults": "the evaluators of a case replace those of its file",
     "solver": "a target asks the model: write it into targets.yaml",
     "testing_criteria": _CHECKED,
-    "transform": _UNTURNED,
-    "trials": "write `repeat`",
-    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
-    "workspace": "prepare the folder in a fixture, and name it under `fixtures`",
+    "transform": REFUSED["preprocessors"],
 }
 """Keys of a file or a case."""
 

@@ -61,12 +61,36 @@ HEADER_KEYS: Final = frozenset(
     )
 )
 """At file level, or in the sidecar of a JSONL file."""
-ASKING_CASE_KEYS: Final = frozenset({"turns", "workspace"})
-ASKING_HEADER_KEYS: Final = frozenset({"input", "workspace"})
-"""Keys of newer versions of AgentV that say what is asked, and what is checked.
-
-They are not read, and are errors of the case: it would be another one without them.
-"""
+_UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
+REFUSED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("assert_scoring_function", "assertScoringFunction"), "`composite` has aggregators beside the mean"
+    ),
+    **dict.fromkeys(
+        ("default_test", "defaultTest"), "write `defaults` for keys of all cases, `assert` for their checks"
+    ),
+    "depends_on": "no case waits for another one: prepare what it needs in a fixture",
+    **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
+    "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
+    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
+    **dict.fromkeys(
+        ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
+    ),
+    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `evaluators`, with an s"),
+    "extensions": "write a fixture, or a hook in conftest.py",
+    "input": "write it in the cases, or under `defaults`",
+    "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
+    "preprocessors": _UNTURNED,
+    "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
+    "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
+    "targets": "write `matrix: {target: [a, b]}`, and the targets themselves in targets.yaml",
+    "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
+    "trials": "write `repeat`",
+    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
+}
+"""Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
+FOREIGN_KEYS: Final = ("prompts", "providers")
+"""The keys by which a file of promptfoo or AgentV 5 is told."""
 CASE_KEYS: Final = frozenset(
     (
         *("id", "conversation_id", "group", "required", "rubrics", "note", "question", "reference_answer"),
@@ -144,26 +168,38 @@ def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
         place.at(key).expected("a reason (a text), or true", value, hint and hint.format(key))
 
 
+def is_refused(key: str, value: Json) -> bool:
+    """Whether a key that nobody reads is an error. `options` may be data of a case, and an evaluator is a word."""
+    if key in LEGACY_EVALUATOR_KEYS:
+        return isinstance(value, list | dict)
+    return key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value))
+
+
 def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
     """Warn about an `evaluator: WORD` other than `llm_judge`. The default judge judges then, as in AgentV."""
     key = first_key(mapping, LEGACY_EVALUATOR_KEYS)
-    if key is not None and mapping[key] != "llm_judge":
+    if key is not None and is_refused(key, mapping[key]):
+        place.at(key).unread(f"expected a word, got {describe_value(mapping[key])}", REFUSED[key])
+    elif key is not None and mapping[key] != "llm_judge":
         place.at(key).warn(
             f"expected 'llm_judge', got {describe_value(mapping[key])}; falling back to the default judge",
             "other kinds go into a list under `evaluators:`",
         )
 
 
+def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
+    """Return the lists of evaluators of a file or a case, with their keys. The first is read."""
+    execution = mapping.get("execution")
+    places = ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping))
+    return [((*at, key), each[key]) for at, each in places for key in EVALUATOR_LIST_KEYS if each.get(key) is not None]
+
+
 def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
     """Warn about lists of evaluators that are not read because there is another one. That of `execution` wins."""
-    execution = mapping.get("execution")
-    within = execution if isinstance(execution, dict) else {}
-    found: list[tuple[str, ...]] = [("execution", key) for key in EVALUATOR_LIST_KEYS if within.get(key) is not None]
-    found += [(key,) for key in EVALUATOR_LIST_KEYS if mapping.get(key) is not None]
-    for keys in found[1:]:
-        value = within[keys[1]] if len(keys) > 1 else mapping[keys[0]]
+    found = evaluator_lists(mapping)
+    for keys, value in found[1:]:
         if value != []:
-            place.at(*keys).warn(f"is not read, because {'.'.join(found[0])!r} is there as well")
+            place.at(*keys).warn(f"is not read, because {'.'.join(found[0][0])!r} is there as well")
 
 
 def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:

@@ -3,7 +3,7 @@
 import difflib
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -158,14 +158,14 @@ def number_at(
 
 
 def warn_of_unknown_keys(
-    mapping: JsonObject, known: Collection[str], place: Place, refused: Collection[str] = ()
+    mapping: JsonObject, known: Collection[str], place: Place, is_refused: Callable[..., bool] = lambda *_: False
 ) -> None:
-    """Warn of unknown keys. Those of `refused` are noted by `Place.unread`."""
-    for key in mapping:
+    """Warn of unknown keys. Those that are refused are noted by `Place.unread`."""
+    for key, value in mapping.items():
         if key not in known:
             from pytest_agentv.loading.foreign_keys import instead_of_key  # noqa: PLC0415 - most files have no such fault
 
-            note = place.at(key).unread if key in refused else place.at(key).warn
+            note = place.at(key).unread if is_refused(key, value) else place.at(key).warn
             note("unknown key", instead_of_key(key) or did_you_mean(key, known))
 
 

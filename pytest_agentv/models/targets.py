@@ -5,7 +5,8 @@ from typing import Any, Final
 from pytest_agentv.models.base import Record
 from pytest_agentv.models.records import record
 
-DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 429, 502, 503, 504)
+DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 409, 429, 502, 503, 504, 520, 522, 524, 529)
+"""Those of the requirements, and those of Cloudflare and Anthropic, which the vendors' own clients retry as well."""
 
 _PATIENCE: Final = frozenset(
     {

@@ -203,6 +203,17 @@ def total_seconds(requests: Sequence[ProviderRequest]) -> float | None:
     return sum(known) if len(known) == len(requests) else None
 
 
+def one_for_each(
+    requests: Sequence[ProviderRequest], responses: Sequence[ProviderResponse]
+) -> Sequence[ProviderResponse]:
+    """Return the responses to some requests. If their number differs, all are errors: another call would cost again."""
+    if len(responses) == len(requests):
+        return responses
+    error = f"{len(requests)} requests were sent and {len(responses)} responses came back"
+    paid = (*responses, *[ProviderResponse()] * len(requests))[: len(requests)]
+    return [response.replace(error=error) for response in paid]
+
+
 def shortest(*limits: float | None) -> float | None:
     """Return the shortest of some time limits; None: there is none."""
     return min((limit for limit in limits if limit is not None), default=None)

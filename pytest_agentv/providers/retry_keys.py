@@ -28,7 +28,8 @@ class RetryKeys(Provider):
     retry_status_codes: Items[StatusCode] | None = spelled(
         *("retry_status_codes", "retryStatusCodes"),
         default=None,
-        description="the HTTP status codes to retry, besides network errors (default: 408, 429, 500, 502, 503, 504)",
+        description="the HTTP status codes to retry, besides network errors (default: 408, 409, 429, "
+        "500, 502, 503, 504, 520, 522, 524, 529)",
     )
 
     @property

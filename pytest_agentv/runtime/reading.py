@@ -18,6 +18,16 @@ _TYPES: Final = {
 }
 
 
+def utf8_fault(data: bytes | bytearray) -> str | None:
+    """Return which byte is the first that is not UTF-8; None: all are."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
+    return None
+
+
 def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
     """Read a regular file. Other files could block for ever or never end.
 

@@ -73,6 +73,14 @@ def bound_by(item: pytest.Item) -> str | None:
     return HOOKS if hook_around(item) is not None else None
 
 
+def fixtures_per_case(item: pytest.Function) -> list[str]:
+    """Return the fixtures of conftest files that are set up anew for each item."""
+    with suppress(AttributeError):
+        own = [each for each in _fixtures(item) if each is not None and each.scope == "function"]
+        return [each.argname for each in own if _is_of_a_conftest(each, item)]
+    return []
+
+
 def _has_fixtures(item: pytest.Function) -> bool:
     """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
     with suppress(AttributeError):

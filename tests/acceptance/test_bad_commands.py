@@ -161,12 +161,13 @@ def test_a_program_that_is_not_there_or_cannot_be_run_is_named_in_the_words_of_t
     assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
 
 
-def test_a_command_that_succeeds_without_a_word_gave_an_empty_answer(project):
+def test_a_command_that_succeeds_without_a_word_gave_no_answer(project):
     write_targets(project, {"silent": "true"})
     write_cases(project, ["silent"])
     run = project.run()
-    assert (run.by_id["silent"]["status"], run.by_id["silent"]["candidate_answer"]) == ("fail", "")
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"failed": 1}, [])
+    assert run.by_id["silent"]["error"] == "The command ended with exit code 0, but its output is empty"
+    assert run.by_id["silent"]["error_detail"] == {"stage": "provider", "kind": "no_answer"}
+    assert (run.exit_code, run.outcomes, run.internals) == (1, {"errors": 1}, [])
 
 
 DEAF = """
@@ -258,7 +259,10 @@ STRANGE = {
         r"printf 'hello \033[31mred\033[0m \033]0;title\007 \033[2J'",
         "hello \x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2J",
     ),
-    "bytes": (r"printf 'hello \377\376 \200'", "hello \ufffd\ufffd \ufffd"),
+    "bytes": (
+        r"printf 'hello \377\376 \200'",
+        "Error occurred: The output of the command is not UTF-8: byte 0xff in line 1",
+    ),
     "nul": (r"printf 'hello \0 nul'", "hello \0 nul"),
     "surrogate": (r"""printf '{"text": "hello \\ud83d"}'""", "hello \ufffd"),
     "pair": (r"""printf '{"text": "hello \\ud83d\\ude00"}'""", "hello 😀"),
@@ -278,7 +282,7 @@ def test_strange_answers_are_recorded_as_they_are_and_shown_safely(project):
     run = project.run("-rA")
     answers = {name: result["candidate_answer"] for name, result in run.by_id.items()}
     assert answers == {name: answer for name, (_, answer) in STRANGE.items()}
-    assert (run.outcomes, run.internals) == ({"failed": len(STRANGE), "warnings": 1}, [])
+    assert (run.outcomes, run.internals) == ({"failed": len(STRANGE) - 1, "errors": 1, "warnings": 1}, [])
     assert [line for line in run.lines if any(ord(sign) < 32 or sign in "\x85\u2028\u202e\x7f" for sign in line)] == []
 
 

@@ -242,37 +242,27 @@ def test_the_verbose_log_says_that_the_cases_go_out_together(project, batched):
 
 @pytest.mark.scenario("Enabled for batching-capable provider")
 @pytest.mark.scenario("Fallback when provider cannot batch")
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        varied("sys.exit('no session')", "no session (exit code 1)", id="exit code"),
-        ("file.write('nonsense')", "CLI batch output, line 3: not JSON: Expecting value: line 1 column 1 (char 0)"),
-    ],
-)
-def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_says_why(
-    project, batched, broken, reason
-):
-    batched(numbered(2), broken)
+def test_when_the_batch_fails_each_case_is_called_by_itself_and_the_verbose_log_says_why(project, batched):
+    batched(numbered(2), "sys.exit('no session')")
     run = project.run("--agentv-verbose")
     together, *alone = program_calls(project)
     assert (together, sorted(alone)) == ("batch", ["case-0", "case-1"])
     assert answers(run) == {f"case-{number}": f"hello case-{number}, alone" for number in range(2)}
-    said = f"batching was asked for and did not work, each case is sent by itself: {reason}"
+    said = "batching was asked for and did not work, each case is sent by itself: no session (exit code 1)"
     assert len(re.findall(re.escape(said), run.text)) == 1
     assert "batching was asked for" not in project.run().text
 
 
 @pytest.mark.parametrize("flags", [[], ["--agentv-cache"]], ids=str)
-def test_the_cost_of_a_batch_whose_answers_cannot_be_used_is_counted_and_a_warning_says_so(project, batched, flags):
+def test_a_batch_whose_answers_cannot_be_used_is_an_error_of_its_cases_and_its_cost_is_counted(project, batched, flags):
     batched(numbered(2), "file.write('Done.')")
     program = (project.path / "batch.py").read_text()
     project.write("batch.py", program.replace('"text":', '"cost_usd": 1, "text":'))
     run = project.run(*flags)
-    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {2}
-    assert {result["trace_summary"]["cost_usd"] for result in run.results} == {1}, "the answer that is judged"
-    said = "target 'default': the answers of the call for all cases cannot be used, so each case was asked again"
-    assert run.text.count(said) == 1
-    assert "line 3: not JSON" in run.text
+    assert program_calls(project) == ["batch"], "no case is asked by itself"
+    said = "CLI batch output, line 3: not JSON: Expecting value: line 1 column 1 (char 0)"
+    assert {(result["status"], result["error"]) for result in run.results} == {("error", said)}
+    assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {1}
 
 
 @pytest.mark.scenario("Fallback when provider cannot batch")

@@ -35,7 +35,7 @@ UNMENTIONED = re.compile(
     r"|created: |\d+ workers? |gw\d+ )"
 )
 """Lines of pytest's own that differ from machine to machine."""
-VOLATILE = {"timestamp", "run_id", "duration_ms", "schema_version", "eval_file", "line_hash", "pid"}
+VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
 CHANGES = (
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),

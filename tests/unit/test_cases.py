@@ -299,16 +299,30 @@ def test_cases_share_the_evaluators_of_their_file_which_are_hashed_once() -> Non
     assert first.folder is second.folder
 
 
+REFUSED_KEYS = (
+    *("assert_scoring_function", "assertScoringFunction", "default_test", "defaultTest", "depends_on", "env"),
+    *("derived_metrics", "derivedMetrics", "environment", "evaluate_options", "evaluateOptions", "extensions"),
+    *("preprocessors", "targets", "timeout_seconds"),
+)
 NEWER_KEYS = [
     ("", "turns: [{input: hi, assert: [contains: x]}]", "evalcases[0].turns: unknown key (the target is asked once"),
     ("", "workspace: {template: ./shop}", "evalcases[0].workspace: unknown key (prepare the folder in a fixture"),
     ("workspace: {template: ./shop}\n", "note: x", "workspace: unknown key (prepare the folder in a fixture"),
     ("input: Answer in one word.\n", "note: x", "input: unknown key (write it in the cases, or under `defaults`)"),
+    *((f"{key}: [x]\n", "note: x", f"1: {key}: unknown key (") for key in REFUSED_KEYS),
+    *(("", f"{key}: [x]", f"evalcases[0].{key}: unknown key (") for key in REFUSED_KEYS),
+    ("execution: {trials: {count: 3}}\n", "note: x", "execution.trials: unknown key (write `repeat`)"),
+    ("", "execution: {trials: {count: 3}}", "evalcases[0].execution.trials: unknown key (write `repeat`)"),
+    ("", "execution: {evaluator: [contains: x]}", "evalcases[0].execution.evaluator: unknown key (write `evaluators`"),
+    ("", "options: {transform: output.x}", "evalcases[0].options: unknown key (`repeat` is a key of the case itself; "),
+    ("defaults: {env: {A: b}}\n", "note: x", "evals/qa.yaml:1: defaults.env: unknown key (write ${{ NAME }} at "),
+    ("evaluator: [contains: y]\n", "note: x", "1: evaluator: expected a word, got a list (write `evaluators`, with"),
+    ("", "evaluator: {contains: y}", "evalcases[0].evaluator: expected a word, got a mapping (write `evaluators`, wi"),
 ]
 
 
 @pytest.mark.parametrize(("header", "key", "told"), NEWER_KEYS)
-def test_a_key_of_newer_files_that_changes_what_is_asked_is_an_error_of_the_case(header: str, key: str, told: str):
+def test_a_key_that_changes_what_is_asked_or_checked_is_an_error_of_the_case(header: str, key: str, told: str):
     path = Path("evals/qa.yaml")
     path.write_text(f"{header}evalcases:\n  - {{id: a, input: hi, assert: [contains: x], {key}}}\n")
     suite = read_suite(path)
@@ -321,24 +335,47 @@ def test_a_key_of_newer_files_that_changes_what_is_asked_is_an_error_of_the_case
 
 
 @pytest.mark.parametrize(
+    "keys",
+    ["note: x", "metadata: {environment: prod, depends_on: x}", "options: {A: Yes, B: No}", "options: [Yes, No]"],
+)
+def test_such_keys_are_data_elsewhere(keys: str):
+    path = Path("evals/qa.yaml")
+    path.write_text(f"evalcases:\n  - {{id: a, input: hi, vars: {{env: x}}, assert: [contains: x], {keys}}}\n")
+    assert [each.level for each in load_from(path).warnings] == ["warning"] * keys.startswith("options")
+
+
+@pytest.mark.parametrize(
     ("header", "own", "is_told"),
     [
         ("assertions: [contains: x]", ", assert: [contains: y]", True),
         ("assertions: [contains: x]", ", execution: {evaluators: [contains: y]}", True),
         ("assertions: [contains: x]", "", False),
         ("assertions: []", ", assert: [contains: y]", False),
-        ("assert: [contains: x]", ", assertions: [contains: y]", False),
+        ("assert: [contains: x]", ", assertions: [contains: y]", True),
+        ("execution: {evaluators: [contains: x]}", ", evaluators: [contains: y]", True),
+        ("assert: [contains: x]", ", rubrics: [Is polite]", False),
     ],
 )
-def test_checks_of_the_file_that_newer_agentv_would_run_as_well_give_a_warning(header: str, own: str, is_told: bool):
+def test_checks_of_the_file_that_no_case_runs_give_a_warning(header: str, own: str, is_told: bool):
     path = Path("evals/qa.yaml")
     path.write_text(f"{header}\nevalcases:\n  - {{id: a, input: hi{own}}}\n")
-    told = "evals/qa.yaml:1: assertions: is not run for cases with a list of their own; AgentV 4 runs both (repeat "
-    assert [str(each).startswith(told) for each in load_from(path).warnings] == [True] * is_told
+    told = "is not run for 1 of 1 case: the list of evals/qa.yaml:3 replaces it (repeat the checks there, or leave "
+    assert [told in str(each) for each in read_suite(path).problems] == [True] * is_told
+    assert load_from(path).warnings == ()
+
+
+@pytest.mark.parametrize(("key", "is_told"), [("assert", True), ("assertions", True), ("evaluators", False)])
+def test_checks_of_the_file_that_some_cases_replace_give_a_warning_unless_they_mean_it(key: str, is_told: bool):
+    path = Path("evals/qa.yaml")
+    cases = f"  - {{id: a, input: hi}}\n  - {{id: b, input: hi, {key}: [contains: y]}}\n"
+    path.write_text(f"assert: [contains: x]\nevalcases:\n{cases}")
+    told = "is not run for 1 of 2 cases: the list of evals/qa.yaml:4 replaces it (repeat the checks there, or call that"
+    assert [told in str(each) for each in read_suite(path).problems] == [True] * is_told
 
 
 def test_a_case_that_skips_the_checks_of_its_file_in_newer_agentv_too_gives_no_warning_of_them() -> None:
     path = Path("evals/qa.yaml")
     own = "execution: {skip_defaults: true}, assert: [contains: y]"
     path.write_text(f"assertions: [contains: x]\nevalcases:\n  - {{id: a, input: hi, {own}}}\n")
+    assert read_suite(path).problems == ()
     assert [each.key for each in load_from(path).warnings] == ["evalcases[0].execution.skip_defaults"]

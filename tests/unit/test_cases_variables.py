@@ -209,7 +209,8 @@ def test_prompts_of_judges_and_code_give_no_hint_for_their_braces(check):
 
 def test_checks_of_a_file_give_no_hint_if_each_case_has_a_list_of_its_own():
     of_file = "assert: [{contains: '{{ x }}'}]\n"
-    assert suite_of(f"{of_file}evalcases: [{{id: a, input: hi, evaluators: []}}]\n").problems == ()
+    (replaced,) = suite_of(f"{of_file}evalcases: [{{id: a, input: hi, evaluators: []}}]\n").problems
+    assert replaced.message.startswith("is not run for 1 of 1 case")
     assert len(suite_of(f"{of_file}evalcases: [{{id: a, input: hi, rubrics: [x]}}]\n").problems) == 1
 
 
@@ -391,7 +392,8 @@ def test_checks_of_a_row_itself_are_data_and_give_a_hint(own):
     for of_file in ("", "assert: [{contains: x}]\n", "defaults: {execution: {threshold: 0.5}}\n"):
         suite = suite_of(f"evalcases: tasks.data.jsonl\n{of_file}")
         assert [entry.fault for entry in suite.entries] == [None]
-        (hint,) = suite.problems
+        *replaced, hint = suite.problems
+        assert [each.key for each in replaced] == ["assert"] * ("rubrics" not in own and of_file.startswith("assert"))
         assert str(hint).startswith("tasks.data.jsonl:1: ")
         assert str(hint).endswith(f"{{{{ id }}}} {NO_VARIABLES}")
 
@@ -404,9 +406,9 @@ def test_rows_of_a_file_may_have_checks_of_their_own_that_name_a_column():
     own, filled, data = cases_of(text)
     assert (own.evaluators[0].value, filled.evaluators[0].value) == ("{{ input }}", "x")
     assert data.question == "Explain {{ id }}"
-    assert [str(each) for each in suite_of(text).problems] == [
-        f"rows.yaml:1: [0].assert[0].contains: {{{{ input }}}} {NO_VARIABLES}"
-    ]
+    replaced, hint = suite_of(text).problems
+    assert replaced.message == "is not run for 3 of 3 cases: the list of rows.yaml:1 replaces it"
+    assert str(hint) == f"rows.yaml:1: [0].assert[0].contains: {{{{ input }}}} {NO_VARIABLES}"
 
 
 def test_other_braces_of_whole_rows_give_a_hint():
@@ -869,7 +871,7 @@ def test_the_environment_is_no_variable_and_the_error_says_so():
 
 def test_keys_of_promptfoo_are_answered_with_what_to_write():
     suite = suite_of(f"prompts: [a]\ndefaultTest: {{}}\nevalcases:\n  - id: c\n    {WORDS}\n    input: x\n")
-    assert [str(problem).partition(" (")[2][:20] for problem in suite.problems] == [
+    assert [str(problem).partition(" (")[2][:20] for problem in suite.refused] == [
         "write the prompt as ",
         "write `defaults` for",
     ]

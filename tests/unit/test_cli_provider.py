@@ -173,9 +173,12 @@ def test_the_command_runs_in_its_folder_with_the_targets_variables(tmp_path: Pat
     assert "s3cret-value" not in str(response.raw)
 
 
-def test_output_that_is_no_utf8_is_read_with_replacement_characters() -> None:
-    assert answer(invoke(r"printf 'a\377\r\nb'")) == "a\ufffd\nb"
-    assert answer(invoke(r"printf 'a\377\r\nb' > {OUTPUT_FILE}")) == "a\ufffd\nb"
+@pytest.mark.parametrize(("where", "what"), [("", "output"), (" > {OUTPUT_FILE}", "output file")])
+def test_output_that_is_no_utf8_is_an_error_that_names_the_byte(where: str, what: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        invoke(r"printf 'a\r\nb\377'" + where)
+    assert str(caught.value) == f"The {what} of the command is not UTF-8: byte 0xff in line 2"
+    assert answer(invoke(r"printf 'a\r\n\303\251'" + where)) == "a\né"
 
 
 @pytest.mark.parametrize("where", ["", " > {OUTPUT_FILE}"])
@@ -365,12 +368,12 @@ def test_cancelling_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
 def test_a_verbose_target_tells_what_it_runs(verbose: bool, level: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli.command")
 
-    invoke("echo note >&2", verbose=verbose)
+    invoke("echo note >&2; echo a", verbose=verbose)
 
     records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli.command"]
     assert {record.levelno for record in records} == {level}
     texts = [record.getMessage() for record in records]
-    assert texts[0] == "target agent: running echo note >&2"
+    assert texts[0] == "target agent: running echo note >&2; echo a"
     assert texts[1].startswith("target agent: exit code 0 after ")
     assert texts[2] == "target agent: stderr: note"
 
@@ -409,8 +412,9 @@ def test_an_id_that_a_batch_left_out_is_an_error_of_that_case() -> None:
 
 
 def test_a_batch_line_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(ProviderError, match=r"^CLI batch output, line 1: not JSON: "):
-        invoke_batch("echo x", [request()])
+    [response] = invoke_batch("echo x", [request()])
+    assert response.error is not None
+    assert response.error.startswith("CLI batch output, line 1: not JSON: ")
 
 
 def test_a_batch_may_take_as_long_as_its_requests_together() -> None:

@@ -83,10 +83,15 @@ class TestDotenv:
         load_environment(repo, repo, repo, process_env)
         assert process_env == {}
 
-    def test_values_are_taken_literally(self, repo: Path) -> None:
-        write(repo / ".env", "\ufeffA=${HOME}/x\nB='two words'\nexport C=3 # note\nD\n")
-        environment = load_environment(repo, repo, repo, {})
-        assert environment.dotenv == {"A": "${HOME}/x", "B": "two words", "C": "3"}
+    def test_values_are_read_as_python_dotenv_reads_them(self, repo: Path) -> None:
+        write(repo / ".env", "\ufeffA=${HOME}/${C}x\nB='two words'\nexport C=3 # note\nD\nE=${A}-$C-${F:-none}\n")
+        environment = load_environment(repo, repo, repo, {"HOME": "/home", "F": ""})
+        assert environment.dotenv == {"A": "/home/x", "B": "two words", "C": "3", "E": "/home/x-$C-"}
+
+    def test_the_process_environment_fills_values_before_the_lines_above(self, repo: Path) -> None:
+        write(repo / ".env", "HOST=file\nURL=https://${HOST}/\n")
+        assert load_environment(repo, repo, repo, {}).dotenv["URL"] == "https://file/"
+        assert load_environment(repo, repo, repo, {"HOST": "process"}).dotenv["URL"] == "https://process/"
 
     def test_a_folder_of_that_name_is_passed_over(self, repo: Path) -> None:
         (repo / "sub" / ".env").mkdir()

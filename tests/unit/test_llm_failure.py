@@ -202,9 +202,9 @@ class TestWhetherToAskAgain:
     @pytest.mark.parametrize(
         ("status", "said", "policy", "is_repeated"),
         [
-            (529, "true", RetryPolicy(), True),
-            (529, None, RetryPolicy(), False),
-            (529, "true", RetryPolicy(status_codes=(503,)), False),
+            (501, "true", RetryPolicy(), True),
+            (501, None, RetryPolicy(), False),
+            (501, "true", RetryPolicy(status_codes=(503,)), False),
             (503, "false", RetryPolicy(), False),
             (503, "perhaps", RetryPolicy(), True),
             (401, "true", RetryPolicy(), False),

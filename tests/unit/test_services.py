@@ -171,6 +171,7 @@ class TestRequests:
             ({"body": {"a": ["{{ promt }}"]}}, "unknown variable 'promt' (did you mean 'prompt'?)"),
             ({"url": "http://x/{{ promt }}"}, "unknown variable 'promt'"),
             ({"headers": {"a": "{{ prompt"}}, "is no valid template"),
+            ({"headers": {"a": "{ATTEMPT}"}}, "write {{ attempt }}"),
             ({"answer": "choices[0]"}, "expected a path such as $.choices[0].text"),
             ({"answer": "$.choices[0"}, "is no step"),
             ({"tokens": {"inputs": "$.a"}}, "expected paths for input, output, cached, reasoning"),

@@ -370,6 +370,8 @@ class TestCliErrors:
                 "{prompt_file} is no placeholder, and would be passed on as it is; write {PROMPT_FILE}, or "
                 "{ prompt_file } for braces of the command",
             ),
+            ("x {{ prompt }}", "{{ prompt }} is filled in for services, not in commands; write {PROMPT}"),
+            ("x {PROMPT} {{EVAL_ID}}", "{{EVAL_ID}} is filled in for services, not in commands; write {EVAL_ID}"),
             (
                 "x {Prompt} {EVAL_ID}",
                 "{Prompt} is no placeholder, and would be passed on as it is; write {PROMPT}, or { Prompt } for "
@@ -385,7 +387,13 @@ class TestCliErrors:
     @pytest.mark.parametrize(
         "template",
         [
-            *("jq {prompt} {PROMPT}", "jq { prompt }", "x ${prompt} {{prompt}}", "jq {prompt} {PROMPT_FILE}"),
+            *(
+                "jq {prompt} {PROMPT}",
+                "jq { prompt }",
+                "x ${prompt}",
+                "f {{prompt}} {PROMPT}",
+                "jq {prompt} {PROMPT_FILE}",
+            ),
             "python -c \"import os; prompt = os.environ[''AGENTV_PROMPT'']; print(f''{prompt}'')\"",
         ],
     )
@@ -520,21 +528,6 @@ class TestWarnings:
                 "(write ${{ NAME }}: letters, digits and _)",
             ),
             (
-                "targets: [{name: a, provider: codex, args: [$MODEL]}]",
-                "targets.yaml:1: targets[0].args[0]: '$MODEL' is no variable here and stays as it is "
-                "(write ${{ MODEL }})",
-            ),
-            (
-                "targets: [{name: a, provider: openai, model: m, api_key: '${API_KEY}'}]",
-                "targets.yaml:1: targets[0].api_key: '${API_KEY}' is no variable here and stays as it is "
-                "(write ${{ API_KEY }})",
-            ),
-            (
-                "targets: [{name: a, provider: openai, model: m, api_key: '{{env.API_KEY}}'}]",
-                "targets.yaml:1: targets[0].api_key: '{{env.API_KEY}}' is no variable here and stays as it is "
-                "(write ${{ API_KEY }})",
-            ),
-            (
                 "targets: [{name: a, provider: cli, command_template: x, timeout_seconds: 5, timeoutSeconds: 1}]",
                 "targets.yaml:1: targets[0].timeoutSeconds: is not read, because 'timeout_seconds' is there as well",
             ),
@@ -549,12 +542,38 @@ class TestWarnings:
         assert warnings(repo, text) == [message]
 
     @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("provider: codex, args: [$MODEL]", "args[0]: '$MODEL' is no variable here and stays as it is"),
+            ("provider: codex, args: ['a:${MODEL}/']", "args[0]: '${MODEL}' is no variable here and stays as it is"),
+            (
+                "provider: openai, model: '{{env.MODEL}}'",
+                "model: '{{env.MODEL}}' is no variable here and stays as it is",
+            ),
+            (
+                "provider: cli, command_template: x, cwd: '${MODEL}'",
+                "cwd: '${MODEL}' is no variable here and stays as it is",
+            ),
+        ],
+    )
+    def test_variables_of_other_tools_are_errors(self, repo: Path, text: str, message: str) -> None:
+        path = write(repo / "targets.yaml", f"targets: [{{name: a, {text}}}]")
+        with pytest.raises(TargetsError) as caught:
+            load_targets_file(path)
+        assert str(caught.value) == f"targets.yaml:1: targets[0].{message} (write ${{{{ MODEL }}}})"
+
+    def test_a_kind_of_the_project_may_fill_in_variables_of_other_tools(self, repo: Path) -> None:
+        [said] = warnings(repo, "targets: [{name: a, provider: own, key: 'a ${MODEL}'}]", ["own"])
+        assert said.startswith("targets.yaml:1: targets[0].key: '${MODEL}' is no variable here")
+
+    @pytest.mark.parametrize(
         "text",
         [
             "provider: mock, response: $AAPL",
             "provider: mock, output_messages: [{role: assistant, content: $AAPL}]",
             "provider: cli, commandTemplate: $AGENT",
             "provider: cli, command_template: $AGENT",
+            "provider: cli, command_template: 'sh ${DIR}/x', stdin: 'echo ${HOME}'",
             "provider: openai, model: m, system_prompt: Say $HOME or $5",
         ],
     )

@@ -158,7 +158,7 @@ class TestRetries:
     @pytest.mark.scenario("Default exponential backoff")
     def test_have_defaults(self, resolve: Resolver) -> None:
         policy = model(resolve("gemini", GOOGLE_API_KEY=KEY)).retry
-        assert policy == RetryPolicy(3, 1000, 60_000, 2, (500, 408, 429, 502, 503, 504))
+        assert policy == RetryPolicy(3, 1000, 60_000, 2, (500, 408, 409, 429, 502, 503, 504, 520, 522, 524, 529))
 
     @pytest.mark.scenario("Configure retry in targets.yaml")
     @pytest.mark.scenario("Both snake_case and camelCase field names")

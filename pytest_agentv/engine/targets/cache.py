@@ -14,8 +14,7 @@ from pytest_agentv.models.base import ATOMS, Json, JsonObject, Record
 from pytest_agentv.models.masking.secrets import Masker, Secret
 from pytest_agentv.models.targets import Target, affects_answers
 from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.batches import one_for_each
+from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest, ProviderResponse, one_for_each
 
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
@@ -92,8 +91,8 @@ class CachedProvider:
         kept = [None if known is None else known.replace(cached=True) for known in map(read_answer, paths)]
         missing = [number for number, known in enumerate(kept) if known is None]
         started = time.perf_counter()
-        asked = await self._batch_provider.invoke_batch([requests[number] for number in missing]) if missing else []
-        one_for_each([requests[number] for number in missing], asked)  # else it is unknown which answer is whose
+        wanted = [requests[number] for number in missing]
+        asked = one_for_each(wanted, await self._batch_provider.invoke_batch(wanted) if missing else [])
         responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
         for number, response in responses.items():
             self._keep(paths[number], response)

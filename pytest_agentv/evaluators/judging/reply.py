@@ -187,15 +187,17 @@ def _objects(text: str) -> Iterator[tuple[str, JsonObject]]:
 
     Raises `ValueError` if any JSON is cut or broken: an object that is only a part of a judgement is none.
     """
-    rest, end = "", 0
+    rest: list[str] = []
+    end = 0
     while start := _START.search(text, end):
-        rest, begin = f"{rest}{text[end : start.start()]}{{", start.start()
+        begin = start.start()
+        rest.append(text[end:begin])
         try:
             value, end = _DECODER.raw_decode(text, begin)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
         yield text[begin:end], value
-    if _REST.search(rest + text[end:]):
+    if _REST.search("{".join([*rest, text[end:]])):
         raise ValueError("The JSON in the judge's reply is cut or broken: some of its keys are in no object.")
 
 

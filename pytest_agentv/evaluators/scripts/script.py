@@ -112,7 +112,9 @@ def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
         return "was stopped because it printed too much"
     if result.exit_code < 0:
         return f"was killed by {_signal_name(-result.exit_code)}"
-    return f"exited with code {result.exit_code}" if result.exit_code else None
+    if result.exit_code:
+        return f"exited with code {result.exit_code}"
+    return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
 
 
 def _signal_name(number: int) -> str:

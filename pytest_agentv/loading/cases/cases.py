@@ -55,6 +55,8 @@ def load_case(suite: SuiteSource, entry: CaseEntry, context: LoadContext) -> Loa
     """
     if entry.fault is not None:
         raise with_problems(CaseError(str(entry.fault)), [entry.fault])
+    if suite.foreign is not None and context.unknown_keys == "error":
+        raise with_problems(CaseError(str(suite.foreign)), [suite.foreign])
     if entry.combination is None:
         return _load_case(suite, entry, context)
     from pytest_agentv.loading.cases.sharing import RecentCases, aimed  # noqa: PLC0415 - few files have a matrix

@@ -8,8 +8,6 @@ from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 
-_REPLACED: Final = "is not run for cases with a list of their own; AgentV 4 runs both"
-_IF_MEANT: Final = "repeat the checks there, or rename it to `assert` if that is meant"
 _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 
@@ -25,12 +23,6 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
 
         rubrics = load_case_rubrics(written.scope(value, place))
     own = _load_nearest(written, written.execution, value, place)
-    if (
-        own is not None
-        and written.suite.header.get("assertions")
-        and written.execution.get("skip_defaults") is not True
-    ):
-        written.header_place().at("assertions").warn(_REPLACED, _IF_MEANT)
     # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
     return rubrics + (_of_file(written) if own is None else own) or None
 

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 from pytest_agentv.loading.cases.references import LoadShared, References, Scope
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.keys import (
-    ASKING_CASE_KEYS,
-    ASKING_HEADER_KEYS,
     CASE_KEYS,
     EXECUTION_KEYS,
     EXPECTED_KEYS,
@@ -16,6 +14,7 @@ from pytest_agentv.loading.keys import (
     MARK_KEYS,
     OUTCOME_KEYS,
     check_reason,
+    is_refused,
     mark_fault,
     warn_of_evaluator_word,
     warn_of_unread_lists,
@@ -120,9 +119,9 @@ def _meant(key: str) -> str | None:
 def check_keys(written: WrittenCase, header: JsonObject) -> None:
     """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
     value, place = written.value, written.place
-    warn_of_unknown_keys(value, CASE_KEYS, place, ASKING_CASE_KEYS)
+    warn_of_unknown_keys(value, CASE_KEYS, place, is_refused)
     if written.execution:
-        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"))
+        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"), is_refused)
     for key, instead in written.suite.without_effect.items():
         if value.get(key):
             place.at(key).warn("has no effect in a test", instead)
@@ -135,9 +134,7 @@ def check_keys(written: WrittenCase, header: JsonObject) -> None:
         present = [key for key in synonyms if value.get(key) is not None]
         for key in present[1:]:
             place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
-    if not ASKING_HEADER_KEYS.isdisjoint(header):
-        unread = {key: header[key] for key in header if key in ASKING_HEADER_KEYS}
-        warn_of_unknown_keys(unread, (), written.header_place(), ASKING_HEADER_KEYS)
+    place.problems.extend(written.suite.refused)
     if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
         _check_marks(value, place)
         _check_marks(header, written.suite.header_place(place.problems))

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from pytest_agentv.loading.files.entries import Shared
 from pytest_agentv.loading.files.layers import Layer
 from pytest_agentv.loading.keys import (
-    ASKING_HEADER_KEYS,
     FILE_EXECUTION_KEYS,
     HEADER_KEYS,
+    is_refused,
     min_pass_rate_at,
     repeat_at,
     threshold_at,
@@ -31,7 +31,7 @@ class Header(NamedTuple):
 
 
 def read_header(header: JsonObject, place: Place) -> Header:
-    """Return the keys at file level. Notes faults.
+    """Return the keys at file level. Notes faults. Those of class `UnreadKey` are faults of its cases.
 
     For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
     """
@@ -46,8 +46,8 @@ def read_header(header: JsonObject, place: Place) -> Header:
         min_pass_rate=min_pass_rate_at(header, place),
         shared=Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place)),
     )
-    warn_of_unknown_keys(header, HEADER_KEYS | ASKING_HEADER_KEYS, place)  # these are errors of the cases
-    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place)
+    warn_of_unknown_keys(header, HEADER_KEYS, place, is_refused)
+    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place, is_refused)
     warn_of_evaluator_word(header, place)
     warn_of_unread_lists(header, place)
     warn_of_unread_twins(header, place)

@@ -9,7 +9,7 @@ from pytest_agentv.loading.files.source import LayeredSource, Origins, Source
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import INPUT_KEYS
 from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.loading.problems import Problem, UnreadKey
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.records import record
 
@@ -37,6 +37,10 @@ class SuiteSource:
     threshold: float | None
     problems: tuple[Problem, ...]
     """Warnings about the file as a whole."""
+    refused: tuple[UnreadKey, ...] = ()
+    """Errors of each case: keys of the file that say what is asked or checked and that nobody reads."""
+    foreign: UnreadKey | None = None
+    """Says instead of all other errors of a case that its file is one of another tool."""
     repeat: int | None = None
     """How many answers its cases are judged by, unless they set it themselves."""
     min_pass_rate: float | None = None

@@ -1,7 +1,7 @@
 """Reads eval files for collection: the ids and lines of their cases, which are loaded later."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,13 +12,15 @@ from pytest_agentv.loading.files.header import read_header
 from pytest_agentv.loading.files.shapes import find_sidecar
 from pytest_agentv.loading.files.source import Source, read_jsonl, read_yaml
 from pytest_agentv.loading.files.suite_source import SuiteSource, list_keys
-from pytest_agentv.loading.keys import CASE_LIST_KEYS, HEADER_KEYS
+from pytest_agentv.loading.keys import CASE_LIST_KEYS, FOREIGN_KEYS, HEADER_KEYS, evaluator_lists
 from pytest_agentv.loading.places import Place, first_key
-from pytest_agentv.loading.problems import Problem, describe_value, did_you_mean, with_problems
+from pytest_agentv.loading.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
 from pytest_agentv.loading.tables.names import CallFunction, no_functions
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.models.text import counted
 
+_FOREIGN: Final = "this is a file of promptfoo or AgentV 5, which is not read"
 _NO_LIST: Final = "has no list of cases: evalcases"
 _SHOWN_KEYS: Final = 8
 _TAGS: Final = ("{{", "{%", "{#")
@@ -111,6 +113,8 @@ def _hint_at_mapping(cases: JsonObject) -> str:
 def _near_list_key(header: JsonObject) -> str:
     if isinstance(header.get("targets"), list):
         return " (with the key targets, this is a targets file: --agentv-targets names one)"
+    if not header.keys().isdisjoint(FOREIGN_KEYS):
+        return f" ({_FOREIGN})"
     unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
     hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
     return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
@@ -152,11 +156,18 @@ def _create_suite(
     problems = list(dict.fromkeys([*source.warnings, *header_source.warnings]))
     place = Place(header_source, (), problems)
     said = read_header(header, place)
+    refused = tuple(each for each in problems if isinstance(each, UnreadKey))
+    problems[:] = [each for each in problems if each not in refused]
+    hints = "; ".join(f"{each.key}: {each.hint}" for each in refused)
+    is_foreign = not header.keys().isdisjoint(FOREIGN_KEYS)
+    foreign = refused[0].replace(message=_FOREIGN, hint=hints) if is_foreign else None
     cases_place = Place(source, list_keys(cases_key), problems)
     cases = source.value if cases_key is None else source.value[cases_key]
     tables = table_spec(cases, cases_place)
     _raise_errors(problems)
     entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
+    if foreign is not None and any(each.level == "error" for each in problems):  # it may name tests as file://…
+        _raise_errors([foreign])
     has_template = tables is not None and said.shared.template is not None
     entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
     _raise_errors(problems)
@@ -171,17 +182,43 @@ def _create_suite(
         target=said.target,
         threshold=said.threshold,
         problems=tuple(problems),
+        refused=refused,
+        foreign=foreign,
         repeat=said.repeat,
         min_pass_rate=said.min_pass_rate,
         variables=said.shared.variables,
         has_template=has_template,
     )
+    for of_file, value in evaluator_lists(header)[:1]:
+        suite = replace(suite, problems=(*problems, *_replaced(suite, place.at(*of_file))) if value else suite.problems)
     rows_are_cases = tables is not None and not has_template  # their templates are in the tables
     if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
         return suite
     from pytest_agentv.loading.files.braces import with_braces  # noqa: PLC0415 - few files have braces
 
     return with_braces(suite, run.kinds)
+
+
+def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
+    """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
+    own = [(entry, keys) for entry in suite.entries for keys in _list_instead(entry.value)]
+    added = [each for each in own if each[1][-1] != "evaluators"]
+    is_any_left = len(own) < len(suite.entries)
+    if added or (own and not is_any_left):
+        entry, keys = (added or own)[0]
+        place = suite.case_place(entry, []).at(*keys)
+        where = f"the list of {locate(place.path, place.line)} replaces it"
+        message = f"is not run for {len(own)} of {counted(len(suite.entries), 'case')}: {where}"
+        if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
+        hint = f"repeat the checks there, or {if_meant} if that is meant"
+        yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
+
+
+def _list_instead(case: Json) -> list[tuple[str, ...]]:
+    """Return the keys of the list of evaluators that replaces that of the file, if a case has one."""
+    execution = case.get("execution") if isinstance(case, dict) else None
+    skips = isinstance(execution, dict) and execution.get("skip_defaults") is True
+    return [keys for keys, _ in evaluator_lists(case)[:1]] if isinstance(case, dict) and not skips else []
 
 
 def _combined(

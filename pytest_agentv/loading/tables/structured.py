@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.loading.files.source import STRICT_JSON, Source, parse_json_object, read_text, read_yaml
-from pytest_agentv.loading.keys import ASKING_HEADER_KEYS, CASE_LIST_KEYS, HEADER_KEYS
+from pytest_agentv.loading.keys import CASE_LIST_KEYS, HEADER_KEYS, REFUSED
 from pytest_agentv.loading.problems import Problem, describe_value
 from pytest_agentv.loading.tables.rows import Row, Table, row_of
 from pytest_agentv.models.base import Json, JsonObject
@@ -58,7 +58,7 @@ def read_yaml_rows(path: Path) -> list[Row]:
 
 def _unread_keys(source: Source, header: JsonObject) -> Iterator[Problem]:
     """Yield a warning if an eval file says more of its cases than their list does."""
-    unread = [key for key in header if key in HEADER_KEYS - _OF_THE_FILE or key in ASKING_HEADER_KEYS]
+    unread = [key for key in header if key in HEADER_KEYS - _OF_THE_FILE or key in REFUSED]
     if unread:
         message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
         hint = "write them into the file that names it"

@@ -70,7 +70,7 @@ def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Ma
     Raises `FileError` if a `.env` file exists but cannot be read.
     """
     path = find_dotenv(eval_dir, repo_root, cwd)
-    dotenv = _read_dotenv(path) if path else {}
+    dotenv = _read_dotenv(path, process_env) if path else {}
     return Environment({**dotenv, **process_env}, dotenv)
 
 
@@ -87,8 +87,10 @@ def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
     return Interpolation(filled, names, missing)
 
 
-def _read_dotenv(path: Path) -> dict[str, str]:
+def _read_dotenv(path: Path, process_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the values. Fills in `${NAME}` as `load_dotenv` does: the process comes before the lines above."""
     from dotenv import dotenv_values  # noqa: PLC0415 - only for runs with a .env file
+    from dotenv.variables import parse_variables  # noqa: PLC0415 - as above
 
     try:
         values = dotenv_values(path, interpolate=False, encoding="utf-8-sig")
@@ -96,4 +98,8 @@ def _read_dotenv(path: Path) -> dict[str, str]:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise FileError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
-    return {name: value for name, value in values.items() if value is not None}
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if value is not None:
+            found[name] = "".join(part.resolve({**found, **process_env}) for part in parse_variables(value))
+    return found

@@ -126,6 +126,8 @@ def _secret(value: object) -> Secret | None:
         name = unicodedata.name(text[odd], "")
         what = f"U+{ord(text[odd]):04X}{f' ({name})' if name else ''} at character {odd + 1}"
         raise ValueError(f"the key holds {what}, which no key does: copy it anew")
+    if re.fullmatch(r"""(["']).*\1""", text):
+        raise ValueError("the key is in quotes, which `docker --env-file` keeps: leave them out")
     return Secret(text)
 
 

@@ -17,7 +17,7 @@ from pytest_agentv.loading.targets.definitions import (
 )
 from pytest_agentv.loading.targets.environment import Environment, has_reference, search_folders
 from pytest_agentv.loading.targets.kinds import TargetKinds
-from pytest_agentv.loading.targets.references import warn_of_references
+from pytest_agentv.loading.targets.references import check_references
 from pytest_agentv.models.base import Json
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.targets import Target
@@ -156,7 +156,7 @@ class _Loader:
             from pytest_agentv.loading.targets.settings import merged_settings  # noqa: PLC0415 - in older files
 
             values = merged_settings(entry, place)
-        self._check_values(values, place)
+        self._check_values(kind, values, place)
         self._check_fields(kind, values, entry, place)
         return self._definition(kind, values, place)
 
@@ -165,7 +165,7 @@ class _Loader:
         found = self._kinds.find(kind)
         return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
-    def _check_values(self, values: dict[str, Json], place: Place) -> None:
+    def _check_values(self, kind: str, values: dict[str, Json], place: Place) -> None:
         """Note faults beyond types: an unknown provider, a null judge, texts that only look like references."""
         provider = values.get("provider")
         fault = self._kinds.fault(provider) if isinstance(provider, str) and provider.strip() else None
@@ -173,7 +173,10 @@ class _Loader:
             place.at("provider").warn(fault)
         if "judge_target" in values and values["judge_target"] is None:
             place.at("judge_target").error("expected the name of a target, got null", "leave the key out")
-        warn_of_references(values, place)
+        found = self._kinds.find(kind)
+        is_factory = found is not None and found.model_config.get("extra") == "allow"
+        is_own = is_factory or (found is not None and not found.__module__.startswith("pytest_agentv."))
+        check_references(values, place, is_own=is_own)
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
         from pytest_agentv.loading.targets import validation  # noqa: PLC0415 - imports pydantic

@@ -1,4 +1,4 @@
-"""Warns of texts in targets that look like references to variables but are none."""
+"""Refuses texts in targets that look like references to variables but are none."""
 
 import re
 from collections.abc import Iterator
@@ -9,21 +9,25 @@ from pytest_agentv.loading.places import Place
 from pytest_agentv.loading.targets.environment import REFERENCE
 from pytest_agentv.models.base import Json, JsonObject
 
-_FOREIGN: Final = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\}?|\{\{\s*env\.(\w+)\s*\}\}")
+_FOREIGN: Final = re.compile(r"^\$([A-Z][A-Z0-9_]+)$|\$\{([A-Z][A-Z0-9_]*)\}|^\{\{\s*env\.(\w+)\s*\}\}$")
 """A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
-_MEANT: Final = ("command_template", "commandTemplate", "command", "response", "content")
+_MEANT: Final = (
+    *("command_template", "commandTemplate", "command", "stdin", "response", "content"),
+    *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+)
 """Keys whose text goes to a shell, or is an answer."""
 
 
-def warn_of_references(values: JsonObject, place: Place) -> None:
-    """Warn of an invalid `${{ … }}`, and of variables in the syntax of other tools."""
+def check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
+    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
     for keys, text in _texts(values, ()):
-        foreign = None if keys[-1] in _MEANT else _FOREIGN.fullmatch(text)
+        foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
         if "${{" in REFERENCE.sub("", text):
             place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
         elif foreign:
-            name = foreign[1] or foreign[2]
-            place.at(*keys).warn(f"{text!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
+            note = place.at(*keys).warn if is_own else place.at(*keys).error
+            name = foreign[1] or foreign[2] or foreign[3]
+            note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
 
 
 def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:

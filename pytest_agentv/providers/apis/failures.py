@@ -24,8 +24,6 @@ _FILTERED: Final = re.compile(r'"code"\s*:\s*"content_(filter|policy_violation)"
 
 _USED_UP: Final = re.compile(r'"(code|type)"\s*:\s*"insufficient_quota"|"quotaId"\s*:\s*"[^"]*PerDay')
 """In the bodies with which OpenAI and Google refuse requests until the user pays or the day ends (HTTP 429)."""
-_OVERLOADED: Final = re.compile(r'"type"\s*:\s*"overloaded_error"')
-"""In the body with which Anthropic says that it has no room just now (HTTP 529)."""
 _STATUSES: Final[dict[str, int]] = {
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
     "authentication_error": 401,
@@ -114,11 +112,10 @@ def status_kind(status: int) -> ErrorKind:
 
 
 def _should_retry(headers: Mapping[str, str], body: str) -> bool | None:
-    """Return whether the server says that a retry may help. A used-up quota lasts for days, a lack of room does not."""
+    """Return whether the server says that a retry may help. A used-up quota lasts for days."""
     if _USED_UP.search(body):
         return False
-    said = {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
-    return True if said is None and _OVERLOADED.search(body) else said
+    return {"true": True, "false": False}.get((headers.get("x-should-retry") or "").strip().lower())
 
 
 def _retry_after(headers: Mapping[str, str], body: str) -> float | None:

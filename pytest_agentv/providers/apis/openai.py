@@ -180,6 +180,7 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
         return None
     read, written, reasoning = count(total_in), count(total_out), _reasoning(usage)
     cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = cached or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek's key
     is_beside = reasoning and count(usage.get("total_tokens")) == read + written + reasoning
     found = usage_of(read, written + reasoning if is_beside else written, cached)
     return found and found.replace(reasoning=reasoning or None)

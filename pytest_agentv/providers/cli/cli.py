@@ -17,7 +17,7 @@ from pytest_agentv.prompts.prompt import PromptMode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest, total_seconds
 from pytest_agentv.providers.cli.command import Command, CommandRun
 from pytest_agentv.providers.cli.healthcheck import Healthcheck, run_healthcheck
-from pytest_agentv.providers.cli.output import parse_batch_output, parse_one_of_batch, parse_output
+from pytest_agentv.providers.cli.output import OutputError, parse_batch_output, parse_one_of_batch, parse_output
 from pytest_agentv.providers.cli.placeholders import CommandTemplate, FilesFormat, InputTemplate, has_prompt_only
 from pytest_agentv.providers.cli.template import CallValues, request_values
 from pytest_agentv.providers.kind import Provider, Sources
@@ -156,8 +156,12 @@ class CliProvider:
             output_file = folder / "output.jsonl"
             values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
             limit = shortest(self._settings.timeout_seconds, total_seconds(requests))
-            run = await self._command.run(values, limit)
-            responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
+            try:
+                run = await self._command.run(values, limit)
+                responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
+            except OutputError as error:
+                found = [error.answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
+                return [each.replace(error=str(error), error_kind=error.kind) for each in found]
             share = round(run.duration_ms / max(1, len(requests)))
             return [await self._complete(response, run, share) for response in responses]
 

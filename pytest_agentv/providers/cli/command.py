@@ -10,7 +10,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
-from pytest_agentv.providers.cli.output import raise_for_failure, read_output_file
+from pytest_agentv.providers.cli.output import raise_for_failure, read_output
 from pytest_agentv.providers.cli.placeholders import PLACEHOLDERS
 from pytest_agentv.providers.cli.template import CallValues, clean, render_command, shell_argv, with_prompt
 from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
@@ -53,11 +53,11 @@ class Command(Record):
         raise_for_failure(result, limit, used)
         raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
         if not self._has_output_file:
-            return CommandRun(result.stdout.rstrip("\n"), raw, duration_ms)
+            return CommandRun(read_output(result, None), raw, duration_ms)
         if self.keeps_files:
             raw["output_file"] = str(call.output_file)
         # in a thread: a file on a network may block, and other cases must not wait
-        content = await run_in_thread(lambda: read_output_file(call.output_file, result), "agentv-read")
+        content = await run_in_thread(lambda: read_output(result, call.output_file), "agentv-read")
         return CommandRun(content, raw, duration_ms)
 
     async def _run(self, call: CallValues, limit: float | None) -> tuple[ProcessResult, str, float]:

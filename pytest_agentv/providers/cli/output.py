@@ -13,12 +13,11 @@ from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.batches import BatchError
 from pytest_agentv.providers.cli.template import LONGEST_ARGUMENT
 from pytest_agentv.providers.cli.texts import javascript_string
 from pytest_agentv.providers.wire import WireError, answer_message, parse_response
 from pytest_agentv.runtime.processes.process import OUTPUT_LIMIT, ProcessResult
-from pytest_agentv.runtime.reading import read_regular_file
+from pytest_agentv.runtime.reading import read_regular_file, utf8_fault
 
 _CANNOT_EXECUTE: Final = 126
 """The shell's exit code when the system refuses to start a program."""
@@ -32,6 +31,13 @@ _LONGEST_REPORT: Final = 2000
 _NO_TEXT: Final = "the target gave no answer: its 'text' is null"
 
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages)"\s*:', re.DOTALL)
+
+
+class OutputError(ProviderError):
+    """A command ended with exit code 0, but its output is no answer. Another call is not likely to give one."""
+
+    answers: Mapping[str, ProviderResponse] = {}
+    """What could be read of a batch, by the ids of its cases."""
 
 
 def parse_output(content: str) -> ProviderResponse:
@@ -53,37 +59,36 @@ def parse_output(content: str) -> ProviderResponse:
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
     """Read the JSONL answers to many requests, in the order of `eval_ids`. Skips other ids.
 
-    A missing id gives a response with an `error`. Raises `BatchError` for an unusable line, with what the others cost.
+    A missing id gives a response with an `error`. Raises `OutputError` for an unusable line.
     """
     answers: dict[str, ProviderResponse] = {}
-    paid: list[tuple[str, ProviderResponse]] = []
-    fault: ProviderError | None = None
+    fault: OutputError | None = None
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
                 eval_id, response = _parse_record(line, number)
-            except ProviderError as error:
+            except OutputError as error:
                 fault = fault or error
                 continue
             if eval_id in answers:
                 fault = fault or _batch_error(number, f"the id {eval_id!r} was there before")
             answers[eval_id] = response
-            paid.append((eval_id, response))
     if fault is not None:
-        raise BatchError(str(fault), fault.kind, paid)
+        fault.answers = answers
+        raise fault
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
 
 
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
     """Read the answer to one request from a command that may have answered the whole batch again.
 
-    `batch_ids` are the ids of that batch. Raises `ProviderError` if the command has answered some of them, but in an
+    `batch_ids` are the ids of that batch. Raises `OutputError` if the command has answered some of them, but in an
     unreadable way: then all answers together must not count as the answer to one.
     """
     named = set(_named_ids(content)) & {eval_id, *batch_ids}
     try:
         [answer] = parse_batch_output(content, [eval_id])
-    except ProviderError:
+    except OutputError:
         is_one = isinstance(_json_or_none(content), dict)
         if named and not is_one:
             raise
@@ -142,18 +147,30 @@ def _long_argument_hint(values: Mapping[str, str]) -> str:
     return ""
 
 
-def read_output_file(path: Path, result: ProcessResult) -> str:
-    """Return the content of a successful command's output file. Raises `ProviderError`."""
+def read_output(result: ProcessResult, path: Path | None) -> str:
+    """Return what a successful command printed, or wrote to its output file. Raises `OutputError`."""
+    text, fault = (result.stdout.rstrip("\n"), result.stdout_fault) if path is None else _read_file(path, result)
+    what = "output" if path is None else "output file"
+    if fault:
+        raise OutputError(f"The {what} of the command is {fault}", "process")
+    if not text.strip():
+        said = report_output(result)
+        reason = f"The command ended with exit code 0, but its {what} is empty"
+        raise OutputError(f"{reason}; it said: {said}" if said else reason, "no_answer")
+    return text
+
+
+def _read_file(path: Path, result: ProcessResult) -> tuple[str, str | None]:
     try:
         content = read_regular_file(path)
     except FileNotFoundError:
         reason = "the command ended with exit code 0 but did not write it"
         said = report_output(result)
         text = f"Failed to read output file '{path}': {reason}"
-        raise ProviderError(f"{text}; it said: {said}" if said else text, "process") from None
+        raise OutputError(f"{text}; it said: {said}" if said else text, "process") from None
     except OSError as error:
-        raise ProviderError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
-    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        raise OutputError(f"Failed to read output file '{path}': {error.strerror}", "process") from error
+    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n"), utf8_fault(content)
 
 
 def report_output(result: ProcessResult) -> str:
@@ -233,5 +250,5 @@ def _unanswered(response: ProviderResponse, data: JsonObject, eval_id: str) -> P
     return response.replace(error=error, error_kind="no_answer")
 
 
-def _batch_error(number: int, reason: str) -> ProviderError:
-    return ProviderError(f"CLI batch output, line {number}: {reason}", "process")
+def _batch_error(number: int, reason: str) -> OutputError:
+    return OutputError(f"CLI batch output, line {number}: {reason}", "process")

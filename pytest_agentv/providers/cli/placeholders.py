@@ -23,7 +23,8 @@ _GUIDELINES: Final = ("GUIDELINES", "FILES", "ATTACHMENTS")
 _PLACEHOLDER: Final = re.compile(r"(\$?)\{([A-Z_]+)\}")
 _ANY_WORD: Final = re.compile(r"(?<![${])\{(\w+)\}(?!\})")
 """A word in single braces that is no variable of the shell."""
-_KNOWN_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(PLACEHOLDERS) + r")\}")
+_TEMPLATE: Final = re.compile(r"(\{\{ *(\w+) *\}\})")
+KNOWN_PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _FILE_PLACEHOLDERS: Final = ("path", "basename")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(?:" + "|".join(_FILE_PLACEHOLDERS) + r")\}")
 
@@ -36,7 +37,7 @@ def has_prompt_only(text: str) -> bool:
 
 def _command(value: object) -> str:
     text = _input(value)
-    _refuse_quotes(text, _KNOWN_PLACEHOLDER)
+    _refuse_quotes(text, KNOWN_PLACEHOLDER)
     return text
 
 
@@ -52,7 +53,7 @@ def _input(value: object) -> str:
 
 
 def _refuse_other_cases(text: str) -> None:
-    """Refuse `{prompt}`, unless the command gets it otherwise: then the braces may be those of jq or of a program."""
+    """Refuse `{prompt}` and `{{ prompt }}`, unless the command gets it otherwise: then they may be a program's."""
     words = set(_ANY_WORD.findall(REFERENCE.sub("", text)))
     if PROMPT_VARIABLE in text or not words.isdisjoint(_PROMPTS):
         words.add("PROMPT")
@@ -63,6 +64,9 @@ def _refuse_other_cases(text: str) -> None:
                 f"{{{name}}} is no placeholder, and would be passed on as it is; write {{{meant}}}, or "
                 f"{{ {name} }} for braces of the command"
             )
+    for found, name in _TEMPLATE.findall(REFERENCE.sub("", text)):
+        if (meant := name.upper()) in PLACEHOLDERS and meant not in words:
+            raise FinalFault(f"{found} is filled in for services, not in commands; write {{{meant}}}")
 
 
 def _unknown(name: str, known: Sequence[str]) -> FinalFault:

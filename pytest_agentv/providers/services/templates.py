@@ -10,6 +10,7 @@ from pytest_agentv.loading.variables.rendering import TemplateFault, as_text
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.messages import FilePart
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.providers.cli.placeholders import KNOWN_PLACEHOLDER
 from pytest_agentv.providers.media import encoded
 from pytest_agentv.providers.python.question import conversation, prompt_text
 
@@ -82,6 +83,9 @@ def _each_text(value: Json, check: Callable[[str], None]) -> None:
 
 def _check(text: str) -> None:
     text = _REFERENCE.sub("", text)
+    if found := KNOWN_PLACEHOLDER.search(text):
+        name = found[1].lower() if found[1].lower() in NAMES else "prompt"
+        raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
     if not has_template(text):
         return
     try:

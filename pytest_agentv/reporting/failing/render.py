@@ -175,8 +175,8 @@ def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
     if threshold_source != "default" or result.score >= (result.threshold or 0) or set(verdicts) != {"pass"}:
         return ""
     return (
-        "An evaluator says `pass` from 0.8 on, and a case needs 1.0 unless its file says otherwise: "
-        "if 0.8 is enough, write `threshold: 0.8` in the case or at the top of its file."
+        "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
+        "write `threshold: 0.8` in the case or at the top of its file."
     )
 
 

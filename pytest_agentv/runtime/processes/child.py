@@ -35,7 +35,7 @@ class Output(asyncio.Protocol):
     def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
         self.overflowed = False
         self.ended: Future[None] = asyncio.get_running_loop().create_future()
-        self._data = bytearray()
+        self.data = bytearray()
         self._limit = limit
         self._settled = settled
         self._listener = listener
@@ -43,15 +43,15 @@ class Output(asyncio.Protocol):
     @property
     def text(self) -> str:
         """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
-        return self._data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        return self.data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
     def data_received(self, data: bytes) -> None:
         if self._listener is not None:
             self._listener(data)
             return
-        self._data += data
-        if len(self._data) > self._limit:
-            del self._data[self._limit :]
+        self.data += data
+        if len(self.data) > self._limit:
+            del self.data[self._limit :]
             self.overflowed = True
             _settle(self._settled)
 

@@ -11,6 +11,7 @@ from pytest_agentv.models.records import record
 from pytest_agentv.runtime.processes.child import Child, OutputListener, ProcessStartError, start_child
 from pytest_agentv.runtime.processes.process_tree import ProcessTree, kill_marked
 from pytest_agentv.runtime.processes.reaper import program_mark, start_watcher, watched_group, watched_mark
+from pytest_agentv.runtime.reading import utf8_fault
 
 __all__ = ["OUTPUT_LIMIT", "ProcessResult", "ProcessStartError", "run_child", "run_process", "timed_out_at_start"]
 
@@ -38,6 +39,8 @@ class ProcessResult(Record):
     overflowed: bool
     """It exceeded the output limit and was killed. The output is cut."""
     duration_ms: float
+    stdout_fault: str | None = None
+    """Which byte of standard output is not UTF-8; None: all are."""
 
 
 async def run_process(
@@ -101,6 +104,7 @@ async def run_child(
         timed_out=timed_out,
         overflowed=child.overflowed,
         duration_ms=(time.perf_counter() - started) * 1000,
+        stdout_fault=utf8_fault(child.stdout.data),
     )
 
 

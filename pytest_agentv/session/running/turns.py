@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 
 from pytest_agentv.errors import ErrorKind
+from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.conftests import bound_by
+from pytest_agentv.session.conftests import bound_by, fixtures_per_case
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
 from pytest_agentv.session.running.begun import Begun
 from pytest_agentv.session.running.eval_session import EvalSession
 from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.target_caller import OWN_FIXTURES
 from pytest_agentv.session.showing.asked import NOTHING_ASKED
 from pytest_agentv.session.workers.shares import AHEAD
 
@@ -241,6 +243,12 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it is, its case reports it
             text = f"the case cannot be loaded: {text_of_break(error)}"
             prepared = preparer.broken(item.suite, item.entry, item.nodeid, kind_of_break(error), text)
+        if prepared.repeat > 1 and (names := [each for each in fixtures_per_case(item) if each not in OWN_FIXTURES]):
+            message = (
+                f"fixtures are set up once per case, so an answer finds what earlier ones left: {', '.join(names)}"
+            )
+            warning = Problem(item.path, None, "", message, level="warning")  # names no case: it is shown once
+            prepared = prepared.replace(problems=(*prepared.problems, warning))
         bound = None if self._session.away is None else bound_by(item)  # nobody asks without an executor
         own = current.overrides(item.own_fixtures)
         return prepared.marked(item).replace(hooks=hooks.of(item), own=own, bound_by=bound)

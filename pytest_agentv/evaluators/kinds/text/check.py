@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated, Final, Literal, TypeAlias
-from unicodedata import normalize
+from unicodedata import name, normalize
 
 from pydantic import AfterValidator
 
 from pytest_agentv.evaluators.base import Context, Evaluator, or_sync
+from pytest_agentv.evaluators.shared import CHARACTER_DIFFERS, FORM_DIFFERS
 from pytest_agentv.models.kind import Items, Text, expected
 from pytest_agentv.models.masking.secrets import MASK, beginning, masked
 from pytest_agentv.models.scores import Score
@@ -17,6 +18,14 @@ _SHOWN: Final = 80
 """Characters of a text that a finding shows."""
 
 _Form: TypeAlias = Literal["NFC", "NFKC"]
+_PLAIN: Final = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),
+    **dict.fromkeys("\xa0\u2007\u2009\u202f", " "),
+    **dict.fromkeys("\xad\u200b\u200c\u200d\u2060\ufeff", ""),
+}
+"""Characters of typography, and those of keyboards that look like them; nothing for invisible ones."""
 _FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
 
 
@@ -98,17 +107,36 @@ def _lacks(word: str, answer: str, found: Found) -> str:
 
 
 def other_form(wanted: str, answer: str, found: Found) -> str:
-    """Return a note if a check misses only because a letter or a blank has another Unicode form.
+    """Return a note if a check misses only because of a character that people take for another one.
 
-    All checks compare code points. People see no difference between "é" as one and as two code points.
+    All checks compare code points. People see no difference between "é" as one and as two code points, and hardly one
+    between the apostrophes of keyboards and of typography.
     """
     if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
         return ""
     for form in _FORMS:
         both = normalize(form, wanted), _normalized(form, answer)
         if both != (wanted, answer) and found(*both):
-            return f" (only the Unicode form differs: they match as {form})"
-    return ""
+            return f"{FORM_DIFFERS}they match as {form})"
+    return _other_characters(wanted, answer, found)
+
+
+def _other_characters(wanted: str, answer: str, found: Found) -> str:
+    """Name the characters without whose twins the text would not be found."""
+
+    def matches(but: str = "") -> bool:
+        table = str.maketrans({key: value for key, value in _PLAIN.items() if key != but})
+        return found(wanted.translate(table), answer.translate(table))
+
+    odd = sorted({*wanted, *answer} & _PLAIN.keys())
+    if not odd or not matches():
+        return ""
+    said = (
+        f"the {'check' if each in wanted else 'answer'} has U+{ord(each):04X} {name(each)}"
+        + (f" instead of {shown(_PLAIN[each])}" if _PLAIN[each] else "")
+        for each in [each for each in odd if not matches(each)] or odd
+    )
+    return f"{CHARACTER_DIFFERS}{', '.join(said)})"
 
 
 @lru_cache(maxsize=4)

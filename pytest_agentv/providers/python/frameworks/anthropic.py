@@ -95,8 +95,8 @@ def is_first(value: object) -> bool:
 
 
 def is_last(value: object) -> bool:
-    """Whether an event ends a reply."""
-    return str(get(value, "type")) == "message_stop"
+    """Whether an event ends a reply, or tells why the model stopped."""
+    return str(get(value, "type")) == "message_stop" or get(get(value, "delta"), "stop_reason") is not None
 
 
 def join(events: Sequence[Any]) -> dict[str, Any]:

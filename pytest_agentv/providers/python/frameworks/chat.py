@@ -91,13 +91,20 @@ def is_chunk(value: object) -> bool:
     kind = get(value, "object")
     if kind is None:
         choices = items(get(value, "choices"))
-        return any(get(each, "delta", "finish_reason") is not None for each in choices) and not is_reply(value)
+        is_piece = any(get(each, "delta", "finish_reason") is not None for each in choices) and not is_reply(value)
+        return is_piece or _is_tokens(value)
     return isinstance(kind, str) and (kind == "chat.completion.chunk" or (kind == "" and get(value, "choices") == []))
 
 
 def is_last(value: object) -> bool:
-    """Whether a part tells why the model stopped."""
-    return any(get(choice, "finish_reason") is not None for choice in items(get(value, "choices")))
+    """Whether a part tells why the model stopped, or all tokens, which come after that."""
+    is_end = any(get(choice, "finish_reason") is not None for choice in items(get(value, "choices")))
+    return is_end or _is_tokens(value)
+
+
+def _is_tokens(value: object) -> bool:
+    """Whether a part holds nothing but the tokens."""
+    return get(value, "choices") == [] and get(value, "usage") is not None
 
 
 def join(chunks: Sequence[Any]) -> dict[str, Any]:
