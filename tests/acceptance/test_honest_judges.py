@@ -82,7 +82,8 @@ def test_a_judge_that_quotes_the_answer_is_not_the_answers_judge(judged):
 
 
 def test_an_aggregator_that_quotes_a_result_is_not_judged_by_it(judged):
-    replies = ['{"score": 1, "hits": ["fine"]}', 'They say {"score": 1, "hits": ["fine"]}. All in all {"score": 0.2}']
+    quoting = 'They say {"score": 1, "hits": ["fine"]}. All in all {"score": 0.2}'
+    replies = ['{"score": 1, "hits": ["fine"]}', quoting, '{"score": 0.2}']
     keys = (
         "evaluators: [{name: all, type: composite, evaluators: [{name: quality, type: llm_judge}], "
         "aggregator: {type: llm_judge}}]"
