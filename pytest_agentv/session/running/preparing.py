@@ -17,7 +17,6 @@ from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case
-from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.messages import asks_nothing
 from pytest_agentv.loading.cases.written import LoadContext
@@ -142,7 +141,7 @@ class CasePreparer:
             conversation_id=case.conversation_id,
             required=case.required or None,
             group=case.group,
-            expected_outcome=case.expected_outcome if case.expected_outcome != NO_OUTCOME else None,
+            expected_outcome=case.expected_outcome or None,
             reference_answer=case.reference_answer or None,
             case_hash=self._hashes.of(suite, loaded, case),
         )
