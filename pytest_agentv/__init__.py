@@ -10,8 +10,24 @@ PYTEST_DONT_REWRITE: `agentv eval` has imported this file when pytest starts, wh
 __version__ = "0.1.0"
 
 _NAMES = {
-    "errors": ("AgentvError", "ErrorKind", "ErrorStage", "EvaluatorError", "ProviderError", "TargetError"),
-    "evaluators.base": ("AnswerPath", "Evaluator"),
+    "cases.prompts": (
+        "ChatMessage",
+        "Prompt",
+        "PromptMode",
+    ),
+    "errors": (
+        "AgentvError",
+        "ErrorKind",
+        "ErrorStage",
+        "EvaluatorError",
+        "ProviderError",
+        "TargetError",
+    ),
+    "evaluators.base": (
+        "AnswerPath",
+        "Evaluator",
+    ),
+    "evaluators.calls": ("ToolCalled",),
     "evaluators.context": (
         "Context",
         "Embedder",
@@ -21,49 +37,80 @@ _NAMES = {
         "ProxiedTargets",
         "Services",
     ),
-    "evaluators.kinds.calls.tool_called": ("ToolCalled",),
-    "evaluators.kinds.code.python": ("PythonCheck",),
-    "evaluators.kinds.data.contains_json": ("ContainsJson",),
-    "evaluators.kinds.data.equals": ("Equals",),
-    "evaluators.kinds.data.field": ("AnswerField",),
-    "evaluators.kinds.data.is_json": ("IsJson",),
-    "evaluators.kinds.data.is_xml": ("IsXml",),
-    "evaluators.kinds.data.is_yaml": ("IsYaml",),
-    "evaluators.kinds.likeness.bleu": ("Bleu",),
-    "evaluators.kinds.likeness.levenshtein": ("Levenshtein",),
-    "evaluators.kinds.likeness.rouge": ("Rouge",),
-    "evaluators.kinds.likeness.similar": ("Similar",),
-    "evaluators.kinds.judges.statements": ("Statements",),
-    "evaluators.kinds.text.contains": ("Contains",),
-    "evaluators.kinds.text.contains_all": ("ContainsAll",),
-    "evaluators.kinds.text.contains_any": ("ContainsAny",),
-    "evaluators.kinds.text.ends_with": ("EndsWith",),
-    "evaluators.kinds.text.icontains": ("IContains",),
-    "evaluators.kinds.text.icontains_all": ("IContainsAll",),
-    "evaluators.kinds.text.icontains_any": ("IContainsAny",),
-    "evaluators.kinds.text.length": ("Length",),
-    "evaluators.kinds.text.regex": ("Regex",),
-    "evaluators.kinds.text.starts_with": ("StartsWith",),
-    "evaluators.kinds.text.word": ("Word",),
-    "evaluators.kinds.text.words": ("Words",),
-    "evaluators.own": ("EvaluatorFactory", "EvaluatorSpec"),
-    "loading.targets.definitions": ("TargetDefinition",),
-    "models.base": ("ABSENT", "Absent", "Json", "JsonObject", "Record"),
-    "models.cases": ("AnyEvaluator", "EvalCase"),
-    "models.kind": ("Amount", "Items", "Part", "Text", "spelled"),
-    "models.messages": (
+    "evaluators.data": (
+        "AnswerField",
+        "Equals",
+        "IsXml",
+        "IsYaml",
+    ),
+    "evaluators.json_checks": (
+        "ContainsJson",
+        "IsJson",
+    ),
+    "evaluators.judge": ("Statements",),
+    "evaluators.likeness": (
+        "Bleu",
+        "Levenshtein",
+        "Rouge",
+        "Similar",
+    ),
+    "evaluators.own": (
+        "EvaluatorFactory",
+        "EvaluatorSpec",
+    ),
+    "evaluators.patterns": ("Regex",),
+    "evaluators.python": ("PythonCheck",),
+    "evaluators.text": (
+        "Contains",
+        "ContainsAll",
+        "ContainsAny",
+        "EndsWith",
+        "IContains",
+        "IContainsAll",
+        "IContainsAny",
+        "Length",
+        "StartsWith",
+        "Word",
+        "Words",
+    ),
+    "model.base": (
+        "ABSENT",
+        "Absent",
+        "Json",
+        "JsonObject",
+        "Record",
+    ),
+    "model.cases": (
+        "AnyEvaluator",
+        "EvalCase",
+        "Target",
+    ),
+    "model.kind": (
+        "Amount",
+        "Items",
+        "Part",
+        "Text",
+        "spelled",
+    ),
+    "model.messages": (
         "ContentPart",
+        "ExecutionMetrics",
         "FilePart",
         "InputMessage",
+        "JudgeMetrics",
         "Media",
         "Message",
         "ObjectPart",
         "OtherPart",
         "Role",
         "TextPart",
+        "TokenUsage",
         "ToolCall",
+        "TraceEvent",
+        "TraceEventType",
+        "TraceSummary",
     ),
-    "models.options.values": (
+    "model.options": (
         "BaselineUpdate",
         "Gate",
         "OutputFormat",
@@ -73,19 +120,18 @@ _NAMES = {
         "Stop",
         "UnknownKeys",
     ),
-    "models.options.run_options": ("RunOptions",),
-    "models.results": ("BaselineFigures", "EvalResult", "RepeatFigures", "ShardFigures", "Status"),
-    "models.scores": ("ErrorDetail", "EvaluatorResult", "Score", "Verdict"),
-    "models.targets": ("Target",),
-    "models.traces": (
-        "ExecutionMetrics",
-        "JudgeMetrics",
-        "TokenUsage",
-        "TraceEvent",
-        "TraceEventType",
-        "TraceSummary",
+    "model.results": (
+        "BaselineFigures",
+        "ErrorDetail",
+        "EvalResult",
+        "EvaluatorResult",
+        "RepeatFigures",
+        "Score",
+        "ShardFigures",
+        "Status",
+        "Verdict",
     ),
-    "prompts.prompt": ("ChatMessage", "Prompt", "PromptMode"),
+    "model.run_options": ("RunOptions",),
     "providers.base": (
         "Adapter",
         "BatchProvider",
@@ -94,12 +140,22 @@ _NAMES = {
         "ProviderResponse",
         "TargetEnvironment",
     ),
-    "providers.kind": ("Provider", "Sources"),
-    "session.outcomes": ("AgentvWarning", "EvalErrored", "EvalFailed"),
-    "session.python.cases": ("EvalInput",),
-    "session.python.evals": ("Agentv",),
-    "session.python.results": ("PythonEvalResult",),
-    "session.running.target_caller": ("TargetCaller",),
+    "providers.kind": (
+        "Provider",
+        "Sources",
+    ),
+    "session.outcomes": (
+        "AgentvWarning",
+        "EvalErrored",
+        "EvalFailed",
+    ),
+    "session.python.evals": (
+        "Agentv",
+        "EvalInput",
+        "PythonEvalResult",
+    ),
+    "session.running.items": ("TargetCaller",),
+    "targets.definitions": ("TargetDefinition",),
 }
 """The public names, by the module below `pytest_agentv` that they are imported from."""
 
@@ -109,6 +165,11 @@ __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - all are texts
 
 TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` would cost judge scripts milliseconds
 if TYPE_CHECKING:
+    from pytest_agentv.cases.prompts import (
+        ChatMessage as ChatMessage,
+        Prompt as Prompt,
+        PromptMode as PromptMode,
+    )
     from pytest_agentv.errors import (
         AgentvError as AgentvError,
         ErrorKind as ErrorKind,
@@ -117,7 +178,13 @@ if TYPE_CHECKING:
         ProviderError as ProviderError,
         TargetError as TargetError,
     )
-    from pytest_agentv.evaluators.base import AnswerPath as AnswerPath, Evaluator as Evaluator
+    from pytest_agentv.evaluators.base import (
+        AnswerPath as AnswerPath,
+        Evaluator as Evaluator,
+    )
+    from pytest_agentv.evaluators.calls import (
+        ToolCalled as ToolCalled,
+    )
     from pytest_agentv.evaluators.context import (
         Context as Context,
         Embedder as Embedder,
@@ -127,94 +194,109 @@ if TYPE_CHECKING:
         ProxiedTargets as ProxiedTargets,
         Services as Services,
     )
-    from pytest_agentv.evaluators.kinds.calls.tool_called import ToolCalled as ToolCalled
-    from pytest_agentv.evaluators.kinds.code.python import PythonCheck as PythonCheck
-    from pytest_agentv.evaluators.kinds.data.contains_json import ContainsJson as ContainsJson
-    from pytest_agentv.evaluators.kinds.data.equals import Equals as Equals
-    from pytest_agentv.evaluators.kinds.data.field import AnswerField as AnswerField
-    from pytest_agentv.evaluators.kinds.data.is_json import IsJson as IsJson
-    from pytest_agentv.evaluators.kinds.data.is_xml import IsXml as IsXml
-    from pytest_agentv.evaluators.kinds.data.is_yaml import IsYaml as IsYaml
-    from pytest_agentv.evaluators.kinds.likeness.bleu import Bleu as Bleu
-    from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein as Levenshtein
-    from pytest_agentv.evaluators.kinds.likeness.rouge import Rouge as Rouge
-    from pytest_agentv.evaluators.kinds.likeness.similar import Similar as Similar
-    from pytest_agentv.evaluators.kinds.judges.statements import Statements as Statements
-    from pytest_agentv.evaluators.kinds.text.contains import Contains as Contains
-    from pytest_agentv.evaluators.kinds.text.contains_all import ContainsAll as ContainsAll
-    from pytest_agentv.evaluators.kinds.text.contains_any import ContainsAny as ContainsAny
-    from pytest_agentv.evaluators.kinds.text.ends_with import EndsWith as EndsWith
-    from pytest_agentv.evaluators.kinds.text.icontains import IContains as IContains
-    from pytest_agentv.evaluators.kinds.text.icontains_all import IContainsAll as IContainsAll
-    from pytest_agentv.evaluators.kinds.text.icontains_any import IContainsAny as IContainsAny
-    from pytest_agentv.evaluators.kinds.text.length import Length as Length
-    from pytest_agentv.evaluators.kinds.text.regex import Regex as Regex
-    from pytest_agentv.evaluators.kinds.text.starts_with import StartsWith as StartsWith
-    from pytest_agentv.evaluators.kinds.text.word import Word as Word
-    from pytest_agentv.evaluators.kinds.text.words import Words as Words
-    from pytest_agentv.evaluators.own import EvaluatorFactory as EvaluatorFactory, EvaluatorSpec as EvaluatorSpec
-    from pytest_agentv.loading.targets.definitions import TargetDefinition as TargetDefinition
-    from pytest_agentv.models.base import (
+    from pytest_agentv.evaluators.data import (
+        AnswerField as AnswerField,
+        Equals as Equals,
+        IsXml as IsXml,
+        IsYaml as IsYaml,
+    )
+    from pytest_agentv.evaluators.json_checks import (
+        ContainsJson as ContainsJson,
+        IsJson as IsJson,
+    )
+    from pytest_agentv.evaluators.judge import (
+        Statements as Statements,
+    )
+    from pytest_agentv.evaluators.likeness import (
+        Bleu as Bleu,
+        Levenshtein as Levenshtein,
+        Rouge as Rouge,
+        Similar as Similar,
+    )
+    from pytest_agentv.evaluators.own import (
+        EvaluatorFactory as EvaluatorFactory,
+        EvaluatorSpec as EvaluatorSpec,
+    )
+    from pytest_agentv.evaluators.patterns import (
+        Regex as Regex,
+    )
+    from pytest_agentv.evaluators.python import (
+        PythonCheck as PythonCheck,
+    )
+    from pytest_agentv.evaluators.text import (
+        Contains as Contains,
+        ContainsAll as ContainsAll,
+        ContainsAny as ContainsAny,
+        EndsWith as EndsWith,
+        IContains as IContains,
+        IContainsAll as IContainsAll,
+        IContainsAny as IContainsAny,
+        Length as Length,
+        StartsWith as StartsWith,
+        Word as Word,
+        Words as Words,
+    )
+    from pytest_agentv.model.base import (
         ABSENT as ABSENT,
         Absent as Absent,
         Json as Json,
         JsonObject as JsonObject,
         Record as Record,
     )
-    from pytest_agentv.models.cases import AnyEvaluator as AnyEvaluator, EvalCase as EvalCase
-    from pytest_agentv.models.kind import (
+    from pytest_agentv.model.cases import (
+        AnyEvaluator as AnyEvaluator,
+        EvalCase as EvalCase,
+        Target as Target,
+    )
+    from pytest_agentv.model.kind import (
         Amount as Amount,
         Items as Items,
         Part as Part,
         Text as Text,
         spelled as spelled,
     )
-    from pytest_agentv.models.messages import (
+    from pytest_agentv.model.messages import (
         ContentPart as ContentPart,
+        ExecutionMetrics as ExecutionMetrics,
         FilePart as FilePart,
         InputMessage as InputMessage,
+        JudgeMetrics as JudgeMetrics,
         Media as Media,
         Message as Message,
         ObjectPart as ObjectPart,
         OtherPart as OtherPart,
         Role as Role,
         TextPart as TextPart,
-        ToolCall as ToolCall,
-    )
-    from pytest_agentv.models.options.values import (
-        BaselineUpdate as BaselineUpdate,
-        Shard as Shard,
-        Gate as Gate,
-        OutputFormat as OutputFormat,
-        RunRule as RunRule,
-        Ship as Ship,
-        Stop as Stop,
-        UnknownKeys as UnknownKeys,
-    )
-    from pytest_agentv.models.options.run_options import RunOptions as RunOptions
-    from pytest_agentv.models.results import (
-        BaselineFigures as BaselineFigures,
-        EvalResult as EvalResult,
-        RepeatFigures as RepeatFigures,
-        ShardFigures as ShardFigures,
-        Status as Status,
-    )
-    from pytest_agentv.models.scores import (
-        ErrorDetail as ErrorDetail,
-        EvaluatorResult as EvaluatorResult,
-        Score as Score,
-        Verdict as Verdict,
-    )
-    from pytest_agentv.models.targets import Target as Target
-    from pytest_agentv.models.traces import (
-        ExecutionMetrics as ExecutionMetrics,
-        JudgeMetrics as JudgeMetrics,
         TokenUsage as TokenUsage,
+        ToolCall as ToolCall,
         TraceEvent as TraceEvent,
         TraceEventType as TraceEventType,
         TraceSummary as TraceSummary,
     )
-    from pytest_agentv.prompts.prompt import ChatMessage as ChatMessage, Prompt as Prompt, PromptMode as PromptMode
+    from pytest_agentv.model.options import (
+        BaselineUpdate as BaselineUpdate,
+        Gate as Gate,
+        OutputFormat as OutputFormat,
+        RunRule as RunRule,
+        Shard as Shard,
+        Ship as Ship,
+        Stop as Stop,
+        UnknownKeys as UnknownKeys,
+    )
+    from pytest_agentv.model.results import (
+        BaselineFigures as BaselineFigures,
+        ErrorDetail as ErrorDetail,
+        EvalResult as EvalResult,
+        EvaluatorResult as EvaluatorResult,
+        RepeatFigures as RepeatFigures,
+        Score as Score,
+        ShardFigures as ShardFigures,
+        Status as Status,
+        Verdict as Verdict,
+    )
+    from pytest_agentv.model.run_options import (
+        RunOptions as RunOptions,
+    )
     from pytest_agentv.providers.base import (
         Adapter as Adapter,
         BatchProvider as BatchProvider,
@@ -223,16 +305,26 @@ if TYPE_CHECKING:
         ProviderResponse as ProviderResponse,
         TargetEnvironment as TargetEnvironment,
     )
-    from pytest_agentv.providers.kind import Provider as Provider, Sources as Sources
+    from pytest_agentv.providers.kind import (
+        Provider as Provider,
+        Sources as Sources,
+    )
     from pytest_agentv.session.outcomes import (
         AgentvWarning as AgentvWarning,
         EvalErrored as EvalErrored,
         EvalFailed as EvalFailed,
     )
-    from pytest_agentv.session.python.cases import EvalInput as EvalInput
-    from pytest_agentv.session.python.evals import Agentv as Agentv
-    from pytest_agentv.session.python.results import PythonEvalResult as PythonEvalResult
-    from pytest_agentv.session.running.target_caller import TargetCaller as TargetCaller
+    from pytest_agentv.session.python.evals import (
+        Agentv as Agentv,
+        EvalInput as EvalInput,
+        PythonEvalResult as PythonEvalResult,
+    )
+    from pytest_agentv.session.running.items import (
+        TargetCaller as TargetCaller,
+    )
+    from pytest_agentv.targets.definitions import (
+        TargetDefinition as TargetDefinition,
+    )
 else:  # hidden from type checkers, so that they know a misspelt name
 
     def __getattr__(name):

@@ -16,10 +16,10 @@ import pytest_agentv
 
 PACKAGE: Final = "pytest_agentv"
 
-HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
+HOOKS: Final = "pytest_agentv.session.hookspecs"
 FIXTURES: Final = "pytest_agentv.session.python.fixtures"
 
-KINDS: Final = "pytest_agentv.evaluators.kinds."
+KINDS: Final = "pytest_agentv.evaluators."
 """Where kinds of evaluators are. Another page describes their keys."""
 
 _QUOTED_TYPE: Final = re.compile(r"'([A-Z][\w.\[\]|, ]*)'")
@@ -68,7 +68,7 @@ def entry_of(name: str) -> Entry:
     body = _tree(module).body
     for place, node in enumerate(body):
         if isinstance(node, _Definition) and node.name == name:
-            if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS):
+            if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS) and hasattr(value, "kind"):
                 return Entry(
                     name, f"The check [{value.kind}](checks.md#{value.kind}). {_summary(node)}", _keys(value), ()
                 )

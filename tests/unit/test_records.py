@@ -8,8 +8,8 @@ import pickle
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_agentv.models.records import record, replaced
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.model.base import record, replaced
+from pytest_agentv.model.results import EvalResult
 
 
 @record
