@@ -1,5 +1,6 @@
 """Loads an entry of an eval file into the case that the engine runs."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource
@@ -43,12 +44,12 @@ from pytest_agentv.files.places import (
 )
 from pytest_agentv.files.problems import BlankInput, Problem, UnreadKey, join_problems, with_problems
 from pytest_agentv.files.source import folder_of
-from pytest_agentv.model.base import Json, JsonObject, Record, record, unshared
+from pytest_agentv.model.base import Json, JsonObject, Record, unshared
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.messages import FilePart
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class LoadedCase(Record):
     """A case with its warnings."""
 

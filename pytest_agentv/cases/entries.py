@@ -5,7 +5,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -14,12 +14,12 @@ from pytest_agentv.errors import AgentvError, locate, name_below
 from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit, number_at, warn_of_unknown_keys
 from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
-from pytest_agentv.model.base import Json, JsonObject, record
+from pytest_agentv.model.base import Json, JsonObject
 
 # A row of a table, with its place.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Table:
     """A file or a function that provides rows."""
 
@@ -39,7 +39,7 @@ class Table:
     """Warnings about the table, for example about cells that are not read."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Row:
     """A row: a mapping of its columns, or the fault that prevented reading it."""
 
@@ -161,7 +161,7 @@ _NOWHERE: Final[Origins] = {}
 _NO_KEYS: Final[JsonObject] = {}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Combination:
     """One value of each axis."""
 
@@ -177,7 +177,7 @@ class Combination:
     variables: JsonObject = field(default_factory=dict)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseEntry:
     """One unchecked entry of a case list."""
 
@@ -238,7 +238,7 @@ class Shared(NamedTuple):
     """The template for each row of a table; None: rows are complete cases."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TableSpec:
     """The tables of a case list."""
 
@@ -323,7 +323,7 @@ def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | 
 # An eval file during collection: its header, the entries of its cases, and their places.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SuiteSource:
     """An eval file whose cases are not loaded yet."""
 

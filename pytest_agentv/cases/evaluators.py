@@ -5,6 +5,7 @@ An item is a mapping, a text that a judge checks, or, in Python, an object. Impo
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from pytest_agentv.cases.references import LoadShared, Scope, note_in_check
 from pytest_agentv.files.kind_reader import known_keys, read_part
 from pytest_agentv.files.places import Place, RenamedPlace, has_text
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Data, JsonObject, record
+from pytest_agentv.model.base import Data, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.kind import Kind, member_fault, needs_value
 from pytest_agentv.model.kind_table import KindTable
@@ -34,7 +35,7 @@ _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 _SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Written:
     """An evaluator in a file, in long or short form, of a known kind."""
 

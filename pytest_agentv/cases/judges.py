@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,6 @@ from pytest_agentv.cases.prompts import template_variables
 from pytest_agentv.cases.references import References, Scope
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import record
 
 # Loads the prompts of judges, which are texts or files (agentv-formats 6.3, 6.6).
 
@@ -39,7 +39,7 @@ _PATH: Final = re.compile(
 """A prompt that can only be the path of a file."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Template:
     """The text of a judge's prompt."""
 

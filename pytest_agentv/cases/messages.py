@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -11,7 +12,7 @@ from pytest_agentv.cases.written import WrittenCase
 from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key, misspelling, text_at
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath, LayeredSource, Source
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, record
+from pytest_agentv.model.base import ABSENT, Json, JsonObject
 from pytest_agentv.model.messages import (
     ROLES,
     ContentPart,
@@ -33,7 +34,7 @@ _USUAL_KEYS: Final = frozenset({"role", "content", "name"})
 _USUAL_ITEM_KEYS: Final = frozenset({"type", "value"})
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WrittenMessage:
     """A message as written, with its shape checked."""
 

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path, PurePath
 from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, ObjectPart, Role, TextPart
 from pytest_agentv.model.text import pretty_json, trim
@@ -18,7 +19,7 @@ PromptMode = Literal["agent", "lm"]
 """`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ChatMessage(Record):
     """One message for a model's chat API."""
 
@@ -30,7 +31,7 @@ class ChatMessage(Record):
     """The texts, pictures and PDFs in order; None: there is only text."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Prompt(Record):
     """What a case asks."""
 

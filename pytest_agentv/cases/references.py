@@ -4,7 +4,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Problem, describe_value, did_you_mean
 from pytest_agentv.files.source import Source, folder_of, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
 from pytest_agentv.targets.definitions import folders_upward, search_folders
@@ -128,7 +128,7 @@ LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
 """Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A reference, and the file or folder that it names."""
 
@@ -145,7 +145,7 @@ class Reference:
         return f"{self.value!r} was not found; searched: {searched}"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReferencedFile:
     """A reference and the text of its file."""
 
@@ -158,7 +158,7 @@ class ReferencedFile:
     """The media of a binary file; None: it is a text."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class References:
     """Resolves the references of one eval file."""
 
@@ -240,7 +240,7 @@ class References:
         return matches_guideline(relative, self.guideline_patterns)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Scope(Record):
     """A part of an eval file, with its place and its references."""
 

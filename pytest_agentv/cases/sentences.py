@@ -7,6 +7,7 @@ import re
 import textwrap
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -17,7 +18,7 @@ from pytest_agentv.cases.references import note_statement
 from pytest_agentv.files.kind_reader import known_keys
 from pytest_agentv.files.places import Place, misspelling
 from pytest_agentv.files.problems import near_word
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.kind_table import NEGATION, KindTable
 
 # Replacements for the check kinds of other tools, and for misspelt kinds. Import this lazily: few files need it.
@@ -284,7 +285,7 @@ _FEWEST: Final = 2
 """Words that are prose."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Label(Record):
     """What stands before the first colon of a text, and what follows."""
 

@@ -1,7 +1,7 @@
 """A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -30,7 +30,7 @@ from pytest_agentv.files.places import (
     warn_of_unread_twins,
 )
 from pytest_agentv.files.problems import Problem, near_word
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
@@ -41,7 +41,7 @@ FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class LoadContext(Record):
     """The inputs for loading a case besides its file."""
 
@@ -63,7 +63,7 @@ class LoadContext(Record):
     """The data that `loading.cases.sharing` keeps for cases of the same template."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WrittenCase:
     """A case as it is written. Its readers note each fault at its place, and continue with a harmless value."""
 
@@ -321,7 +321,7 @@ def _in_execution(entry: CaseEntry, key: str) -> Json:
     return execution.get(key) if isinstance(execution, dict) else None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WrittenEvaluators:
     """The mappings of an entry before its variables are filled in.
 

@@ -5,6 +5,7 @@ import glob
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,7 @@ from pytest_agentv.cli.arguments import (
     note,
 )
 from pytest_agentv.files.problems import Problem, did_you_mean, join_problems
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption, check_workers
 from pytest_agentv.reports.failure import below_brackets
 from pytest_agentv.reports.figures import visible
@@ -65,7 +66,7 @@ exit codes:
   5 no case was selected."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PytestCall(Record):
     """The pytest call that `agentv eval` makes."""
 

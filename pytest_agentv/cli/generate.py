@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, TargetError, locate
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
 from pytest_agentv.files.problems import Problem, join_problems, with_problems
-from pytest_agentv.model.base import JsonObject, record
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.model.text import counted
@@ -66,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         return _FAILED
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Model:
     """The target that writes the rubrics."""
 

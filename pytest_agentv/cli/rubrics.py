@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +19,7 @@ from pytest_agentv.evaluators.json_text import first_json_object
 from pytest_agentv.evaluators.judge_reply import section, without_thoughts
 from pytest_agentv.files.places import OUTCOME_KEYS
 from pytest_agentv.files.source import build_yaml, hide_old_breaks
-from pytest_agentv.model.base import Json, JsonObject, Record, is_number, record
+from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.options import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT_SECONDS
 from pytest_agentv.model.secrets import masked
@@ -35,7 +36,7 @@ _Node: TypeAlias = Any
 """A node of PyYAML. The type stubs do not distinguish scalars from mappings."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WrittenRubric(Record):
     """A rubric to write into an eval file."""
 
@@ -49,7 +50,7 @@ class LayoutError(AgentvError):
     """Rubrics cannot be written into this layout. The text is the block to write by hand."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Insertion(Record):
     """A text, and the offset at which to insert it."""
 
@@ -229,7 +230,7 @@ Reply with exactly one JSON object and no text before or after it:
 - required: whether an answer that does not satisfy it fails, whatever else is right"""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RubricRequest(Record):
     """The facts of a case for which to write rubrics. Unknown ones are empty."""
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -32,7 +33,7 @@ from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsErr
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.problems import Hint, Problem, did_you_mean, near_file
-from pytest_agentv.model.base import Json, Record, record
+from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf, no_kinds
 from pytest_agentv.model.options import UNKNOWN_KEYS, UnknownKeys
@@ -145,7 +146,7 @@ _SNIFFED_BYTES: Final = 65_536
 _TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CheckSettings(Record):
     """The inputs of a check besides the files."""
 

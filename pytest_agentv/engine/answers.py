@@ -7,11 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure, record
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
     Message,
@@ -41,7 +41,7 @@ from pytest_agentv.runtime.user_code import attempt_async, attempt_here, describ
 _UNKNOWN: Final = ExecutionMetrics()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReportedMetrics(Record):
     """The valid metrics of a response, and a text for each invalid one."""
 
@@ -220,7 +220,7 @@ _GRACE_SECONDS: Final = 10.0
 _FIGURES: Final = ("request_attempts", "waited_ms")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Attempts(Record):
     """The outcome of the calls: a response, or the last call's error."""
 
@@ -351,7 +351,7 @@ _DEEPEST: Final = 200
 """Levels of nesting of what a target reports, as of answers in JSON."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Answered(Record):
     """The response of the target, for the record."""
 

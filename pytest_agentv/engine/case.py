@@ -4,6 +4,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ from pytest_agentv.errors import AgentvError, EvaluatorError, FileError, HookErr
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import prepare, run_evaluator
 from pytest_agentv.files.problems import Hint, Problem
-from pytest_agentv.model.base import record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import masked, masking
@@ -163,7 +163,7 @@ async def run_case(
     return await decide(hooks, job.case, result)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Prepared:
     """Everything that is prepared before the call of the target."""
 

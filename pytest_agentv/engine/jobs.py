@@ -1,10 +1,11 @@
 """One case to run, as plain data that can be sent to another process, its target, and its parts of user code."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import EvalResult, ShardFigures
 from pytest_agentv.model.run_options import RunOptions
@@ -25,7 +26,7 @@ CHANGED: Final = "changed-"
 """How the hash of a program begins that changed while a case ran. No other run has such a hash."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseIdentity(Record):
     """The names of a case in the results file, known even if the case cannot be loaded."""
 
@@ -59,7 +60,7 @@ class CaseIdentity(Record):
     """The part of the run that it is in."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseJob(Record):
     """One case to run, as plain data."""
 
@@ -99,7 +100,7 @@ def version_of(case: EvalResult | CaseIdentity) -> CaseVersion | None:
 # Parts of a case that come from user code and not from files: hooks, and objects that replace targets.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Decision(Record):
     """A hook's decision whether a case passed."""
 
@@ -107,7 +108,7 @@ class Decision(Record):
     reason: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseHooks:
     """Functions to call while a case runs. They may block, and may raise `HookError`. None: no hook."""
 
@@ -119,7 +120,7 @@ class CaseHooks:
     """Gets a result when its line is written. The case is None if it could not be loaded."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Overrides(Record):
     """User objects that replace entries of the targets file."""
 

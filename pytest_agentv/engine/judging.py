@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -13,7 +14,6 @@ from pytest_agentv.engine.results import Threshold, decide_status
 from pytest_agentv.errors import EvaluatorError, ProviderError, locate
 from pytest_agentv.evaluators.context import Context, current_meter
 from pytest_agentv.evaluators.shared import SLACK, shared_key, unmet_text
-from pytest_agentv.model.base import record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
 from pytest_agentv.model.messages import candidate_answer, incomplete_reason
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, unmet_required, verdict_of
@@ -164,7 +164,7 @@ def _default_evaluators() -> tuple[AnyEvaluator, ...]:
     return (default_judge(),)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Needs:
     """The targets that evaluators need besides the one that is judged."""
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,7 +18,7 @@ from pytest_agentv.engine.waiting import WaitingAnswers
 from pytest_agentv.errors import AgentvError, FileError, ProviderError, TargetError
 from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
 from pytest_agentv.files.problems import Problem, join_problems
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import AnyEvaluator, Target
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import CACHE_FOLDER
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Decides how many cases of a target are in flight.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Pace:
     """The limits of a target for its cases."""
 
@@ -97,7 +97,7 @@ def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
 # The targets of eval folders: finds, resolves and opens each once.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class UnjudgedFolders(Record):
     """The folders of answers that are not judged yet: that of this run, and that of the run that it resumes."""
 
@@ -107,7 +107,7 @@ class UnjudgedFolders(Record):
     """Whether a rerun judges an answer that was not judged; False: it asks anew."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Places:
     """The folders where searches end, and a folder that processes share."""
 
@@ -369,7 +369,7 @@ async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReadyTarget:
     """A target that can be called, and its judge."""
 

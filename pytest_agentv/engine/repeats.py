@@ -3,11 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pytest_agentv.engine.jobs import CaseJob
 from pytest_agentv.engine.results import Threshold
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
     JudgeMetrics,
@@ -24,7 +25,7 @@ from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass
 # Plans how many answers of a case to ask for, and tells when its verdict is certain.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RepeatPlan(Record):
     """How many answers a case is judged by, and how many of them have to pass."""
 

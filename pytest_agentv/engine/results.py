@@ -1,6 +1,7 @@
 """Builds the results of cases, judged ones and broken ones, and combines scores."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -8,7 +9,7 @@ from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.answers import Answered
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, added_judge_metrics
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
@@ -30,7 +31,7 @@ ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CombinedScore(Record):
     """The combined score of all evaluators of a case."""
 
@@ -41,7 +42,7 @@ class CombinedScore(Record):
     reasoning: str | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Threshold(Record):
     """The lowest score that passes."""
 
@@ -50,7 +51,7 @@ class Threshold(Record):
     """Where it was set: `command line`, `case`, `file`, `ini` or `default`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Judgement(Record):
     """What the evaluators of a case say of its answer."""
 
@@ -128,7 +129,7 @@ def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
 # Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2).
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Asked(Record):
     """The request to the target, for the record."""
 

@@ -1,15 +1,16 @@
 """The argument of evaluators: what they see and may call, as JSON for scripts, and what it costs."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, is_amount, own_copy, record, replaced
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, is_amount, own_copy
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import (
     ExecutionMetrics,
@@ -44,7 +45,7 @@ class ForgetfulJudge(Protocol):
         """Have the reply asked for anew in the next run."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProxiedQuestion(Record):
     """What a judge script asks a target."""
 
@@ -84,7 +85,7 @@ class ProxiedTargets(Protocol):
         """
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Embedding(Record):
     """The embedding of a text."""
 
@@ -104,7 +105,7 @@ class Embedder(Protocol):
         ...
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Services:
     """What an evaluator may use beside the case."""
 
@@ -120,7 +121,7 @@ class Services:
     """The case that will be judged; None: it is not known yet."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Context(Record):
     """The argument of every evaluator: the case, the answer, and the steps to it."""
 
@@ -178,7 +179,7 @@ def for_own_code(context: Context) -> Context:
 
 def services_for_own_code(services: Services) -> Services:
     """Return the services for code of users. Other cases are judged with the same variables and evaluators."""
-    return replaced(services, {"environment": dict(services.environment), "case": own_copy(services.case)})
+    return dataclasses.replace(services, environment=dict(services.environment), case=own_copy(services.case))
 
 
 # Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema").

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from pytest_agentv.evaluators.field_values import FORMAT_SCHEMA, KNOWN_PARTS, is
 from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, record
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expected
 from pytest_agentv.model.results import Score, weighted_mean
@@ -26,7 +27,7 @@ from pytest_agentv.model.text import digits_apart, format_fixed, format_number
 _ROUNDING: Final = 1e-9
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FieldFinding:
     """The outcome of comparing one field."""
 

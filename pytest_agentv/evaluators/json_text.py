@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pytest_agentv.model.base import Json, JsonObject, record
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.text import strict_json, whole_number
 
 # Finds JSON objects in a text, in time that grows linearly with the text.
@@ -29,7 +29,7 @@ _CUT: Final = re.compile(r'[ \t\n\r]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*\\?|[-+.\w]*+)
 _LACKS_COMMA: Final = re.compile(r'[ \t\n\r]*+(?:\{|\[[ \t\n\r]*+[{\["])')
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FoundObject:
     """A JSON object of a text."""
 

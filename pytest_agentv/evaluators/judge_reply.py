@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge, Services
 from pytest_agentv.evaluators.json_text import json_objects
-from pytest_agentv.model.base import Json, JsonObject, Record, is_number, record
+from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.results import Score, clamp_score
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import compact_json, format_number, pretty_json, refuse_constant, trim
@@ -181,7 +182,7 @@ _MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
 """Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JudgeQuestion(Record):
     """The question to a judge."""
 

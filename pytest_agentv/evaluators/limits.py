@@ -1,6 +1,7 @@
 """`latency`, `cost` and `token_usage`: amounts that are compared with limits."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -8,7 +9,6 @@ from pydantic import Field, model_validator
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.shared import SLACK
-from pytest_agentv.model.base import record
 from pytest_agentv.model.kind import Amount, spelled
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.model.results import Score
@@ -17,7 +17,7 @@ from pytest_agentv.model.text import digits_apart, format_fixed, format_number
 # The parts that `latency`, `cost` and `token_usage` share: they compare amounts with limits (agentv-formats 6.9).
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class LimitCheck:
     """One amount and the most it may be, as text and as numbers."""
 

@@ -1,6 +1,7 @@
 """Evaluators of users: kinds that a hook adds as a factory, and the scores that code of users makes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, get_args
 
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -9,7 +10,7 @@ from pytest_agentv.errors import ErrorKind, EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.shared import clamping_warnings, require_judgements
-from pytest_agentv.model.base import JsonObject, Record, is_amount, is_measure, own_copy, record
+from pytest_agentv.model.base import JsonObject, Record, is_amount, is_measure, own_copy
 from pytest_agentv.model.kind import Part
 from pytest_agentv.model.messages import JudgeMetrics
 from pytest_agentv.model.results import EvaluatorResult, Score, Verdict, clamp_score
@@ -18,7 +19,7 @@ from pytest_agentv.model.text import json_fault
 # Kinds that a hook adds as a factory, the older form of `pytest_agentv_evaluators`.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EvaluatorSpec(Record):
     """The argument of a factory: an evaluator of an eval file."""
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Final, NoReturn, Self
 
@@ -13,7 +14,6 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.text import shown_piece, verdict
-from pytest_agentv.model.base import record
 from pytest_agentv.model.kind import Text, expected
 from pytest_agentv.model.results import Score
 
@@ -248,7 +248,7 @@ MOST: Final = 2**32 - 2
 _GROUP: Final = re.compile(r"\((?:\?(?P<sign>[:=!]|<[=!])|\?<(?P<name>[^>]+)>|(?!\?))")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Part:
     text: str
     may_be_empty: bool = False

@@ -5,13 +5,14 @@ import hmac
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import ProxiedQuestion, ProxiedTargets, camel_case_message, current_meter
-from pytest_agentv.model.base import Json, JsonObject, Record, mapping, record
+from pytest_agentv.model.base import Json, JsonObject, Record, mapping
 from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderResponse
 
@@ -29,7 +30,7 @@ _HEADERS: Final = (
 )
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HttpRequest(Record):
     """One request, read whole."""
 
@@ -41,7 +42,7 @@ class HttpRequest(Record):
     body: bytes = b""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HttpResponse(Record):
     """A status and the JSON text that goes with it; 204 has none."""
 

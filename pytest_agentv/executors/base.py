@@ -8,14 +8,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PosixPath
 from typing import Any, Final, Protocol
 
 from pytest_agentv.engine.pool import UnjudgedFolders
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.bundles import Roots, Spot
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.options import CACHE_FOLDER, LOGS_FOLDER
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
@@ -91,7 +91,7 @@ class _Unpacker(pickle.Unpickler):
 # Files that cases write for the run. A worker that got the project's files sends these back.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SentFile(Record):
     """A text file written by a worker."""
 
@@ -157,7 +157,7 @@ class ExecutorLost(WorkerLost):
     """No worker can be reached any more, so the run must end."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Setup(Record):
     """The facts that a worker needs about a run. Its only secret is `passed`: a worker has its own `.env`.
 
@@ -207,7 +207,7 @@ class Setup(Record):
         return self.kept_folder.is_dir() or (self.results is not None and self.results.exists())
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Reply(Record):
     """The reply of a worker to a job, with secrets masked."""
 
@@ -277,7 +277,7 @@ _HEAD: Final = struct.Struct(">IQ")
 """The length of the header and the length of the body, in bytes."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Frame(Record):
     """One message."""
 
@@ -316,7 +316,7 @@ class FrameReader:
 # A message to an executor: a job, its needs, and files that the worker lacks.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Parcel(Record):
     """One message to a worker."""
 

@@ -7,13 +7,14 @@ import re
 import stat
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.model.base import Json, Record, record
+from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.options import DEFAULT_SHIP_LIMIT
 
 # Decides which files are not shipped with their folder.
@@ -40,7 +41,7 @@ _MARKS: Final = ("pyvenv.cfg", "CACHEDIR.TAG")
 """Files that mark their folder as an environment or a cache."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ShippingRules(Record):
     """The project's rules for files that are shipped."""
 
@@ -101,7 +102,7 @@ PROJECT: Final = "project"
 """The name of the repository's folder or, without one, of the folder where pytest was started."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Spot(Record):
     """A file or folder, relative to a root."""
 
@@ -111,7 +112,7 @@ class Spot(Record):
     """The path below it, with slashes; empty: the root itself."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Roots(Record):
     """The paths of the named folders on one machine."""
 
@@ -187,7 +188,7 @@ class BundleTooLarge(AgentvError):
     """The files of a folder exceed the limit for shipping."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Bundle(Record):
     """An archive with its digest."""
 
@@ -196,7 +197,7 @@ class Bundle(Record):
     data: bytes
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Entry:
     name: str
     path: str

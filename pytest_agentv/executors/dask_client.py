@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from distributed import Client
@@ -17,7 +18,7 @@ from distributed import Client
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.dask_remote import OPERATION, install
 from pytest_agentv.executors.kept import KeptResult
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import is_encrypted
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class ClusterError(AgentvError):
     """A cluster cannot run the cases. The text says where, why, and what to do."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WorkerInfo(Record):
     """A worker of the cluster that takes jobs."""
 

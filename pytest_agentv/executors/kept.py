@@ -6,11 +6,12 @@ import os
 import socket
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.runtime.files import write_atomically
 
 # Keeps results of workers in files until the run has written them.
@@ -18,7 +19,7 @@ from pytest_agentv.runtime.files import write_atomically
 _SUFFIX: Final = ".json"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class KeptResult(Record):
     """A kept result."""
 
@@ -160,7 +161,7 @@ def process_name() -> str:
 _CLUSTERS_NAME: Final = "clusters"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class LeftRun(Record):
     """A run on a cluster whose workers may keep results."""
 

@@ -13,6 +13,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
@@ -22,7 +23,7 @@ from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import CaseExecutor, JobRefused, Parcel, Reply, WorkerLost, pack
 from pytest_agentv.executors.bundles import PROJECT, Bundle, BundleTooLarge, Roots, ShippingRules, Spot, make_bundle
-from pytest_agentv.model.base import Json, Plain, Record, record
+from pytest_agentv.model.base import Json, Plain, Record
 from pytest_agentv.model.cases import AnyEvaluator, Target
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.providers.table import KINDS
@@ -38,7 +39,7 @@ class OutsideProject(AgentvError):
     """A job needs a file that is not below any root."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Needs(Record):
     """The absolute paths to ship, sorted."""
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ from pytest_agentv.files.problems import (
     near_word,
 )
 from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, is_number, record
+from pytest_agentv.model.base import Json, JsonObject, is_number
 from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.model.text import format_number
 
@@ -34,7 +35,7 @@ _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Place:
     """A value's place in a file. All places of one load note faults in the same list."""
 
@@ -103,7 +104,7 @@ def _lines_of(text: str) -> list[str]:
     return text.split("\n")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RenamedPlace(Place):
     """The place of a mapping with some keys that are written elsewhere in the file."""
 

@@ -2,11 +2,12 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pytest_agentv.errors import AgentvError, locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.secrets import Masker, masked, secrets_within
 
 _Error = TypeVar("_Error", bound=AgentvError)
@@ -18,7 +19,7 @@ _SHOWN: Final = 40
 """Most characters of a text in a message."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Problem(Record):
     """One fault of a file."""
 

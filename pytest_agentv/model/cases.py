@@ -1,11 +1,12 @@
 """Cases and targets, as the engine runs them."""
 
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import InputMessage
 from pytest_agentv.model.results import Score
 
@@ -72,7 +73,7 @@ class AnyEvaluator(Protocol):
         """Judge an answer; raises `EvaluatorError`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EvalCase(Record):
     """One case: everything that running it needs, with all its files read."""
 
@@ -166,7 +167,7 @@ def affects_answers(settings: object, key: str) -> bool:
     return not owners or not owners[-1].__module__.startswith("pytest_agentv.")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RetryPolicy(Record):
     """How a model provider retries failed requests. Delay k is `initial * factor**k`, capped, with jitter."""
 
@@ -177,7 +178,7 @@ class RetryPolicy(Record):
     status_codes: tuple[int, ...] = DEFAULT_RETRY_STATUS_CODES
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Target(Record):
     """One target that is ready to be called."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeGuard
 
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping, record
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping
 from pytest_agentv.model.text import compact_json
 
 # Messages: the input of a case and the answer of a target.
@@ -20,7 +20,7 @@ WORDS_FOR_ROLES |= {"human": "user", "ai": "assistant", "model": "assistant"}
 """The roles of messages of a target, by the words of all APIs."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TextPart(Record):
     """Text of a message: its string content, or a `type: text` item."""
 
@@ -36,7 +36,7 @@ MEDIA_LIMIT: Final = 20 * 2**20
 """Bytes of a picture or a PDF that are sent to a model: few APIs take more."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Media(Record):
     """What a file holds that is no text. Its bytes are read when they are sent."""
 
@@ -90,7 +90,7 @@ class FilePart(Record):
         return {"type": "file", "path": self.path, **held, "resolvedPath": self.resolved_path}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ObjectPart(Record):
     """A message whose content is a mapping."""
 
@@ -100,7 +100,7 @@ class ObjectPart(Record):
     """Always `object`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class OtherPart(Record):
     """An item of any other type, kept as written. Prompts do not show it."""
 
@@ -163,7 +163,7 @@ ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
 """A part of a message of a case's input."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class InputMessage(Record):
     """One message of a case's input, with its files read."""
 
@@ -173,7 +173,7 @@ class InputMessage(Record):
     """What it says, in order."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ToolCall(Record):
     """A tool call of the target under test. `input` and `output` are as the target reported them."""
 
@@ -191,7 +191,7 @@ class ToolCall(Record):
     """Milliseconds; None: not reported."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Message(Record):
     """One message of a target's answer. Content may be null; without any content it is `ABSENT`."""
 
@@ -272,7 +272,7 @@ TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "e
 """What kind of step it is."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TraceEvent(Record):
     """One step of a target's work. The order is that of the list; timestamps do not change it."""
 
@@ -294,7 +294,7 @@ class TraceEvent(Record):
     """Whatever else the target reported."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TokenUsage(Record):
     """Tokens of one answer, as the target reported them."""
 
@@ -313,7 +313,7 @@ class TokenUsage(Record):
         return self.input + self.output + (self.cached or 0)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TraceSummary(Record):
     """Counts over the steps to an answer, and the metrics that the target reported."""
 
@@ -333,7 +333,7 @@ class TraceSummary(Record):
     """Milliseconds; None: not reported."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ExecutionMetrics(Record):
     """Duration, tokens and cost of an answer. None means unknown."""
 
@@ -351,7 +351,7 @@ class ExecutionMetrics(Record):
     """Output tokens / tool calls."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JudgeMetrics(Record):
     """Usage of the models that judged an answer: judges, calls of judge scripts, and embeddings."""
 

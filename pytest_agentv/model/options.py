@@ -3,15 +3,16 @@
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 
 # The properties of an option.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunOption:
     """One option of a run. `parse` raises `ValueError` with a message that names the valid values."""
 
@@ -101,7 +102,7 @@ BaselineUpdate = Literal["write", "add", "force"]
 BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Shard(Record):
     """One of several parts of a run, each for its own machine."""
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeGuard
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, Message, TraceEvent, TraceSummary
 
 # Scores, verdicts and the results of evaluators.
@@ -55,7 +55,7 @@ def weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
     return clamp_score(math.fsum(score * weight for score, weight in scaled) / total) if total else 0.0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ErrorDetail(Record):
     """Where and why a case or an evaluator broke."""
 
@@ -65,7 +65,7 @@ class ErrorDetail(Record):
     """Why it broke."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EvaluatorResult(Record):
     """The judgement of one evaluator, as the results file has it."""
 
@@ -148,7 +148,7 @@ def judge_metrics_of(results: Iterable[EvaluatorResult]) -> Iterator[JudgeMetric
             yield from judge_metrics_of(result.evaluator_results)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Score(Record):
     """The judgement of an evaluator. An evaluator that cannot judge raises `EvaluatorError` instead."""
 
@@ -195,7 +195,7 @@ Status = Literal["pass", "fail", "error"]
 """`pass` or `fail`: the case was judged. `error`: it could not be judged."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RepeatFigures(Record):
     """What several answers of one case showed."""
 
@@ -257,7 +257,7 @@ class RepeatFigures(Record):
         return bool(self.carried or self.lost)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class BaselineFigures(Record):
     """How a case compares with the baseline of its run."""
 
@@ -278,7 +278,7 @@ class BaselineFigures(Record):
     the two runs could not judge it. Cases that are `gone` or `skipped` stand in `verdict.json` only."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ShardFigures(Record):
     """The shard of a result: what `agentv merge` needs to find missing cases."""
 
@@ -294,7 +294,7 @@ class ShardFigures(Record):
     """Hash of the names of all collected cases and of their eval files."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EvalResult(Record):
     """The result of a case: one line of the results file. The order of the fields is the order of its keys."""
 

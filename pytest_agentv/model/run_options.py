@@ -1,8 +1,9 @@
 """The options of a run, for its parts."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import (
     DEFAULT_CONFIRM,
     DEFAULT_EXPLORATION_TOOLS,
@@ -21,7 +22,7 @@ from pytest_agentv.model.options import (
 )
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunOptions(Record):
     """The options of a run, merged from command line and ini file, with defaults filled in."""
 

@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
 
 from pytest_agentv.cases.prompts import Prompt, PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError, locate
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, record
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import (
     Message,
@@ -34,7 +34,7 @@ _IS_NULL: Final = "the target gave no answer: the content of its last message is
 _NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProviderRequest(Record):
     """One call of a target: the prompt of a case, or of a judge."""
 
@@ -65,7 +65,7 @@ class ProviderRequest(Record):
         return self.guideline_paths + self.input_paths
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProviderResponse(Record):
     """What the target answered. None means that it did not report this."""
 
@@ -155,7 +155,7 @@ class KeepsAnswers(Protocol):
         """Delete the answer to a request, if it is kept."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetEnvironment(Record):
     """What a target is opened in."""
 

@@ -11,7 +11,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import Secret, masked
 from pytest_agentv.model.text import format_number
@@ -79,7 +79,7 @@ from pytest_agentv.targets.fields import (
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CommandRun(Record):
     """A command that ended well, and its answer."""
 
@@ -88,7 +88,7 @@ class CommandRun(Record):
     duration_ms: float
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Command(Record):
     """A command line with placeholders, and how to run it."""
 

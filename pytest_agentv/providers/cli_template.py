@@ -4,13 +4,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, Record, is_number, record
+from pytest_agentv.model.base import Json, Record, is_number
 from pytest_agentv.model.text import compact_json, format_number
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.definitions import REFERENCE
@@ -28,7 +29,7 @@ _PLACEHOLDER: Final = re.compile(r"\{([A-Z_]+)\}")
 _FILE_PLACEHOLDER: Final = re.compile(r"\{(path|basename)\}")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CallValues(Record):
     """The values of the placeholders in one call. Source: "Render and execute template"."""
 

@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
-from pytest_agentv.model.base import Json, Record, record
+from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.kind import Kind, Part, spelled
 from pytest_agentv.providers.base import ProviderFactory, TargetEnvironment
@@ -15,7 +16,7 @@ from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, Sta
 # The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Sources(Record):
     """Where the code of a target may lie within the project."""
 

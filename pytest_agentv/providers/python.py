@@ -5,6 +5,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence, ValuesView
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final, TypeAlias
@@ -15,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.files.problems import describe_value, did_you_mean
-from pytest_agentv.model.base import JsonObject, record
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import is_null
 from pytest_agentv.model.text import json_fault
@@ -321,7 +322,7 @@ class FunctionProvider:
 _FUNCTION_OR_AGENT: Final = "a function, or an agent of a framework that is known"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ImportedCallable:
     """A function or an agent, its module, and the modules of its folder."""
 

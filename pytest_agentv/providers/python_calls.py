@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, guidelines_section
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.text import format_number
 from pytest_agentv.providers.api.base import chat_content
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
@@ -31,7 +32,7 @@ from pytest_agentv.runtime.user_code import (
 # Reads generators to their end, because functions may yield their answer in chunks.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Chunks(Record):
     """All values of a generator, in order."""
 
@@ -173,7 +174,7 @@ PDFs a list of parts, as OpenAI's chat completions have them."""
 USER: Final[Literal["user"]] = "user"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Question(Record):
     """The prompt of a case, as a text and as a conversation."""
 
@@ -235,7 +236,7 @@ def prompt_text(request: ProviderRequest) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SentFile(Record):
     """A picture or a PDF in the content of a turn."""
 

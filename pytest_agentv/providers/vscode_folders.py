@@ -10,6 +10,7 @@ import shlex
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NoReturn
@@ -17,7 +18,7 @@ from typing import Final, NoReturn
 from pytest_agentv.cases.prompts import build_preread, render_template
 from pytest_agentv.errors import ProviderError, locate
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.text import compact_json, pretty_json
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.runtime.files import FolderLock, hold_folder, read_regular_file, write_atomically
@@ -41,7 +42,7 @@ class SubagentTakenError(Exception):
     """Another program has taken our folder: its locking is not atomic."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Owner(Record):
     """The owner of a folder, from its lock file."""
 
@@ -353,7 +354,7 @@ ls {{ answers }} && rm -f {{ quotedLock }}
 """
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Exchange(Record):
     """The files of one request."""
 
@@ -362,7 +363,7 @@ class Exchange(Record):
     response_file: Path
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Posting(Record):
     """All files of one dispatch."""
 

@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, record
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.reports.judged_cases import JudgedCase, is_same_subject
 from pytest_agentv.stats.intervals import passing
 
@@ -20,7 +21,7 @@ _BETWEEN: Final = ", "
 """Between the names of judges."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Baseline(Record):
     """The answers of an earlier run that later runs are compared with."""
 

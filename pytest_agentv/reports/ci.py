@@ -5,13 +5,14 @@ import hashlib
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record, is_amount, record
+from pytest_agentv.model.base import JsonObject, Record, is_amount
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
@@ -276,7 +277,7 @@ def _safe(text: str) -> str:
 # Reads the results of a finished run.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StoredRun(Record):
     """The results of a file."""
 

@@ -3,12 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted, format_fixed
 from pytest_agentv.reports.columns import Label, short_names
@@ -22,7 +23,7 @@ _DISTINGUISHING: Final = ("target", "node_id")
 """Names that count only if a file has several of them for one case."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseKey(Record):
     """The names that identify a case in a results file; None: the file does not hold that name."""
 
@@ -44,7 +45,7 @@ class CaseKey(Record):
         return CaseKey(**{name: getattr(self, name) for name in names})
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Scores:
     """The scores of a results file by case. The last of several results of one case counts."""
 
@@ -178,7 +179,7 @@ _WIDEST_ID: Final = 60
 _MOST_LISTED: Final = 10
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ComparedCase(Record):
     """A case with a score in both files."""
 
@@ -199,7 +200,7 @@ class ComparedCase(Record):
         return CaseKey(self.eval_id, self.eval_file, self.target, self.node_id)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Comparison(Record):
     """The result of comparing two results files."""
 

@@ -5,11 +5,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import ABSENT, Json, Record, record
+from pytest_agentv.model.base import ABSENT, Json, Record
 from pytest_agentv.model.messages import Message, ToolCall, incomplete_reason
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, explicitly_unmet, verdict_of
 from pytest_agentv.model.secrets import Masker
@@ -43,7 +44,7 @@ _NEAR: Final = 100
 _SEPARATOR: Final = "\n\n"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Section(Record):
     """A part of the text that may be cut."""
 
@@ -52,7 +53,7 @@ class Section(Record):
     """Its share of the space relative to the other sections, if they do not all fit."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Look:
     """How texts are shown: masked, and cut to the longest possible length."""
 
@@ -602,7 +603,7 @@ def _joined(words: Iterable[str]) -> str:
 _TARGETS_FILE: Final = "--agentv-targets="
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Start(Record):
     """How pytest was started: its root folder, the folder that it was started in, and its flags."""
 

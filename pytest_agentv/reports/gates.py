@@ -4,11 +4,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import JsonObject, Record, is_measure, record
+from pytest_agentv.model.base import JsonObject, Record, is_measure
 from pytest_agentv.model.options import Gate, parse_pass_rate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
@@ -37,7 +38,7 @@ _WORDS: Final = ("min_rate", "tier")
 _SLACK: Final = 1e-9
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TagGate(Record):
     """The pass rate that the cases with a tag must reach."""
 
@@ -47,7 +48,7 @@ class TagGate(Record):
     """An `advisory` gate is shown, but never fails the run."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RateCheck(Record):
     """The pass rate of a part of a run, and the rate that it must reach."""
 
@@ -157,7 +158,7 @@ _RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "error
 _RED_IF_STRICT: Final = _RED | {"inconclusive"}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class GateOutcome(Record):
     """The outcome of a gate, which becomes a report of its own."""
 
@@ -269,7 +270,7 @@ def suspects_of(
 NO_VERDICT: Final = "no verdict"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class GateWord(Record):
     """The verdict of one gate."""
 
@@ -281,7 +282,7 @@ class GateWord(Record):
     """Whether it found something and does not fail the run: advisory, or with `--agentv-gate=off`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Ending(Record):
     """How a run ended. Without any of these facts, each case is judged by itself."""
 

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 from pytest_agentv.cases.table_files import read_delimited
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import JsonObject, Record, is_measure, record
+from pytest_agentv.model.base import JsonObject, Record, is_measure
 from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
 from pytest_agentv.reports.verdict import compare_runs
 from pytest_agentv.stats.agreement import Confusion, CorrectedRate, confusion, corrected_rate, kappa, krippendorff_alpha
@@ -25,7 +26,7 @@ _DIGITS: Final = 9
 _HALF: Final = 0.5
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Label(Record):
     """A person's label of a case."""
 
@@ -41,7 +42,7 @@ class Label(Record):
     rater: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Agreement(Record):
     """How far a judge agrees with labels."""
 
@@ -218,7 +219,7 @@ def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is
 # Plans runs from the variances of an earlier run: how many cases and repeats show a drop.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Plan(Record):
     """The variances that a run showed, and the drop that later runs should show."""
 
@@ -241,7 +242,7 @@ class Plan(Record):
         return cases_to_see(self.drop, self.within, self.between, repeats, self.size)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Changes(Record):
     """How far cases changed between two runs."""
 

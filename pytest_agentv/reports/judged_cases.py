@@ -3,12 +3,13 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pytest_agentv.files.problems import Problem, describe_value
-from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_measure, record, text_or_none
+from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import BaselineFigures, EvalResult
 from pytest_agentv.reports.figures import with_id
 from pytest_agentv.stats.comparing import (
@@ -30,7 +31,7 @@ from pytest_agentv.store.readers import iter_foreign, skipped
 _SLACK: Final = 1e-9
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Confirmation(Record):
     """Fresh answers of a case that looked broken."""
 
@@ -39,7 +40,7 @@ class Confirmation(Record):
     passes: int
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JudgedCase(Record):
     """A case of a run or a baseline, with the scores of its answers."""
 
@@ -426,7 +427,7 @@ State: TypeAlias = Literal["compared", "new", "changed", "error", "gone", "skipp
 _Key: TypeAlias = Callable[[JudgedCase], tuple[str | None, ...]]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Pair(Record):
     """A case with its counterpart on the other side."""
 
@@ -489,7 +490,7 @@ class Pair(Record):
         return fisher_less(self.new.passes, self.new.judged, self.old.passes, self.old.judged)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Pairing(Record):
     """The cases of a run and of a baseline, matched."""
 
@@ -504,7 +505,7 @@ class Pairing(Record):
     """Cases that one of the two runs could not judge."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseComparison(Record):
     """The change of a case against the baseline, for `verdict.json` and `agentv compare`."""
 

@@ -5,12 +5,13 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Final
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
@@ -59,7 +60,7 @@ _LONGEST_STATISTICS: Final = 16_384
 _LAST_LINES: Final = 10
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Trouble(Record):
     """A problem of the run that is not a score."""
 
@@ -69,7 +70,7 @@ class Trouble(Record):
     """Foreign texts: names of cases, messages."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunVerdict(Record):
     """How a run ended."""
 

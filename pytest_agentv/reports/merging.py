@@ -3,13 +3,14 @@
 import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import FileError, locate
 from pytest_agentv.files.problems import Hint, Problem
-from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, record, text_or_none
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
 from pytest_agentv.model.results import ShardFigures
 from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
 from pytest_agentv.reports.reasons import failed_as_expected
@@ -42,7 +43,7 @@ class CaseResult(NamedTuple):
         return self.ended is not None and (self.ended, self.took) == (other.ended, other.took)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Part(Record):
     """A results file: the last result of each case, and those before."""
 
@@ -142,7 +143,7 @@ class Place(NamedTuple):
     result: CaseResult
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Merged(Record):
     """The last result of each case."""
 
@@ -239,7 +240,7 @@ def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str
                 yield target, parts[first], parts[other]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Missing(Record):
     """The cases of shards without a result."""
 

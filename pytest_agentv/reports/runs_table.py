@@ -3,11 +3,12 @@
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_measure, record, text_or_none
+from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_measure, text_or_none
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.compare import CaseKey, Scores, is_error, iter_scored, key_of, shortening
@@ -30,7 +31,7 @@ _LISTED: Final = 10
 _LONGEST_NAME: Final = 30
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseOutcome(Record):
     """The outcome of one case in a run."""
 
@@ -57,7 +58,7 @@ Runs: TypeAlias = Mapping[str, Mapping[str, CaseOutcome]]
 """The outcomes of the cases of each run, by the names of both."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunFigures(Record):
     """The figures of one run. Cases that could not be judged have no score and no time."""
 
@@ -264,7 +265,7 @@ _Outcomes: TypeAlias = dict[CaseKey, CaseOutcome]
 _SLACK = 1e-9
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunsFile(Record):
     """The results of a file by target or combination. The last result of a case counts."""
 
@@ -274,7 +275,7 @@ class RunsFile(Record):
     """The scores of the file, and what could not be read."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AlignedRuns(Record):
     """Runs of the same cases."""
 

@@ -5,11 +5,12 @@ Source: eval-cli-2026-01, "Summary Reporting".
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.figures import case_name, format_score, place_of, visible, wrap
@@ -34,7 +35,7 @@ _ERROR_LINES: Final = 4
 _LONGEST_ERROR: Final = 1_000
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SummaryLine(Record):
     """One line. A `title` is the text of a section's heading, without the ruler."""
 
@@ -42,7 +43,7 @@ class SummaryLine(Record):
     style: LineStyle = "plain"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Outcomes(Record):
     """How pytest reported items with an `xfail` mark, by node id."""
 

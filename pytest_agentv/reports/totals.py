@@ -3,9 +3,10 @@
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import JudgeMetrics, added_judge_metrics, added_usage
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
@@ -31,7 +32,7 @@ _SLACK: Final = 1e-9
 """0.7 - 0.1 is slightly less than 0.6 in floats, but must count as 0.6."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ScoreStatistics(Record):
     """The statistics of a summary. They do not depend on the order of the results."""
 
@@ -93,7 +94,7 @@ _MOST_AT_ONCE: Final = 0.05
 _MOST_WORKERS: Final = 20
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Figure(Record):
     """One figure of a run."""
 
@@ -213,7 +214,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Attempt(Record):
     """What of a result tells whether another one includes its figures."""
 

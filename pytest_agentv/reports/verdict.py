@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.options import DEFAULT_MARGIN
 from pytest_agentv.model.results import BaselineFigures
 from pytest_agentv.model.text import counted
@@ -55,7 +56,7 @@ from pytest_agentv.stats.intervals import (
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunComparison(Record):
     """The comparison of a run with its baseline."""
 
@@ -195,7 +196,7 @@ RunVerdict: TypeAlias = Literal[
 """`inconclusive`: the data cannot tell. `no verdict`: the run is not whole. `no baseline`: nothing to compare with."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PassRate(Record):
     """How often the cases of a run pass, with intervals."""
 
@@ -219,7 +220,7 @@ class PassRate(Record):
     pass_all: float | None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunStatistics(Record):
     """All figures of a run."""
 
@@ -403,7 +404,7 @@ def _are(count: int) -> str:
 _LEAST_CASES: Final = 2
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Part(Record):
     """The cases of a file, or with a tag."""
 

@@ -10,12 +10,13 @@ import time
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, Literal, Protocol, TypeAlias
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
 from pytest_agentv.runtime.process_tree import ProcessTree, kill_marked, send_group
 from pytest_agentv.runtime.reaper import program_mark, start_watcher, watched_group, watched_mark
@@ -228,7 +229,7 @@ _KILL_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProcessResult(Record):
     """How a program ended, and its output: decoded as UTF-8 with replacement characters, with CRLF as LF."""
 
@@ -345,7 +346,7 @@ class LaunchError(AgentvError):
     """A program cannot be started."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Launched(Record):
     """The exit code and the output of the launching program."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.model.base import Json, Record, record
+from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _REFUSED: Final = frozenset({401, 403})
 """Never retried: the same credentials would be refused again."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestFailure(Record):
     """Why a request failed."""
 

@@ -11,19 +11,19 @@ import traceback
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import record
 
 # Runs user code so that its errors cannot end the run, and cannot look like a cancellation of the run.
 
 T = TypeVar("T")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
     """The value or the error of a call.
 

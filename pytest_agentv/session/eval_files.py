@@ -7,6 +7,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
@@ -17,7 +18,7 @@ from pytest_agentv.errors import SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
 from pytest_agentv.files.problems import Hint, Problem, join_problems
-from pytest_agentv.model.base import Json, record
+from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
@@ -32,7 +33,7 @@ from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
 # Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseMarks:
     """The marks, fixtures and keywords of a case."""
 

@@ -4,13 +4,14 @@ import os
 import tempfile
 from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.compat import TerminalReporter
@@ -27,7 +28,7 @@ PLACES: Final = "agentv_places"
 """Attribute of reports: how many cases the worker may have in flight, if that has changed."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProcessShare(Record):
     """This process among those of the run: with `-n 4`, there are four."""
 

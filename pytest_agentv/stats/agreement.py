@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.stats.intervals import Interval, Z, wilson
 
 Weighting: TypeAlias = Literal["none", "linear", "quadratic"]
@@ -16,7 +17,7 @@ LEAST_OF_A_CLASS: Final = 5
 """The least number of labels of each class for a corrected rate."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Confusion(Record):
     """A judge's verdicts against labels, both pass or fail."""
 
@@ -36,7 +37,7 @@ class Confusion(Record):
         return _share(self.only_judge, self.only_judge + self.both_fail)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CorrectedRate(Record):
     """A pass rate corrected for the judge's errors; approximate."""
 

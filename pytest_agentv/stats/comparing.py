@@ -3,10 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.stats.intervals import (
     LEVEL,
     Z_POWER,
@@ -32,7 +33,7 @@ _SCALE: Final = 1e9
 """Sums are rounded to billionths, so that equal sums of floats become one state."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Difference(Record):
     """The difference between a run and its baseline."""
 

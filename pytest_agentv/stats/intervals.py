@@ -3,10 +3,11 @@
 import functools
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 
 # Quantiles and tails of the normal and of Student's t distribution.
 
@@ -79,7 +80,7 @@ def _not_zero(value: float) -> float:
 # Intervals of shares and means.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Interval(Record):
     """A range that holds the true value in 95 of 100 runs."""
 
@@ -87,7 +88,7 @@ class Interval(Record):
     high: float
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Estimate(Record):
     """A mean with its interval, which is None with fewer than two independent units."""
 
@@ -97,7 +98,7 @@ class Estimate(Record):
     """Independent units: groups of cases, or cases where none share a group."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Spread(Record):
     """A weighted mean and its standard error, with cases that share a group counted as one unit."""
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.text import compact_json
 
 # Finds images in messages and answers of any API. Replaces their bytes by a name, a type and a size.
@@ -16,7 +17,7 @@ _TYPES: Final = ("image", "image_url", "input_image", "output_image")
 _LONGEST_NAME: Final = 200
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Image(Record):
     """An image of a message or an answer."""
 

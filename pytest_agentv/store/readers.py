@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pytest_agentv.errors import TOO_LARGE, FileError, SourceError, locate
 from pytest_agentv.files.problems import Hint, Problem, describe_value
-from pytest_agentv.model.base import Json, JsonObject, Record, is_number, record
+from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
 from pytest_agentv.model.results import SCHEMA_VERSION, EvalResult
 
@@ -38,7 +39,7 @@ _NumberedText: TypeAlias = tuple[int, bytes]
 """The number of the first line, and the bytes of a line or document."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Entry(Record):
     """One result of a file, as it was written."""
 
@@ -254,7 +255,7 @@ _DEFAULT_THRESHOLD: Final = 1.0
 """The threshold of a result that has none."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RecordedResult(Record):
     """A checked result of a file."""
 

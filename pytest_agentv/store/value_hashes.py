@@ -10,6 +10,7 @@ import pickle
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import (
     CodeType,
@@ -22,7 +23,7 @@ from types import (
 )
 from typing import Any, Final
 
-from pytest_agentv.model.base import ATOMS, Json, Record, record
+from pytest_agentv.model.base import ATOMS, Json, Record
 from pytest_agentv.model.secrets import Secret
 
 # Finds the files in which code of users is written. Only runs with such code import this.
@@ -198,7 +199,7 @@ _UNLIKE_OTHERS: Final = os.urandom(8).hex()
 _PROTOCOL: Final = 4
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ValueHash(Record):
     """The hash of a value."""
 

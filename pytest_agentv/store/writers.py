@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError, FileError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import ATOMS, Json, JsonObject, values_of
+from pytest_agentv.model.base import ATOMS, Json, JsonObject
 from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.model.secrets import Masker
@@ -391,12 +391,8 @@ _BLANK: Final = EvalResult("", "", "", 0.0, (), (), "", "")
 
 def unwritable_result(result: EvalResult, error: Exception, serialize: Callable[[EvalResult], str]) -> EvalResult:
     """Return a result as an error of its case, without the fields that `serialize` refuses. The rest was paid for."""
-    names = [field.name for field in dataclasses.fields(EvalResult)]
-    kept = {
-        name: value
-        for name, value in zip(names, values_of(result), strict=True)
-        if _is_taken(_BLANK.replace(**{name: value}), serialize)
-    }
+    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(EvalResult)}
+    kept = {name: value for name, value in values.items() if _is_taken(_BLANK.replace(**{name: value}), serialize)}
     message = f"the result cannot be recorded: {type(error).__name__}: {error}"
     broken = {"score": 0.0, "status": "error", "error": message, "error_detail": ErrorDetail("evaluator", "crash")}
     return _BLANK.replace(**{**kept, **broken})

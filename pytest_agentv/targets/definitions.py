@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_agentv.errors import FileError, TargetError, locate
 from pytest_agentv.files.problems import Problem, did_you_mean
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.kind_table import KindTable
 
 # The kinds of targets that files may name. The caller passes their table.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetKinds:
     """Kinds by lower-case names, and synonyms of these names."""
 
@@ -78,7 +78,7 @@ IDENTITY: Final = ("name", "provider")
 """Keys whose texts are never filled in, not even `${{ VAR }}`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetDefinition(Record):
     """A target as written in the targets file, with its variables not filled in."""
 
@@ -102,7 +102,7 @@ class TargetDefinition(Record):
     """The included file in which it is written; None: the targets file itself."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetsFile(Record):
     """The targets of a file that has no errors."""
 
@@ -128,7 +128,7 @@ class TargetsFile(Record):
         )
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Folders(Record):
     """The folders to which the paths of a target are relative, all absolute."""
 
@@ -143,7 +143,7 @@ REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 """A variable in a text: `${{ NAME }}`."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Environment(Record):
     """The variables for resolving targets."""
 
@@ -153,7 +153,7 @@ class Environment(Record):
     """The variables of the `.env` file."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Interpolation(Record):
     """A text with its variables filled in."""
 

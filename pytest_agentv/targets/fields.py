@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Strict, ValidationInfo, Wi
 from pydantic_core import PydanticUseDefault
 
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import Json, record
+from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.targets.definitions import Folders
 
@@ -27,7 +28,7 @@ T = TypeVar("T")
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """The validation context of a target with its variables filled in."""
 

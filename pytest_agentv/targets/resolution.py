@@ -1,6 +1,7 @@
 """Checks the keys of a target against its kind, fills in its variables and wraps its secrets."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from pytest_agentv.files.kind_reader import WORDING
 from pytest_agentv.files.places import misspelt_key
 from pytest_agentv.files.problems import describe_value, did_you_mean
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.kind import EXPECTED, field_parts, spelled, spellings
 from pytest_agentv.model.secrets import Masker, Secret, secrets_of
@@ -59,7 +60,7 @@ class StrictCommonKeys(CommonKeys):
     )
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Fault(Record):
     """One fault of a target."""
 
@@ -71,7 +72,7 @@ class Fault(Record):
     """The unknown key that seems to be a misspelling of a missing one."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Checked:
     """The keys of a target, or their faults."""
 

@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from pytest_agentv.cases.prompts import PromptMode, build_preread
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import Message, TokenUsage
 from pytest_agentv.model.secrets import Secret, masked
@@ -37,7 +37,7 @@ from pytest_agentv.targets.fields import (
 # Finds and calls the program of a coding agent, and describes what its events report.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AgentCommand(Record):
     """How to call a program."""
 
@@ -49,7 +49,7 @@ class AgentCommand(Record):
     """Variables to set only if they are not set."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AgentAnswer(Record):
     """The facts that the events of a program report."""
 

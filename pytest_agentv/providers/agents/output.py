@@ -7,13 +7,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Final, Literal
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_number, mapping, record, text_or_none
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_number, mapping, text_or_none
 from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import masked
@@ -91,7 +92,7 @@ class StreamLog:
             self.close()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StreamLogs:
     """The logs of a target's calls."""
 

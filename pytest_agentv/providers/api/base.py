@@ -5,7 +5,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path, PurePath
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_measure, is_number, mapping, record
+from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_measure, is_number, mapping
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Secret
@@ -21,7 +21,7 @@ from pytest_agentv.model.secrets import Secret
 # Encodes pictures and PDFs of a prompt for APIs. No other module reads their bytes.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Encoded(Record):
     """A file in the form in which it is sent."""
 
@@ -230,7 +230,7 @@ def _vector_of(value: Json) -> tuple[float, ...] | None:
     return tuple(map(float, value)) if is_vector else None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ApiRequest(Record):
     """An HTTP POST with a JSON body."""
 
@@ -241,7 +241,7 @@ class ApiRequest(Record):
     """Whether it holds pictures or PDFs, so that writing it as JSON takes a while."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ModelSettings(Record):
     """The settings of a target for APIs, with texts trimmed and variables filled in."""
 
@@ -274,7 +274,7 @@ class ModelSettings(Record):
     """`responses`; otherwise OpenAI's chat completions."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Billing(Record):
     """The facts that affect the price of a reply, beside the model and the tokens."""
 
@@ -292,7 +292,7 @@ class Billing(Record):
     """Whether the reply includes paid services that no price table has."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ModelReply(Record):
     """A model's reply, from any API."""
 
@@ -314,7 +314,7 @@ class ModelReply(Record):
     """How many of the calls the API ran itself. The others are for the client, and are an answer without a text."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Embeddings(Record):
     """The vectors of some texts, from a model."""
 
@@ -405,7 +405,7 @@ class AskedModel(Protocol):
 # A request over HTTP and its reply, as plain data.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HttpRequest(Record):
     """Any request."""
 
@@ -418,7 +418,7 @@ class HttpRequest(Record):
     """Whether the reply is a stream of events. Nothing after `data: [DONE]` is awaited."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HttpReply(Record):
     """Any reply."""
 

@@ -5,9 +5,9 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_agentv.model.base import record
 from pytest_agentv.model.messages import TokenUsage
 from pytest_agentv.providers.api.base import Billing
 
@@ -19,7 +19,7 @@ _FEE_PER_ANSWER: Final = re.compile(r"-search-(preview|api)\b")
 """Models of OpenAI that search before each answer, for a fee that no table has."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Price:
     """The cost of an answer, with its source."""
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.prompts import ChatMessage, guidelines_section
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.model.base import ABSENT, Json, Record, is_amount, record
+from pytest_agentv.model.base import ABSENT, Json, Record, is_amount
 from pytest_agentv.model.messages import UNNAMED, Message, TokenUsage, ToolCall, incomplete_reason, is_broken, is_cut
 from pytest_agentv.model.text import trim
 from pytest_agentv.providers.api.base import Billing, ModelReply, ModelSettings, parsed
@@ -18,7 +18,7 @@ from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 # Turns a model's reply into a response: the answer's text, its tokens, or the reason why there is no answer.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Asked(Record):
     """The outcome of one request."""
 

@@ -5,14 +5,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from pytest_agentv.model.base import ABSENT, Json, Record, is_number, mapping, record
+from pytest_agentv.model.base import ABSENT, Json, Record, is_number, mapping
 from pytest_agentv.model.messages import (
     UNNAMED,
     Message,
@@ -168,7 +168,7 @@ class _Plain:
 # The facts in another package's result, and the price of its tokens.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Spent(Record):
     """The tokens of one reply of a model."""
 
@@ -183,7 +183,7 @@ class Spent(Record):
     """Other facts that affect the price."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class NativeAnswer(Record):
     """The facts in another package's result."""
 
@@ -205,7 +205,7 @@ class NativeAnswer(Record):
     """Whether it is one reply of a model. Tools may have been called before it."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AgentOutput:
     """The return value of an agent that the plugin ran."""
 
@@ -277,7 +277,7 @@ def part_counts(value: object, part: str, prefix: str) -> Counter[str]:
     return Counter({name.removeprefix(prefix): count(number) for name, number in found.items()})
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Price:
     usd: float
     source: str | None
@@ -449,7 +449,7 @@ _OF_STREAMS: Final = {"pydantic_ai": "get_output", "openai_agents": "stream_even
 """An attribute of a streamed run, by file."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AgentRunner(Record):
     """Describes how to run an agent of another package."""
 

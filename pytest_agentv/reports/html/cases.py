@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from pytest_agentv.model.base import JsonObject, Record, is_measure, record
+from pytest_agentv.model.base import JsonObject, Record, is_measure
 from pytest_agentv.reports.html.reading import (
     Result,
     Run,
@@ -42,7 +43,7 @@ _SLACK: Final = 1e-9
 _MOST_MISSES: Final = 3
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Judgement(Record):
     """The result of one evaluator."""
 
@@ -139,7 +140,7 @@ _SAYS: Final[Mapping[Word, str]] = {
 }
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Change(Record):
     """How one case changed."""
 
@@ -157,7 +158,7 @@ class Change(Record):
         return _SAYS[self.word]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Compared(Record):
     """A run with its comparison."""
 
@@ -279,7 +280,7 @@ _MOST_MARKS: Final = 10_000
 _LONGEST_WHY: Final = 220
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Case(Record):
     """One row of the list."""
 
@@ -419,7 +420,7 @@ def _marks(result: Result, status: str) -> str:
 # The history of several runs, as a whole and by case.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Past(Record):
     """A case in one of the runs."""
 
@@ -432,7 +433,7 @@ class Past(Record):
     """The mean score of its answers; None: it could not be judged."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PastRun(Record):
     """A run as a whole."""
 

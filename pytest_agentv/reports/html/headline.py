@@ -4,9 +4,10 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
@@ -36,7 +37,7 @@ from pytest_agentv.reports.verdict import PassRate, pass_rate_of
 # The verdict on a run in a sentence, and the lines below it.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Headline(Record):
     """The verdict on the run."""
 
@@ -149,7 +150,7 @@ def _needed(case: Case) -> tuple[float | None, float | None]:
 MINUS: Final = "\N{MINUS SIGN}"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Figure(Record):
     """One of the large numbers."""
 
@@ -274,7 +275,7 @@ _MOST_FIRST: Final = 8
 _MOST_REASONS: Final = 5
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class First(Record):
     """A case to look at first."""
 
@@ -284,7 +285,7 @@ class First(Record):
     text: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetRow(Record):
     """A target with the figures of its cases."""
 
@@ -299,7 +300,7 @@ class TargetRow(Record):
     median: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Reason(Record):
     """A reason that several failing cases share."""
 

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_agentv.model.base import Json, JsonObject, Record, record
+from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.options import DEFAULT_MARGIN
 from pytest_agentv.reports.columns import percent
 from pytest_agentv.reports.failure import Start
@@ -48,7 +49,7 @@ CHUNK: Final = 50
 _PLACES: Final = 4
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Block(Record):
     """Data in the page, under an id."""
 
@@ -126,7 +127,7 @@ _SCRIPTS: Final = ("texts.js", "words.js", "state.js", "list.js", "messages.js",
 _PACKAGE: Final = "pytest_agentv.reports.html"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReportInput(Record):
     """The input of a report."""
 

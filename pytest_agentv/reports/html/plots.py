@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.columns import bounds, percent
 from pytest_agentv.reports.html.cases import Case, Compared, PastRun, judgements_of
@@ -18,7 +19,7 @@ from pytest_agentv.stats.intervals import mean_interval
 # The axes of plots: map values to positions, and choose ticks.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Axis:
     """Maps a share to percent of the width."""
 
@@ -51,7 +52,7 @@ def log_ticks(low: float, high: float, say: Callable[[float], str]) -> tuple[tup
 MOST_ROWS: Final = 12
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RateRow(Record):
     """A pass rate with its interval, in percent of the axis."""
 
@@ -70,7 +71,7 @@ class RateRow(Record):
     """The pass rate of the baseline; empty without one."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RatePlot(Record):
     """Pass rates in rows, on an axis of percent."""
 
@@ -148,7 +149,7 @@ _CELLS: Final = 24
 """The number of cells along each side of the grid in which pale dots are counted."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Dot(Record):
     """A mark in a plot, with the number of its target."""
 
@@ -158,7 +159,7 @@ class Dot(Record):
     series: int
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Typical(Record):
     """The typical case of a target."""
 
@@ -173,7 +174,7 @@ class Typical(Record):
     interval: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TradePlot(Record):
     """Score against what a case takes, on a logarithmic axis."""
 
@@ -249,7 +250,7 @@ BINS: Final = 10
 _MOST_ROWS: Final = 12
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Histogram(Record):
     """The scores of an evaluator in ten bins."""
 
@@ -304,7 +305,7 @@ def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float |
 # Plots several runs in the order of time.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HistoryPoint(Record):
     """A run in the plot, in percent of the axes."""
 
@@ -321,7 +322,7 @@ class HistoryPoint(Record):
     cost: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HistoryPlot(Record):
     """Pass rate and cost of several runs."""
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount, is_measure, is_number, record
+from pytest_agentv.model.base import LARGEST, Json, JsonObject, Record, is_amount, is_measure, is_number
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.baseline import Baseline, read_baseline
 from pytest_agentv.reports.figures import format_cost, known_of, shortened
@@ -143,7 +144,7 @@ def whole_cost_of(value: JsonObject) -> float | None:
 # Reads the runs that a report shows. The last line of a case counts.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Result(Record):
     """A case of a run, and its line in the file."""
 
@@ -156,7 +157,7 @@ class Result(Record):
         return f"{self.case.name}@{self.case.target}" if self.case.target else self.case.name
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Run(Record):
     """A run, or a baseline, whose cases have no lines."""
 

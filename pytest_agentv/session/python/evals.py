@@ -23,7 +23,7 @@ from pytest_agentv.engine.results import effective_target_name, error_result
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
 from pytest_agentv.files.source import KeyPath, Source
-from pytest_agentv.model.base import Json, JsonObject, record
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.messages import Message, candidate_answer, is_null
 from pytest_agentv.model.results import EvalResult
@@ -233,7 +233,7 @@ EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """The prompt's text, messages, or a case as in an eval file."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseWords:
     """The arguments of a test beside the prompt. Each overrides the same key of the case."""
 

@@ -1,5 +1,6 @@
 """Finds cases in eval files by their node ids, for a process that has not collected them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,12 @@ from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.engine.results import effective_target_name
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.model.base import record
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.session.outcomes import unique_names
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseFile:
     """An eval file, as far as it can be read."""
 

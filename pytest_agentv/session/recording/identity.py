@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.options import DEFAULT_RESULTS_FOLDER
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
@@ -47,7 +48,7 @@ _SHOWN: Final = 3
 """How many names of files a message lists."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResumedFile(Record):
     """A results file whose finished cases are carried over, from all its runs."""
 
@@ -266,7 +267,7 @@ RECORDS: Final = "agentv_records"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Place(Record):
     """Describes a folder of the controller's machine, so that a worker can tell whether it has the same one."""
 
@@ -346,7 +347,7 @@ _REFUSAL: Final = "agentv_refusal"
 _KEY: Final = pytest.StashKey["RunIdentity"]()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunIdentity(Record):
     """A run and the file its results go to."""
 

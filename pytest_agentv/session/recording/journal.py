@@ -14,7 +14,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, CaseVersio
 from pytest_agentv.engine.results import effective_target_name, effective_threshold
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject, Record, record
+from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json
@@ -53,7 +53,7 @@ _compared_fields: Final = attrgetter(*_OF_NOW, "status", "threshold", "threshold
 """What makes a line out of date where it has changed."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Carried(Record):
     """A carried-over result."""
 

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
@@ -37,7 +38,7 @@ _MOST_SHARED: Final = 1000
 """How many values are shared. Most runs have few scores."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunResults(Record):
     """The results of a run."""
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, n
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.problems import ASKS_NOTHING, BlankInput, Problem, join_problems, with_problems
 from pytest_agentv.files.source import folder_of
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindsOf
 from pytest_agentv.model.options import MAX_REPEAT
@@ -48,7 +48,7 @@ from pytest_agentv.store.writers import stored_name
 # From an eval file's entry to a job for the engine.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PreparedCase(Record):
     """A job, or the result of a case that cannot be loaded, with the warnings about its file."""
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_
 from pytest_agentv.engine.results import effective_threshold
 from pytest_agentv.engine.scheduler import BatchMember, Leave, Queuer, Scheduler
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases, Kept, current_names_and_rules
 
@@ -23,7 +24,7 @@ Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, EvalResult]]
 """Asks for the answer of a number, 0-based, journals it and returns its result. Raises only for a cancellation."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Lane:
     """The queue of the answers of a case."""
 
@@ -35,7 +36,7 @@ class Lane:
     """Whether each answer goes into a call with those of other cases."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Asked:
     """The answers of a case."""
 
@@ -141,7 +142,7 @@ AskOnce: TypeAlias = Callable[[CaseJob, BatchMember | None], Coroutine[Any, Any,
 """Asks for one answer of a job, and returns its result. Raises only for a cancellation."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Request(Record):
     """A request for answers of a case."""
 

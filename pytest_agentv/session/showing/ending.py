@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_agentv.errors import locate
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.summary import Outcomes, SummaryLine, summary_lines
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # A run that has ended, in the form that summaries and CI services need.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EndedRun(Record):
     """The facts about a run at its end, in the process that owns the terminal."""
 
@@ -107,7 +108,7 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
 }
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunEnd(Record):
     """The texts for the terminal at the end of a run."""
 

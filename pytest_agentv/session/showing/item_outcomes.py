@@ -1,12 +1,13 @@
 """pytest's outcomes of the items with evaluations, and their properties."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.engine.jobs import not_overridden
-from pytest_agentv.model.base import Record, record
+from pytest_agentv.model.base import Record
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
 from pytest_agentv.model.results import EvalResult
@@ -242,7 +243,7 @@ def suite_properties(config: pytest.Config) -> list[Any]:
 # Keeps the question and the expected outcome of a case for its failure text, after the case is freed.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Asked(Record):
     """The question and the expected outcome of a case, as its failure text shows them."""
 

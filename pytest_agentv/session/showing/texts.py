@@ -4,11 +4,11 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.model.base import record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
@@ -220,7 +220,7 @@ def wrapped(line: str, width: int) -> list[str]:
 _SECTION: Final = "Captured agentv call"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Told:
     """A result and its failure text."""
 
