@@ -1,7 +1,4 @@
-"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it.
-
-PYTEST_DONT_REWRITE: see `session/importing.py`.
-"""
+"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
 
 import os
 from collections.abc import Generator
@@ -9,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pytest_agentv.session.importing import import_as_before, import_unchanged, unchanged_imports
-
-import_unchanged()
 
 from pytest_agentv.model.options import parse_shard
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
@@ -24,8 +17,6 @@ from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds
     agentv_target,
     agentv_targets,
 )
-
-import_as_before()
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -57,13 +48,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
 
 
-def pytest_unconfigure() -> None:
-    import_as_before()
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    with unchanged_imports():
-        from pytest_agentv.session import hookspecs
+    from pytest_agentv.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -76,10 +62,9 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    with unchanged_imports():
-        from pytest_agentv.session.collecting import collect_file
+    from pytest_agentv.session.collecting import collect_file
 
-        own = collect_file(file_path, parent, is_claimed=bool(collectors))
+    own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
 
 
@@ -99,10 +84,9 @@ def pytest_make_collect_report(
     paths = _no_files(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
     for path in paths:
         if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
-            with unchanged_imports():
-                from pytest_agentv.session.collecting import collect_file
+            from pytest_agentv.session.collecting import collect_file
 
-                own = collect_file(path, collector, is_claimed=False)
+            own = collect_file(path, collector, is_claimed=False)
             report.result += [] if own is None else [own]
     return report
 
@@ -142,8 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
-        with unchanged_imports():
-            from pytest_agentv.session.python.values import join
+        from pytest_agentv.session.python.values import join
 
         join(config, items)
 
@@ -154,10 +137,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
     runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
     if runs and config.getoption("agentv_baseline"):
-        with unchanged_imports():
-            from pytest_agentv.session.gating.completeness import refuse_gone
+        from pytest_agentv.session.gating.completeness import refuse_gone
 
-            refuse_gone(config)
+        refuse_gone(config)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
@@ -171,10 +153,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
     if "agentv" in getattr(item, "fixturenames", ()):
-        with unchanged_imports():
-            from pytest_agentv.session.python.values import take_part
+        from pytest_agentv.session.python.values import take_part
 
-            take_part(item)
+        take_part(item)
 
 
 @pytest.hookimpl(wrapper=True)

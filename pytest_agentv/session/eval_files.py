@@ -23,7 +23,6 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.row_makers import call_row_maker
 from pytest_agentv.reports.figures import shown, visible
 from pytest_agentv.session.compat import overridden_fixtures
-from pytest_agentv.session.importing import import_unchanged
 from pytest_agentv.session.options import run_options
 from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
 from pytest_agentv.session.recording.identity import check_resumed
@@ -131,7 +130,6 @@ class EvalFile(pytest.Module, _FileWithFaults):
         return module
 
     def collect(self) -> Iterable[EvalItem]:
-        import_unchanged()  # from here on, this is a run with evals
         try:
             check_resumed(self.config)
         except pytest.UsageError as error:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentv.session.importing import import_unchanged
-
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
     from pytest_agentv.model.run_options import RunOptions
     from pytest_agentv.session.python.evals import Agentv
@@ -23,7 +21,6 @@ def _values() -> Any:
 
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
-    import_unchanged()
     from pytest_agentv.session.python import values as fixture_values  # noqa: PLC0415 - see above
 
     return fixture_values
