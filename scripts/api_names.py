@@ -105,7 +105,7 @@ def strangers(entry: Entry) -> Iterator[str]:
 
 def _home(name: str, value: Any) -> ModuleType:
     is_class = isinstance(value, type) and value.__module__.startswith(PACKAGE) and value.__name__ == name
-    home = value.__module__ if is_class else f"{PACKAGE}.{pytest_agentv._HOMES[name]}"
+    home = value.__module__ if is_class else pytest_agentv._homes()[name]
     return importlib.import_module(home)
 
 
@@ -273,7 +273,7 @@ def _is_known(name: str, module: ModuleType) -> bool:
         return getattr(value, "__name__", PACKAGE) != PACKAGE
     if source := _imported_for_types(module).get(name):
         is_foreign = source.partition(".")[0] != PACKAGE
-        return is_foreign or (name in pytest_agentv.__all__ and source == f"{PACKAGE}.{pytest_agentv._HOMES[name]}")
+        return is_foreign or (name in pytest_agentv.__all__ and source == pytest_agentv._homes()[name])
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
     own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)
