@@ -15,6 +15,7 @@ from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.gates import AS_JUDGED, Ending, ending_of, mocked_part, read_contract
 from pytest_agentv.reports.html.reading import read_run
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.markdown import comment_lines
 from pytest_agentv.reports.reasons import expected_failures, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, holds_baseline
@@ -118,8 +119,6 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
 
 
 def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
-    from pytest_agentv.reports.markdown import comment_lines  # noqa: PLC0415 - for this format
-
     ending = ending_beside(run, cases_of_run(stored.results), stored.results)
     lines = comment_lines(
         stored.results,

@@ -27,6 +27,7 @@ from pytest_agentv.providers.base import (
     read_trace,
 )
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.store.value_hashes import hash_value, is_plain, own_files, text_of_value
 
 # Answers in files, written only if reading them back gives the same answer, and the keys of their names.
 
@@ -249,8 +250,6 @@ def code_places(target: Target, folder: Path, as_at_home: Callable[[JsonObject],
     elif settings.own_code is None:
         return {}
     else:
-        from pytest_agentv.store.value_hashes import own_files  # noqa: PLC0415 - only for kinds of users
-
         paths = own_files(settings.own_code)
     home = as_at_home({"code": list(map(str, paths)), "folder": str(folder)})
     places = [os.path.relpath(place, str(home["folder"])) for place in home["code"]]
@@ -262,7 +261,6 @@ def _values_of_factory(code: object) -> JsonObject:
     """Return the hash of the values that a factory got from the code which made it: two folders may give it others."""
     if code is None:
         return {}
-    from pytest_agentv.store.value_hashes import hash_value, is_plain  # noqa: PLC0415 - as above
 
     return {} if is_plain(code) else {"made of": hash_value(code).digest}
 
@@ -286,6 +284,4 @@ def public_settings(value: object) -> Json:
 
 def _public_value(value: object) -> Json:
     """Return what stands for a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
-    from pytest_agentv.store.value_hashes import text_of_value  # noqa: PLC0415 - few kinds have such values
-
     return text_of_value(value) or _UNLIKE_OTHERS

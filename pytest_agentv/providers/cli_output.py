@@ -12,6 +12,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import NoJsonConstantError, format_number, strict_json
+from pytest_agentv.providers.api.failures import read_error_text
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.cli_template import LONGEST_ARGUMENT, javascript_string
 from pytest_agentv.providers.wire import WireError, answer_message, parse_response
@@ -242,8 +243,6 @@ def _missing(eval_id: str) -> ProviderResponse:
 
 
 def _unanswered(response: ProviderResponse, data: JsonObject, eval_id: str) -> ProviderResponse:
-    from pytest_agentv.providers.api.failures import read_error_text  # noqa: PLC0415 - only for failures
-
     said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
     error = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
     return response.replace(error=error, error_kind="no_answer")

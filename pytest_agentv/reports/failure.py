@@ -34,6 +34,7 @@ from pytest_agentv.reports.figures import (
     tokens_of,
     visible,
 )
+from pytest_agentv.reports.reasons import reason_line, repeat_headline, scores_line
 
 # Fits the parts of a text into a limit. A short part leaves its spare space to the others.
 
@@ -370,8 +371,6 @@ def error_text(
 
 def failure_headline(result: EvalResult, masker: Masker) -> str:
     """Return on one line why a case failed: what decided it, or what its evaluators miss."""
-    from pytest_agentv.reports.reasons import reason_line  # noqa: PLC0415 - only for failed cases
-
     decided = _repeats(result) or _cause(result, Look(masker, TEXT_LIMIT))
     return decided or reason_line(result, masker)
 
@@ -403,7 +402,6 @@ def _repeats(result: EvalResult, shown: str | None = None) -> str:
     figures = result.repeat
     if figures is None:
         return ""
-    from pytest_agentv.reports.reasons import repeat_headline, scores_line  # noqa: PLC0415 - only for repeated cases
 
     return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
 

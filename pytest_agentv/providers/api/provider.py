@@ -26,6 +26,7 @@ from pytest_agentv.providers.api.base import (
     without,
 )
 from pytest_agentv.providers.api.failures import Repeater, without_choice
+from pytest_agentv.providers.api.litellm import LitellmClient
 from pytest_agentv.providers.api.replies import Asked, build_messages, build_response
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
@@ -123,8 +124,6 @@ class LlmProvider:
 
 def _create_client(settings: AskedModel, environment: TargetEnvironment, model: str) -> ModelClient:
     if settings.uses_litellm:
-        from pytest_agentv.providers.api.litellm import LitellmClient  # noqa: PLC0415 - only for targets that name it
-
         return LitellmClient(settings, environment.variables, model, environment.where)
 
     return DirectClient(settings, environment.variables, model, environment.where)

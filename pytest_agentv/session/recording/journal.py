@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, CaseKey, CaseVersion, case_key, version_of
+from pytest_agentv.engine.judging import asks_for_threshold, rejudged
 from pytest_agentv.engine.results import effective_target_name, effective_threshold
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
@@ -220,7 +221,6 @@ def _as_of_now(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | No
         return _repeated(result, job, repeat)
     if job.options.dry_run:
         return result
-    from pytest_agentv.engine.judging import rejudged  # noqa: PLC0415 - for results of earlier runs only
 
     return rejudged(result, job.case, effective_threshold(job.options, job.case))
 
@@ -231,7 +231,6 @@ def _repeated(result: EvalResult, job: CaseJob, repeat: int) -> EvalResult | Non
         return result if planned in (None, repeat) and not _may_be_judged(result, job, repeat) else None
     if planned != repeat:
         return _first_answer(result, job) if repeat == 1 else None
-    from pytest_agentv.engine.judging import asks_for_threshold  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeats import RepeatPlan, judged_anew  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)
@@ -255,7 +254,6 @@ def _may_be_judged(result: EvalResult, job: CaseJob, repeat: int) -> bool:
 
 def _first_answer(result: EvalResult, job: CaseJob) -> EvalResult | None:
     """Return the first answer of a repeated case as its result; None if its verdict is unknown."""
-    from pytest_agentv.engine.judging import rejudged  # noqa: PLC0415 - for repeated cases only
     from pytest_agentv.engine.repeats import first_answer  # noqa: PLC0415 - for repeated cases only
 
     threshold = effective_threshold(job.options, job.case)

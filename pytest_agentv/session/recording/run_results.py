@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
@@ -12,11 +12,9 @@ from pytest_agentv.model.base import Record
 from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
 from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reports.totals import Replaced, attempt_of
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import RecordedResult, iter_recorded
-
-if TYPE_CHECKING:
-    from pytest_agentv.reports.totals import Replaced
 
 _Case: TypeAlias = tuple[str | None, str]
 """Node id of the item, and id of the case."""
@@ -165,8 +163,6 @@ def _answers_of(figures: RepeatFigures | None) -> int:
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":
-    from pytest_agentv.reports.totals import Replaced, attempt_of  # noqa: PLC0415 - few runs have reruns
-
     return Replaced(attempt_of)
 
 

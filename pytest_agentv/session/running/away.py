@@ -20,6 +20,7 @@ from pytest_agentv.errors import AgentvError, FileError, HookError, locate
 from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, JobRefused, Reply, Setup, WorkerLost, write_sent
 from pytest_agentv.executors.bundles import BundleTooLarge, Roots, ShippingRules, roots_of
 from pytest_agentv.executors.kept import KeptResults, missing_text, process_name
+from pytest_agentv.executors.processes import Futures, Processes, is_private
 from pytest_agentv.executors.shipping import OutsideProject, Shipper
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import JsonObject
@@ -237,14 +238,11 @@ def executor_opener(
                 raise pytest.UsageError(_open_text(options.executor, "use dask+tls://"))
             return _open_cluster(options.executor, setup.replace(passed=passed))
         if options.executor is not None:
-            from pytest_agentv.executors.processes import Processes  # noqa: PLC0415 - only for runs that ask for it
-
             setup = setup.replace(passed=passed)
             return Processes(int(options.executor.partition(":")[2]), setup, environment)
         executor = _ask_hook(config)
         if executor is None:
             return None
-        from pytest_agentv.executors.processes import Futures, is_private  # noqa: PLC0415 - as above
 
         if passed and not is_private(executor):
             executor.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_agentv.engine.waiting import drop_waiting
 from pytest_agentv.errors import AgentvError, locate
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
@@ -151,8 +152,6 @@ class ResultsHome:
     def _drop_unjudged(self) -> None:
         folder = unjudged_folder(self._identity.results_path)
         if folder.is_dir():
-            from pytest_agentv.engine.waiting import drop_waiting  # noqa: PLC0415 - only if answers waited
-
             drop_waiting(folder, lambda: judged_versions(self._identity))
 
 
