@@ -7,7 +7,7 @@ files) and each file of `expected/` (another output of the same path). `pytest t
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
 (`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
-`requests.jsonl` afterwards.
+`requests.jsonl` afterwards, with the headers in `headers.jsonl`.
 """
 
 import json
@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 import warm
 import yaml
-from fake_llm import FakeLlm, Reply, ToolCall
+from fake_llm import FakeLlm, Reply, Request, ToolCall
 
 from .conftest import OTHER_PLUGINS
 
@@ -182,8 +182,15 @@ def model_server(path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("FAKE_LLM", server.url)
         yield
         asked = [{"script": each.script, "path": each.path, "body": each.body} for each in server.requests]
-    lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in asked)
-    (project / "requests.jsonl").write_text(lines, encoding="utf-8")
+        heads = [{"script": each.script, "query": each.query, "headers": told_headers(each)} for each in server.requests]
+    for name, values in (("requests.jsonl", asked), ("headers.jsonl", heads)):
+        lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in values)
+        (project / name).write_text(lines, encoding="utf-8")
+
+
+def told_headers(request: Request) -> dict[str, str]:
+    usual = ("host", "user-agent", "accept-encoding", "connection", "content-length")
+    return {name: value for name, value in sorted(request.headers.items()) if name not in usual}
 
 
 def as_reply(fields: dict[str, Any]) -> Reply:
