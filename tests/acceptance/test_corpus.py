@@ -40,6 +40,7 @@ CHANGES = (
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
     (r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
+    (r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
