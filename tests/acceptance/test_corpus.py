@@ -55,6 +55,7 @@ CHANGES = (
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
+    (r'(name="agentv_duration_ms" value=)"[^"]*"', r'\1"…"'),
 )
 
 
