@@ -193,7 +193,9 @@ def model_server(path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("FAKE_LLM", server.url)
         yield
         asked = [{"script": each.script, "path": each.path, "body": each.body} for each in server.requests]
-        heads = [{"script": each.script, "query": each.query, "headers": told_headers(each)} for each in server.requests]
+        heads = [
+            {"script": each.script, "query": each.query, "headers": told_headers(each)} for each in server.requests
+        ]
     for name, values in (("requests.jsonl", asked), ("headers.jsonl", heads)):
         lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in values)
         (project / name).write_text(lines, encoding="utf-8")
