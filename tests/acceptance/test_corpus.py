@@ -7,7 +7,7 @@ files) and each file of `expected/` (another output of the same path). `pytest t
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
 (`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
-`requests.jsonl` afterwards.
+`requests.jsonl` afterwards, with the headers in `headers.jsonl`.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 import warm
 import yaml
-from fake_llm import FakeLlm, Reply, ToolCall
+from fake_llm import FakeLlm, Reply, Request, ToolCall
 
 from .conftest import OTHER_PLUGINS
 
@@ -40,6 +40,8 @@ VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version",
 CHANGES = (
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
+    (r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
+    (r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
@@ -53,6 +55,7 @@ CHANGES = (
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
+    (r'(name="agentv_duration_ms" value=)"[^"]*"', r'\1"…"'),
 )
 
 
@@ -190,8 +193,17 @@ def model_server(path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("FAKE_LLM", server.url)
         yield
         asked = [{"script": each.script, "path": each.path, "body": each.body} for each in server.requests]
-    lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in asked)
-    (project / "requests.jsonl").write_text(lines, encoding="utf-8")
+        heads = [
+            {"script": each.script, "query": each.query, "headers": told_headers(each)} for each in server.requests
+        ]
+    for name, values in (("requests.jsonl", asked), ("headers.jsonl", heads)):
+        lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in values)
+        (project / name).write_text(lines, encoding="utf-8")
+
+
+def told_headers(request: Request) -> dict[str, str]:
+    usual = ("host", "user-agent", "accept-encoding", "connection", "content-length")
+    return {name: value for name, value in sorted(request.headers.items()) if name not in usual}
 
 
 def as_reply(fields: dict[str, Any]) -> Reply:
