@@ -45,7 +45,8 @@ CHANGES = (
     (r"^(Time: +).*", r"\1N"),
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
+    (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
+    (r'"[0-9a-f]{12,64}"', '"HASH"'),
 )
 
 
@@ -100,9 +101,9 @@ def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int
             finished = pytester.runpytest_inprocess(*others, *words[1:])
         return int(finished.ret), "\n".join([*finished.outlines, *finished.errlines])
     environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": shlex.join(others)}
-    program = (
-        [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(Path(sys.executable).parent / words[0])]
-    )
+    installed = Path(sys.executable).parent / words[0]  # else it is a command of the system, such as `cat`
+    program = [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(installed)]
+    program = program if installed.exists() else words[:1]
     forked = warm.run(
         [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
