@@ -47,6 +47,7 @@ CHANGES = (
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
+    (r"[^\s:]*/pytest_agentv/[\w/]+\.py:\d+", "PLUGIN"),
 )
 
 
@@ -138,7 +139,7 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
 
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
     for line in lines:
-        text = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
+        text = line.replace(str(project), "$PROJECT").replace(project.name, "PROJECT").replace(sys.executable, "python").rstrip()
         for pattern, new in CHANGES:
             text = re.sub(pattern, new, text)
         yield text
@@ -153,7 +154,7 @@ def read_records(commands: list[str], project: Path) -> Iterator[str]:
     for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
         if path.is_file():
             lines = path.read_text("utf-8").splitlines()
-            records = [json.loads(line) for line in replaced(lines, project) if line.startswith("{")]
+            records = [json.loads(line) for line in replaced(lines, project) if re.match(r"\{.*\}$", line)]
             for record in sorted(records, key=lambda record: str(record.get("node_id"))):
                 yield json.dumps(told(record), ensure_ascii=False)
 
