@@ -48,6 +48,7 @@ CHANGES = (
     (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
     (r"[^\s:]*/pytest_agentv/[\w/]+\.py:\d+", "PLUGIN"),
+    (r"\bpytest_agentv(?:\.\w+)*\.(Eval\w+)", r"pytest_agentv.\1"),
 )
 
 
