@@ -1,34 +1,20 @@
-import logging
-
 import pytest
 
-
-def note(text):
-    with open("events.txt", "a") as file:
-        print(text, file=file)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def town():
-    note("town opens")
-    yield
-    note("town closes")
+opened = []
 
 
 @pytest.fixture
-def shop(request):
+def shop():
     print("the shop opens")
-    logging.getLogger("shop").warning("low on tents")
-    note(f"shop opens for {request.node.name}")
     yield
-    note("shop closes")
+    print("the shop closes")
 
 
 @pytest.fixture
-def fails():
-    raise RuntimeError("no key to the shop")
+def broken():
+    raise RuntimeError("the key is lost")
 
 
-@pytest.fixture
-def closed():
-    pytest.skip("closed today")
+@pytest.fixture(autouse=True)
+def light():
+    print("light on")
