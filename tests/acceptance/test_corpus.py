@@ -32,7 +32,7 @@ from .conftest import OTHER_PLUGINS
 CORPUS = Path(__file__).parent.parent / "corpus"
 UNMENTIONED = re.compile(
     r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
-    r"|created: |\d+ workers? |gw\d+ )"
+    r"|created: |\d+ workers? |gw\d+ |INTERNALERROR>(?! \w+Error:))"
 )
 """Lines of pytest's own that differ from machine to machine."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
@@ -53,6 +53,7 @@ CHANGES = (
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
+    (r"\bpytest_agentv[\w.]*:\w+\.py:\d+", "PLUGIN"),  # where a line of a log comes from
 )
 
 
@@ -144,7 +145,12 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
 
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
     for line in lines:
-        text = line.replace(str(project), "$PROJECT").replace(project.name, "PROJECT").replace(sys.executable, "python").rstrip()
+        text = (
+            line.replace(str(project), "$PROJECT")
+            .replace(project.name, "PROJECT")
+            .replace(sys.executable, "python")
+            .rstrip()
+        )
         for pattern, new in CHANGES:
             text = re.sub(pattern, new, text)
         yield text
