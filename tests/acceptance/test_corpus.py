@@ -33,7 +33,7 @@ from .conftest import OTHER_PLUGINS
 CORPUS = Path(__file__).parent.parent / "corpus"
 UNMENTIONED = re.compile(
     r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
-    r"|created: |\d+ workers? |gw\d+ )"
+    r"|created: |\d+ workers? |gw\d+ |INTERNALERROR>(?! \w+Error:))"
 )
 """Lines of pytest's own that differ from machine to machine."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
@@ -54,8 +54,9 @@ CHANGES = (
     (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
-    (r'(name="agentv_duration_ms" value=)"[^"]*"', r'\1"…"'),
+    (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
+    (r'"[0-9a-f]{12,64}"', '"HASH"'),
+    (r"\bpytest_agentv[\w.]*:\w+\.py:\d+", "PLUGIN"),  # where a line of a log comes from
 )
 
 
@@ -112,9 +113,9 @@ def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int
             finished = pytester.runpytest_inprocess(*others, *words[1:])
         return int(finished.ret), "\n".join([*finished.outlines, *finished.errlines])
     environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": shlex.join(others)}
-    program = (
-        [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(Path(sys.executable).parent / words[0])]
-    )
+    installed = Path(sys.executable).parent / words[0]  # else it is a command of the system, such as `cat`
+    program = [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(installed)]
+    program = program if installed.exists() else words[:1]
     forked = warm.run(
         [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
@@ -149,7 +150,12 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
 
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
     for line in lines:
-        text = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
+        text = (
+            line.replace(str(project), "$PROJECT")
+            .replace(project.name, "PROJECT")
+            .replace(sys.executable, "python")
+            .rstrip()
+        )
         for pattern, new in CHANGES:
             text = re.sub(pattern, new, text)
         yield text
@@ -164,7 +170,7 @@ def read_records(commands: list[str], project: Path) -> Iterator[str]:
     for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
         if path.is_file():
             lines = path.read_text("utf-8").splitlines()
-            records = [json.loads(line) for line in replaced(lines, project) if line.startswith("{")]
+            records = [json.loads(line) for line in replaced(lines, project) if re.match(r"\{.*\}$", line)]
             for record in sorted(records, key=lambda record: str(record.get("node_id"))):
                 yield json.dumps(told(record), ensure_ascii=False)
 
