@@ -45,15 +45,20 @@ CHANGES = (
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r"\b(Duration|took) \d+ms", r"\1 Nms"),
+    (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
+    (r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
+    (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
     (r"\b(attempts?), \d+(?:\.\d+)? s\b", r"\1, N s"),
     (r"^(Time: +).*", r"\1N"),
+    (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
+    (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
+    (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
+    (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
     (r'(name="agentv_duration_ms" value=)"[^"]*"', r'\1"…"'),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
-    (r"\S*\bpytest_agentv/\S+\.py:\d+|\bpytest_agentv[\w.]+:\w+\.py:\d+", "PACKAGE"),
-    (r"\bpytest_agentv\.[a-z_.]+\.([A-Z])", r"pytest_agentv.\1"),
     (r"\(\d+\.\d\d MB\)", "(N MB)"),
     (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
 )

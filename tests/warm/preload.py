@@ -87,7 +87,7 @@ def load_all(package: str) -> None:
     """Import all modules of a package, but for those that need a package which few have."""
     path = importlib.import_module(package).__path__
     for found in pkgutil.walk_packages(path, f"{package}."):
-        if not found.name.endswith("__main__") and ".executors.dask." not in found.name:
+        if not found.name.endswith("__main__") and ".executors.dask" not in found.name:
             importlib.import_module(found.name)
 
 

@@ -1,9 +1,9 @@
 """The base of checks of a text, and the wording of their findings."""
 
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated, Final, Literal, TypeAlias
-from unicodedata import name, normalize
 
 from pydantic import AfterValidator
 
@@ -115,7 +115,7 @@ def other_form(wanted: str, answer: str, found: Found) -> str:
     if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
         return ""
     for form in _FORMS:
-        both = normalize(form, wanted), _normalized(form, answer)
+        both = unicodedata.normalize(form, wanted), _normalized(form, answer)
         if both != (wanted, answer) and found(*both):
             return f"{FORM_DIFFERS}they match as {form})"
     return _other_characters(wanted, answer, found)
@@ -132,7 +132,7 @@ def _other_characters(wanted: str, answer: str, found: Found) -> str:
     if not odd or not matches():
         return ""
     said = (
-        f"the {'check' if each in wanted else 'answer'} has U+{ord(each):04X} {name(each)}"
+        f"the {'check' if each in wanted else 'answer'} has U+{ord(each):04X} {unicodedata.name(each)}"
         + (f" instead of {shown(_PLAIN[each])}" if _PLAIN[each] else "")
         for each in [each for each in odd if not matches(each)] or odd
     )
@@ -145,7 +145,7 @@ def _normalized(form: _Form, answer: str) -> str:
 
     Cached, because the answer may be long, and many checks of a case may miss.
     """
-    return normalize(form, answer)
+    return unicodedata.normalize(form, answer)
 
 
 def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
