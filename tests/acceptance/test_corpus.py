@@ -11,6 +11,7 @@ files) and each file of `expected/` (another output of the same path). `pytest t
 """
 
 import base64
+import difflib
 import gzip
 import html
 import json
@@ -103,7 +104,9 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
             (source / path_name).write_text(text, encoding="utf-8")
     for path_name, text in made.items():
         expected = source / path_name
-        assert text.split("\n") == (expected.read_text("utf-8").split("\n") if expected.exists() else [])
+        before = expected.read_text("utf-8") if expected.exists() else ""
+        changes = list(difflib.unified_diff(before.split("\n"), text.split("\n"), "expected", path_name, lineterm=""))
+        assert not changes, "\n".join(changes)
 
 
 def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int, str]:
