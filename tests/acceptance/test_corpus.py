@@ -45,7 +45,6 @@ CHANGES = (
     (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
-    (r"\b(Duration|took) \d+ms", r"\1 Nms"),
     (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
     (r"\bquoted-[0-9a-f]{16}\b", "quoted-…"),
     (r"\bpytest_agentv(?:\.[a-z_]+)+\.(?=[A-Z])", "pytest_agentv."),  # a class, wherever its module is
@@ -59,7 +58,7 @@ CHANGES = (
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
     (r'(name="agentv_duration_ms" value=)"[^"]*"', r'\1"…"'),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
+    (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
     (r"\(\d+\.\d\d MB\)", "(N MB)"),
     (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
 )
