@@ -170,9 +170,9 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
 
 
 def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
-    """Return what to write where each evaluator says `pass`, and only the default threshold fails the case."""
-    verdicts = [each.verdict for each in result.evaluator_results or ()] or [verdict_of(result.score)]
-    if threshold_source != "default" or result.score >= (result.threshold or 0) or set(verdicts) != {"pass"}:
+    """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
+    verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
+    if threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
         return ""
     return (
         "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
