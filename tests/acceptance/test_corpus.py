@@ -10,7 +10,10 @@ files) and each file of `expected/` (another output of the same path). `pytest t
 `requests.jsonl` afterwards, with the headers in `headers.jsonl`.
 """
 
+import base64
 import difflib
+import gzip
+import html
 import json
 import re
 import shlex
@@ -52,11 +55,14 @@ CHANGES = (
     (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
     (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
     (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
+    (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
     (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
     (r'"[0-9a-f]{12,64}"', '"HASH"'),
-    (r"\bpytest_agentv[\w.]*:\w+\.py:\d+", "PLUGIN"),  # where a line of a log comes from
+    (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
+    (r"\(\d+\.\d\d MB\)", "(N MB)"),
+    (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
 )
 
 
@@ -80,8 +86,9 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
     with model_server(source / "server.yaml", project, monkeypatch):
         for line in commands:
             command, _, expected_code = line.partition(" -> ")
-            code, text = run(shlex.split(command), project, unrecorded)
-            seen += [f"$ {command} -> {code}", *shown(text, project, command), ""]
+            words, _, most = command.partition(" | head -n ")
+            code, text = run(shlex.split(words), project, unrecorded)
+            seen += [f"$ {command} -> {code}", *shown(text, project, words)[: int(most or 0) or None], ""]
             assert str(code) == expected_code.strip(), text
     made = {"expected.txt": "\n".join(seen)}
     if (records := "".join(f"{line}\n" for line in read_records(commands, project))) or (
@@ -92,7 +99,7 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         if path.is_file():
             output = project / path.relative_to(source / "expected")
             assert output.is_file(), f"{output} was not written"
-            made[str(path.relative_to(source))] = "\n".join(replaced(output.read_text("utf-8").split("\n"), project))
+            made[str(path.relative_to(source))] = "\n".join(replaced(read_output(output), project))
     if request.config.getoption("--update-corpus"):
         for path_name, text in made.items():
             (source / path_name).write_text(text, encoding="utf-8")
@@ -127,6 +134,9 @@ def shown(text: str, project: Path, command: str) -> list[str]:
 
     The statistics of a summary stand only where somebody asks for them: with `-v` and in `agentv eval`.
     """
+    if "--help" in command:  # versions of Python lay it out differently
+        text = re.sub(r"^  (-\w) \S+, --", r"  \1, --", re.sub(r"\n {5,}", " ", text), flags=re.MULTILINE)
+        text = re.sub(r" {2,}", " ", text)
     lines = [line for line in replaced(text.splitlines(), project) if not UNMENTIONED.match(line)]
     if " -n " in command:  # the order in which workers end
         lines = lines[-1:]
@@ -146,6 +156,18 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
         leaving_out = leaving_out and not line.startswith(("Results written", "Warning"))
         if not leaving_out:
             yield line
+
+
+def read_output(path: Path) -> list[str]:
+    """Return the lines of an output: of XML a tag each, of an HTML report its words and what it says of each case."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".html" and "<body" in text:
+        packed = re.findall(r'<script type="text/plain" id="d\d+">([^<]*)</script>', text)
+        cases = [case for block in packed for case in json.loads(gzip.decompress(base64.b64decode(block)))]
+        body = re.sub(r"<(script|style|template|svg)\b.*?</\1>", "", text[text.index("<body") :], flags=re.DOTALL)
+        words = re.sub(r"(<[^>]*>\s*)+", "\n", body).strip().split("\n")
+        return [*map(html.unescape, words), *(json.dumps(told(case), ensure_ascii=False) for case in cases), ""]
+    return (text.replace("><", ">\n<") if path.suffix == ".xml" else text).split("\n")
 
 
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
