@@ -16,10 +16,9 @@ from pytest_agentv.reports.merging import (
     Missing,
     Part,
     changed_targets,
-    copy_kept,
+    copy_unjudged,
     find_missing,
     foreign_fault,
-    kept_results,
     merge_parts,
     read_part,
 )
@@ -54,11 +53,11 @@ def run(arguments: Sequence[str]) -> int:
     if not merged.chosen and not any(part.has_answers for part in parts):
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
-    texts = (_problem_texts(parts), _foreign_texts(parts), _replaced_texts(parts, merged), _kept_texts(parts))
+    texts = (_problem_texts(parts), _foreign_texts(parts), _replaced_texts(parts, merged))
     for text in chain(*texts, _target_texts(parts, merged)):
         note(text)
     _write_answers(parts, out)
-    copy_kept(sources, out)
+    copy_unjudged(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
@@ -169,13 +168,6 @@ def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
             same = f", also the {'one' if both == 1 else f'{both:,}'} whose id another file has" if both else ""
             text = f"{counted(len(ids), 'result')} {names} neither eval file nor run, as AgentV's own: {they}{same}"
             yield f"{locate(part.path, None)}: {text}"
-
-
-def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
-    for part in parts:
-        if kept := len(kept_results(part.path)):
-            them = "it" if kept == 1 else "them"
-            yield f"{locate(part.path, None)}: workers keep {counted(kept, 'result')} more; --agentv-resume adds {them}"
 
 
 def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
