@@ -5,7 +5,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-TWO: Final = ("-p", "pooled", "-o", f"pythonpath={Path(__file__).parent}")
+TWO: Final = ("-p", "pooled", "-W", "ignore:Module already imported", "-o", f"pythonpath={Path(__file__).parent}")
 
 
 def pytest_agentv_executor() -> ProcessPoolExecutor:

@@ -297,7 +297,9 @@ def test_a_case_whose_worker_died_is_judged_by_the_next_run_without_a_call(proje
 def workers_of(pid):
     """Return the ids of the forked workers of a run; they have its command line."""
     own = Path(f"/proc/{pid}/cmdline").read_bytes()
-    children = [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    children = [
+        child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
     return [int(child) for child in children if Path(f"/proc/{child}/cmdline").read_bytes() == own]
 
 

@@ -117,7 +117,9 @@ def test_executors_are_parsed(text: str, value: str) -> None:
     assert parse_executor(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "processes", "processes:2", "dask", "dask://", "ray://x", "dask://a:b", "local:2"])
+@pytest.mark.parametrize(
+    "text", ["", "processes", "processes:2", "dask", "dask://", "ray://x", "dask://a:b", "local:2"]
+)
 def test_other_executors_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_executor(text)

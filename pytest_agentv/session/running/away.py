@@ -254,8 +254,7 @@ def _open(config: pytest.Config, options: RunOptions, setup: Setup) -> Workers |
             setup.shared_folder.mkdir(mode=0o700, exist_ok=True)  # a process that ended may have removed it
             setup.mark.touch()  # tells the workers of this machine
         close_engine(setup.name)  # that of an executor of threads
-        executor.shutdown(wait=False, cancel_futures=True)
-        executor.shutdown(wait=True)
+        executor.shutdown(wait=True)  # jobs that did not begin are cancelled already
 
     slots = max(1, int(getattr(executor, "_max_workers", None) or 1))
     return Workers(type(executor).__name__, slots, lambda job: executor.submit(run_job, packed, job), close)
