@@ -26,12 +26,12 @@ def runs(tmp_path_factory, make_shared_cluster):
         for copy in copies:
             shutil.copytree(project.path, copy)
             (copy / ".env").write_text((project.path / ".env").read_text().replace(AT_HOME, OWN_KEY))
-        here = project.run("--agentv-executor=local", *ARGS)
+        here = project.run("--agentv-executor=local", "--agentv-workers=8", *ARGS)
         cluster = make_shared_cluster(hidden=[machine] if reason_not_to_hide() is None else [])
         for copy in copies:
             cluster.add_worker(copy.parent.name, 4, copy)
         before = len(model.asked("model"))
-        there = project.run(f"--agentv-executor={cluster.address}", *ARGS, "-v")
+        there = project.run(f"--agentv-executor={cluster.address}", "--agentv-workers=8", *ARGS, "-v")
         keys = [request.api_key for request in model.asked("model")[before:]]
     return project, here, there, keys
 
