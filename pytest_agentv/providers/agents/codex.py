@@ -47,17 +47,14 @@ class Codex(CodingAgent):
         turn = _Turn()
         for event in events:
             turn.take(event)
+        # Then the tokens include those of earlier calls, and codex does not tell them apart.
+        is_continued = not _CONTINUED.isdisjoint(map(reveal, self.args))
         return AgentAnswer(
             tuple(turn.messages.values()),
-            token_usage=None if self._is_continued else _usage(turn.usage),
+            token_usage=None if is_continued else _usage(turn.usage),
             is_complete=turn.is_complete,
             failure=turn.failure,
         )
-
-    @property
-    def _is_continued(self) -> bool:
-        """Whether the tokens that codex reports include those of earlier calls. It does not tell them apart."""
-        return not _CONTINUED.isdisjoint(map(reveal, self.args))
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = str(event.get("type"))
@@ -114,13 +111,12 @@ def _tool_call(kind: str, item: JsonObject) -> ToolCall:
         result = item.get("result") if item.get("error") is None else item.get("error")
         return ToolCall(name, item.get("arguments", ABSENT), ABSENT if result is None else result, call_id)
     given = {key: value for key, value in item.items() if key not in _CALL_KEYS}
-    return ToolCall(kind, given, _output(item), call_id)
-
-
-def _output(item: JsonObject) -> Json:
+    output: Json = {"status": item["status"]} if "status" in item else ABSENT
     if "aggregated_output" in item:
-        return {"output": item["aggregated_output"], "exit_code": item.get("exit_code")}
-    return {"status": item["status"]} if "status" in item else ABSENT
+        output = {"output": item["aggregated_output"], "exit_code": item.get("exit_code")}
+    return ToolCall(kind, given, output, call_id)
+
+
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:

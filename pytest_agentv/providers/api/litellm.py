@@ -32,7 +32,6 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 _ONE_REQUEST: Final = {"num_retries": 0, "max_retries": 0, "timeout": 86_400.0}
 """The limit is longer than any of ours. It must be constant: litellm keeps a client for each value."""
 
-
 _OPEN: Final["WeakSet[LitellmClient]"] = WeakSet()
 """The clients that are not closed."""
 
@@ -160,7 +159,6 @@ _IMPORT_ENVIRONMENT: Final = {
     "LITELLM_MODE": "PRODUCTION",
 }
 """Stops litellm from downloading files, and from loading a `.env` file beside its virtual environment."""
-
 
 _FIRST_USED: Final = (
     "litellm.llms.vertex_ai.context_caching.vertex_ai_context_caching",
