@@ -68,26 +68,10 @@ class AgentAnswer(Record):
     """None: guess it from these words."""
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 DEFAULT_SYSTEM_PROMPT: Final = (
     "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "
     "file its path and a unified diff, as `git diff` writes it. Only the reply is judged."
 )
-
-
 
 
 def _log_format(value: object) -> str:
@@ -297,8 +281,8 @@ def check_failure(
 ) -> ProviderResponse:
     """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
 
-    The exit code alone does not tell. Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
-    CLI provider".
+    The exit code alone does not tell. Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude
+    Code error handling" and "Codex CLI provider".
     """
     fault = _fault(result, output, answer, limit)
     if fault is None:

@@ -134,10 +134,6 @@ class _Transcript:
                 self.outputs[call_id] = result_output(block.get("content"))
 
 
-
-
-
-
 def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> AgentAnswer:
     """Read the results, one for each turn: a task that ends in the background starts another turn."""
     messages = with_outputs(transcript.messages, transcript.outputs)
@@ -171,10 +167,6 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
     return answer
 
 
-
-
-
-
 def _spent(results: Sequence[JsonObject]) -> list[JsonObject] | None:
     """Return what each turn spent, by model; None: an older release, whose totals are those of the run.
 
@@ -206,14 +198,6 @@ def _usage(results: Sequence[JsonObject], by_model: list[JsonObject] | None) -> 
 def _tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
     new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
     return TokenUsage(new + written, out, read or None)
-
-
-
-
-
-
-
-
 
 
 def _summarize_block(block: JsonObject) -> str | None:

@@ -117,8 +117,6 @@ def _tool_call(kind: str, item: JsonObject) -> ToolCall:
     return ToolCall(kind, given, output, call_id)
 
 
-
-
 def _usage(usage: JsonObject) -> TokenUsage | None:
     """Return the tokens. Codex includes cached tokens in the input."""
     cached = as_number(usage.get("cached_input_tokens"))

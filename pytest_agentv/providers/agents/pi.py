@@ -143,8 +143,6 @@ def _read_message(message: JsonObject) -> Message:
     )
 
 
-
-
 @dataclass(slots=True)
 class _Spent:
     """Tokens and money of all replies, including failed ones."""

@@ -1,7 +1,7 @@
 """Reads what agents and models of other packages return: results, replies, messages, chunks."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from typing import Any, Final
@@ -10,8 +10,6 @@ from pytest_agentv.providers.frameworks import anthropic, chat, google_genai, la
 from pytest_agentv.providers.frameworks import openai_agents as responses
 from pytest_agentv.providers.frameworks.answer import NativeAnswer, file_of, get, items
 from pytest_agentv.providers.python_calls import Chunks
-
-# Reads the return value of a function: a result of an agent, a reply of a model, or a list of messages.
 
 
 def read_native(value: object) -> NativeAnswer | None:
@@ -76,9 +74,6 @@ _LISTS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], Na
 )
 
 
-# Joins the chunks of an answer: texts, or the parts that the APIs of models stream.
-
-
 def join(chunks: Chunks) -> Any:
     """Return the value of the joined chunks: a text, an answer, or another value that must be read."""
     if not chunks.parts:
@@ -100,16 +95,13 @@ def is_cut(parts: Sequence[Any]) -> bool:
 
 
 def _whole_text(chunks: Sequence[Any]) -> NativeAnswer:
-    messages = list(_messages(chunks))
-    return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
-
-
-def _messages(chunks: Sequence[Any]) -> Iterator[Any]:
-    """Yield messages, with their chunks joined. The chunks of a message have the same id."""
+    """Read messages, with their chunks joined. The chunks of a message have the same id."""
+    messages: list[Any] = []
     for _, group in groupby(chunks, key=lambda chunk: (get(chunk, "type"), get(chunk, "id"))):
         members = list(group)
         is_partial = str(get(members[0], "type")).endswith("Chunk")
-        yield from [reduce(operator.add, members)] if is_partial else members
+        messages += [reduce(operator.add, members)] if is_partial else members
+    return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
 
 
 _JOINS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], Any]]]] = (
