@@ -133,7 +133,9 @@ def test_a_batch_takes_no_case_that_a_hook_may_skip(project):
     write_cases(project, numbered(4))
     run = project.run("--agentv-workers=4")
     assert sorted(run.statuses) == ["case-0", "case-1", "case-3"]
-    assert (project.path / "asked.txt").read_text().split() == ["call"] * 6, "a batch of one, which fails, and then its case"
+    assert (project.path / "asked.txt").read_text().split() == ["call"] * 6, (
+        "a batch of one, which fails, and then its case"
+    )
     assert remarks(run, "cases ran one after another")
 
 
