@@ -91,6 +91,8 @@ class Reply(Record):
     """Why no such worker can start the job."""
     log: tuple[str, ...] = ()
     """The lines that the case logged."""
+    printed: Mapping[str, str] = field(default_factory=dict)
+    """What the case printed, by the name of the stream."""
     warnings: tuple[JsonObject, ...] = ()
     """The keys of `Problem`s that the worker found."""
     stop_reason: str | None = None

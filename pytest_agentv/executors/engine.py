@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.executors.base import Reply, Setup
 from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
 from pytest_agentv.executors.kept import KeptResult, KeptResults
+from pytest_agentv.executors.leash import process_name
 from pytest_agentv.executors.probes import Probes
 from pytest_agentv.executors.shipping.outgoing import SentFile
 from pytest_agentv.executors.shipping.packing import JobRefused, unpack
@@ -24,6 +26,7 @@ from pytest_agentv.executors.shipping.store import Store
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.prints import STREAMS, CaseLog, CaseStream, current_log
 from pytest_agentv.reporting.serialization import recordable
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.threads import run_in_thread
@@ -54,6 +57,10 @@ class WorkerEngine:
         self._is_closed = False
         self._handler = _LineHandler(self._masker)
         logging.getLogger().addHandler(self._handler)
+        self._streams = {name: getattr(sys, name) for name in STREAMS}
+        if setup.process != process_name():  # the process of the run has such streams already
+            for name, stream in self._streams.items():
+                setattr(sys, name, CaseStream(name, stream, self._masker))
         for name, level in setup.log_levels.items():
             logging.getLogger(name).setLevel(level)
 
@@ -88,6 +95,9 @@ class WorkerEngine:
         self._site.close()
         self._passed.hide()
         logging.getLogger().removeHandler(self._handler)
+        for name, stream in self._streams.items():
+            if getattr(getattr(sys, name), "masker", None) is self._masker:
+                setattr(sys, name, stream)
 
     def _forget(self, ticket: str) -> None:
         self._running.pop(ticket, None)
@@ -104,6 +114,8 @@ class WorkerEngine:
     async def _reply(self, ticket: str, data: bytes) -> bytes:
         lines: list[str] = []
         _LINES.set(lines)
+        output = CaseLog()
+        current_log.set(output)
         task = asyncio.current_task()
         assert task is not None
         task.set_name(ticket)
@@ -114,11 +126,12 @@ class WorkerEngine:
         try:
             record, files = await self._run(ticket, job, here)
         except asyncio.CancelledError:
-            return Reply(log=here.lines_home(lines)).to_bytes()
+            return Reply(log=here.lines_home(lines), printed=self._printed(output, here)).to_bytes()
         return Reply(
             record,
             worker=self._site.name,
             log=here.lines_home(lines),
+            printed=self._printed(output, here),
             warnings=self._warnings(here),
             stop_reason=self._stop_reason(here),
             files=files,
@@ -198,6 +211,10 @@ class WorkerEngine:
     def _warnings(self, here: Here) -> tuple[JsonObject, ...]:
         masked = (self._masker.mask_plain(problem.to_plain()) for problem in here.pool.take_warnings())
         return tuple(map(here.plain_home, masked))
+
+    def _printed(self, output: CaseLog, here: Here) -> dict[str, str]:
+        texts = {name: here.text_home(self._masker.mask(output.take(name))) for name in STREAMS}
+        return {name: text for name, text in texts.items() if text}
 
     def _stop_reason(self, here: Here) -> str | None:
         reason = here.pool.stop_reason

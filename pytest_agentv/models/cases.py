@@ -86,7 +86,7 @@ class EvalCase(Record):
     line: int
     """The line of the case in its file, 1-based."""
     expected_outcome: str
-    """What a good answer achieves."""
+    """What a good answer achieves; empty where nothing was written."""
     question: str
     """The raw question that code judges get: without roles and texts of files."""
     messages: tuple[InputMessage, ...]

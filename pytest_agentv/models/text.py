@@ -52,7 +52,7 @@ def strict_json(text: str, parse_int: Callable[[str], float] | None = None) -> J
 
     Raises `ValueError`, also for NaN, and `RecursionError`.
     """
-    return json.loads(text, parse_constant=_refuse_constant, parse_int=parse_int)
+    return json.loads(text, parse_constant=refuse_constant, parse_int=parse_int)
 
 
 def whole_number(digits: str) -> int | float:
@@ -60,7 +60,8 @@ def whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) <= MOST_DIGITS else math.copysign(math.inf, -1 if digits[0] == "-" else 1)
 
 
-def _refuse_constant(name: str) -> Json:
+def refuse_constant(name: str) -> Json:
+    """Raise `NoJsonConstantError`."""
     raise NoJsonConstantError(f"{name} is no JSON")
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import queue
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final, TextIO
@@ -208,3 +209,31 @@ def uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
     manager = config.pluginmanager.get_plugin("capturemanager")
     disabled: AbstractContextManager[None] = getattr(manager, "global_and_fixture_disabled", nullcontext)()
     return disabled
+
+
+def put_on_top(config: pytest.Config, wrap: Callable[[str, TextIO, bool], Any]) -> Callable[[], None]:
+    """Wrap `sys.stdout` and `sys.stderr`, and each stream that pytest's capture sets there until the result is called.
+
+    `wrap` gets the name of the stream, the stream, and whether it is the run's; False: a fixture captures for a test.
+    pytest sets both in each phase of an item. Its `setattr` is replaced, because other threads may print at any moment
+    between its own call and a later one.
+    """
+    from _pytest import capture  # noqa: PLC0415 - only for runs with evals
+
+    capturing = getattr(config.pluginmanager.get_plugin("capturemanager"), "_global_capturing", None)
+    of_run: dict[str, list[Any]] = {}
+    for name in ("stdout", "stderr"):
+        one = getattr(capturing, name.removeprefix("std"), None)
+        one = getattr(one, "syscapture", one)
+        of_run[name] = [getattr(sys, name), getattr(one, "_old", None), getattr(one, "tmpfile", None)]
+
+    def set_wrapped(holder: Any, name: str, value: Any) -> None:
+        if holder is sys and name in of_run:
+            value = wrap(name, value, any(value is each for each in of_run[name]))
+        setattr(holder, name, value)
+
+    for name, (stream, *_) in of_run.items():
+        set_wrapped(sys, name, stream)
+    before = vars(capture).get("setattr", setattr)  # that of an outer run, which has this one in a test
+    vars(capture)["setattr"] = set_wrapped
+    return lambda: vars(capture).update(setattr=before)

@@ -224,7 +224,7 @@ def test_a_target_that_a_test_or_a_hook_names_has_to_be_asked_for(project_in_all
         def pytest_agentv_case(case):
             return case.replace(target="model") if "paid" in case.eval_id else None
         """)  # fmt: skip
-    project.write("hooked/test_hooked.py", "def test_paid(agentv):\n    agentv.run('hi', rubrics=[])")
+    project.write("hooked/test_hooked.py", "def test_paid(agentv):\n    agentv.run('hi', rubrics=['Is polite'])")
     cases = "".join(f"  - {{id: {name}, input: hi, assert: [contains: hi]}}\n" for name in ("a", "paid", "paid-2", "b"))
     project.write("hooked/h.eval.yaml", f"evalcases:\n{cases}")
     run = project.run("--ignore=evals", "--ignore=quality", "--ignore=tests/c.eval.yaml", "-rs")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -163,6 +164,28 @@ def test_logs_come_home_with_the_item(project):
     write_agent(project)
     write_cases(project, {"a": "log seen by a; say nothing"})
     assert "seen by a" in project.run(TWO).text
+
+
+def test_prints_come_home_with_the_item(project, monkeypatch):
+    monkeypatch.setenv("SHOP_API_KEY", "sk-live-Zq9xVb7Tk4Lm2Rw8Pq5")
+    project.write(
+        "agent.py",
+        """
+        import os, sys
+        def answer(prompt):
+            print("asked", prompt, "with", os.environ["SHOP_API_KEY"])
+            print("warned", prompt, file=sys.stderr)
+            return "no"
+        """,
+    )
+    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
+    cases = "".join(f"  - {{id: c-{name}, input: {name}, assert: [{{contains: hello}}]}}\n" for name in "ab")
+    project.write("a.eval.yaml", f"evalcases:\n{cases}")
+    lines = [line for line in project.run(TWO).lines if re.match("_+ c-|asked|warned", line)]
+    assert [line.strip("_ ") for line in lines] == [
+        *("c-a", "asked a with ***", "warned a"),
+        *("c-b", "asked b with ***", "warned b"),
+    ]
 
 
 def test_bound_cases_run_at_home(project):

@@ -82,7 +82,8 @@ def test_a_judge_that_quotes_the_answer_is_not_the_answers_judge(judged):
 
 
 def test_an_aggregator_that_quotes_a_result_is_not_judged_by_it(judged):
-    replies = ['{"score": 1, "hits": ["fine"]}', 'They say {"score": 1, "hits": ["fine"]}. All in all {"score": 0.2}']
+    quoting = 'They say {"score": 1, "hits": ["fine"]}. All in all {"score": 0.2}'
+    replies = ['{"score": 1, "hits": ["fine"]}', quoting, '{"score": 0.2}']
     keys = (
         "evaluators: [{name: all, type: composite, evaluators: [{name: quality, type: llm_judge}], "
         "aggregator: {type: llm_judge}}]"
@@ -116,8 +117,7 @@ def test_a_judge_that_does_not_judge_is_asked_again_and_the_record_counts_it(jud
             "rubrics: [Is polite]",
             '{"score": 1}',
             0,
-            "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) and "
-            "`overall_reasoning`.",
+            "The JSON object in the judge's reply lacks `checks` (each with `id` and `satisfied`).",
         ),
     ],
 )

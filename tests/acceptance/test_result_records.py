@@ -93,7 +93,8 @@ def all_kinds(shared_project):
         """
         targets:
           - {name: default, provider: python, callable: agent.py:answer}
-          - {name: model, provider: mock, response: '{"score": 1, "hits": ["h"], "reasoning": "r"}'}
+          - {name: model, provider: mock, response: hi, judge_target: judge}
+          - {name: judge, provider: mock, response: '{"score": 1, "hits": ["h"], "reasoning": "r"}'}
         """,
     )
     project.write("all.eval.yaml", ALL_KINDS)

@@ -26,7 +26,7 @@ def project(project):
         def answer(prompt):
             with Path(__file__).with_name("calls.txt").open("a") as file:
                 file.write("x")
-            return '{"score": 1}'
+            return '{"score": 1}' if "expected_outcome" in str(prompt) else "hi"
         """,
     )
     project.write("evals/a.eval.yaml", "evalcases: [{id: one, input: q, expected_outcome: o}]\n")

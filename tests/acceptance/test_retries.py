@@ -320,7 +320,7 @@ PAYS = """
             if way == "x":
                 raise ProviderError("too late", "timeout")
             error = "too late" if way == "t" else None
-            said = (Message("assistant", '{"score": 1}'),)
+            said = (Message("assistant", "hi" if request.prompt.question == "q" else '{"score": 1}'),)
             paid = {"cost_usd": 1.0, "token_usage": TokenUsage(10, 5)}
             return ProviderResponse(said, error=error, error_kind="timeout", **paid)
 

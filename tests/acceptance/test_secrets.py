@@ -290,9 +290,10 @@ def test_prints_are_masked_where_nothing_is_captured(loud):
 
 
 @IN_ONE_PROCESS
-def test_the_streams_are_put_back(loud):
+@pytest.mark.parametrize("capture", ["no", "fd", "sys"])
+def test_the_streams_are_put_back(loud, capture):
     streams = sys.stdout, sys.stderr
-    loud.run("-s")
+    loud.run(f"--capture={capture}")
     assert (sys.stdout, sys.stderr) == streams
 
 

@@ -85,7 +85,11 @@ def test_thresholds_may_stand_in_the_execution_maps_of_case_and_file(project):
 
 def test_a_mean_that_rounding_left_a_hair_below_the_threshold_has_reached_it(project):
     # (0.7 + 0.7 + 0.7) / 3 is 0.6999999999999998.
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: '{\"score\": 0.7}'}]\n")
+    project.write(
+        "targets.yaml",
+        "targets: [{name: default, provider: mock, response: hi, judge_target: judge}, "
+        "{name: judge, provider: mock, response: '{\"score\": 0.7}'}]\n",
+    )
     judges = ", ".join(f"{{name: j{number}, type: llm_judge}}" for number in range(3))
     project.write(
         "a.eval.yaml",

@@ -278,13 +278,14 @@ def test_what_nobody_waited_for_is_not_kept_as_an_answer(project, code, write):
 def test_it_judges_when_it_is_told_to(project, code, write):
     code.behave(reply='{{"score": 0.75, "hits": ["polite"], "misses": []}}')
     write("one")
-    project.write("targets.yaml", TARGETS.format(provider="vscode", more="judge_target: default"))
+    targets = project.path / "targets.yaml"
+    targets.write_text(targets.read_text().replace("response: hello fine", "response: hello, judge_target: default"))
     cases = json.loads((project.path / "a.eval.yaml").read_text())
-    cases["evalcases"][0]["evaluators"] = [{"name": "judge", "type": "llm_judge"}]
+    cases["evalcases"][0].update(execution={"target": "fine"}, evaluators=[{"name": "judge", "type": "llm_judge"}])
     project.write("a.eval.yaml", json.dumps(cases))
     run = project.run("--agentv-threshold=0.7")
     assert (run.outcomes, run.by_id["one"]["score"]) == ({"passed": 1}, 0.75)
-    assert len(code.calls("chat")) == 2
+    assert len(code.calls("chat")) == 1
 
 
 @pytest.mark.scenario("VS Code worker cap")

@@ -275,8 +275,8 @@ def no_result(message, reply):
 
 
 def test_only_texts_are_kept():
-    score = parse_judgement('{"score": 0, "hits": "no list", "misses": [null, " ", " m "], "reasoning": 5, "x": 1}')
-    assert score == Score(0.0, misses=("m",))
+    score = parse_judgement('{"score": 0, "hits": "one", "misses": [null, " ", " m "], "reasoning": 5, "x": 1}')
+    assert score == Score(0.0, hits=("one",), misses=("m",))
 
 
 @pytest.mark.scenario("Code judge returns details")

@@ -35,9 +35,9 @@ from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.messages import InputMessage, TextPart
 from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import check_workers, parse_executor, parse_lost_retries
+from pytest_agentv.reporting.prints import CaseLog
 from pytest_agentv.session.away.away import Away
 from pytest_agentv.session.recording.left_results import add_left_results
-from pytest_agentv.session.showing.logs import CaseLog
 
 SECRET = "s3cr3t-of-the-worker"
 

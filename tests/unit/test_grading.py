@@ -8,7 +8,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.base import Services
 from pytest_agentv.evaluators.judging.grading import feedback, has_score, require_judge
 from pytest_agentv.evaluators.judging.json_text import first_json_object, json_object
-from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, read_judgement
+from pytest_agentv.evaluators.judging.reply import JudgeQuestion, read_judgement
 from pytest_agentv.models.scores import Score, clamp_score
 from pytest_agentv.models.text import trim
 
@@ -75,12 +75,15 @@ def test_an_object_amid_prose_is_found_as_it_was_written(before: str, written: d
         ),
         pytest.param('{"score":1.0000001}', Score(1.0), id="rounded up"),
         pytest.param('{"score":-1e-9}', Score(0.0), id="rounded down"),
-        pytest.param('{"score":0.6} and {"score":0.9}', Score(0.6), id="the first of two"),
+        pytest.param('{"score":0.6} and {"score":0.6}', Score(0.6), id="the same object twice"),
         pytest.param('Well:\n```json\n{"score":0.6}\n```\nBye', Score(0.6), id="fenced amid prose"),
         pytest.param(
-            '{"score":0.9,"hits":"h","misses":[1,null,"m"],"reasoning":5}',
-            Score(0.9, misses=("m",)),
-            id="feedback of another shape is left out",
+            '{"score":0.9,"hits":"h","misses":[1,null,"m",{"point":"p"}],"reasoning":5}',
+            Score(0.9, hits=("h",), misses=("m", '{"point":"p"}')),
+            id="feedback is texts and objects",
+        ),
+        pytest.param(
+            '{"score":1,"reasoning":"One.\n\tTwo."}', Score(1.0, reasoning="One.\n\tTwo."), id="raw line breaks"
         ),
         pytest.param('{"score":1,"hits":null,"reasoning":"why"}', Score(1.0, reasoning="why"), id="reasoning"),
     ],
@@ -92,12 +95,30 @@ def test_a_reply_becomes_a_score(reply: str, expected: Score) -> None:
 @pytest.mark.scenario("LLM judge evaluation failure")
 @pytest.mark.scenario("Parse JSON evaluator response")
 @pytest.mark.parametrize(
-    "reply",
-    ["bad", "", '{"score":"0.9"}', '{"score":true}', '{"score":null}', '{"score":NaN}', '{"score":1e999}', "[0.9]"],
+    ("reply", "error"),
+    [
+        *(
+            (reply, "The judge's reply holds no JSON object with a number as `score`.")
+            for reply in ("bad", "", "[0.9]")
+        ),
+        *(
+            (reply, "The JSON object in the judge's reply lacks a number as `score`.")
+            for reply in ('{"score":"0.9"}', '{"score":true}', '{"score":null}', '{"score":1e999}', '{"a":{"score":1}}')
+        ),
+        ('{"score":NaN}', "The JSON in the judge's reply is cut or broken: NaN is no JSON."),
+        (
+            '{"score":1 "hits":[]}',
+            "The JSON in the judge's reply is cut or broken: Expecting ',' delimiter: line 1 column 12 (char 11).",
+        ),
+        ('{"score":0.6} and {"score":0.9}', "The judge's reply holds several judgements that differ."),
+        (" " * 1_000_001 + '{"score": 1}', "The judge's reply has more than 1,000,000 characters."),
+    ],
 )
-def test_a_reply_without_a_valid_object_scores_0_and_is_an_error_that_keeps_it(reply: str) -> None:
-    assert read_judgement(reply, QUESTION) == Score(0.0, reasoning=NO_JUDGEMENT, raw_output=reply, error=NO_JUDGEMENT)
-    assert NO_JUDGEMENT == "The judge's reply holds no JSON object with a number as `score`."
+def test_a_reply_without_a_valid_object_scores_0_and_is_an_error_that_keeps_it(reply: str, error: str) -> None:
+    score = read_judgement(reply, QUESTION)
+    assert score.replace(raw_output=None) == Score(0.0, reasoning=error, error=error)
+    assert score.raw_output is not None
+    assert score.raw_output[:10_000] == reply[:10_000]
 
 
 @pytest.mark.parametrize(

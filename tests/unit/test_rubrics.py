@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agentv.evaluators.base import Context
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion
-from pytest_agentv.evaluators.judging.rubrics import CHECKS_CONTRACT, NO_CHECKS, Rubric, build_question, judge_rubrics
+from pytest_agentv.evaluators.judging.rubrics import CHECKS_CONTRACT, Rubric, build_question, judge_rubrics
 from pytest_agentv.evaluators.judging.rubrics import read_checks as read_checks_of
 from pytest_agentv.models.cases import EvalCase
 from pytest_agentv.models.scores import NOTHING_COUNTS, Score
@@ -171,9 +171,7 @@ def test_there_is_no_limit_to_hits() -> None:
     "text",
     [
         "bad",
-        '{"checks": []}',
         '{"checks": {}, "overall_reasoning": ""}',
-        '{"checks": [{"id": "a", "satisfied": true}], "overall_reasoning": ""}',
         '{"checks": [{"id": "a", "satisfied": "yes", "reasoning": ""}], "overall_reasoning": ""}',
         '{"checks": [{"id": 1, "satisfied": true, "reasoning": ""}], "overall_reasoning": ""}',
         '{"checks": ["a"], "overall_reasoning": ""}',
@@ -181,11 +179,23 @@ def test_there_is_no_limit_to_hits() -> None:
     ],
 )
 def test_an_unreadable_reply_scores_0_and_is_kept(text: str) -> None:
-    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=NO_CHECKS, raw_output=text, error=NO_CHECKS)
-    assert NO_CHECKS == (
-        "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) "
-        "and `overall_reasoning`."
-    )
+    error = "The JSON object in the judge's reply lacks `checks` (each with `id` and `satisfied`)."
+    if text == "bad":
+        error = "The judge's reply holds no JSON object with `checks` (each with `id` and `satisfied`)."
+    assert read_checks(text, RUBRICS) == Score(0.0, reasoning=error, raw_output=text, error=error)
+
+
+def test_checks_need_no_reasons() -> None:
+    text = '{"checks": [{"id": "b", "satisfied": true}, {"id": "c", "satisfied": false, "reasoning": null}]}'
+    assert read_checks(text, RUBRICS[1:2]) == Score(1.0, hits=("[b] B d",), verdict="pass")
+    assert read_checks(text, RUBRICS[1:]).misses == ("[c] C d",)
+
+
+def test_the_prompt_shows_what_the_target_looked_up() -> None:
+    question = build_question(RUBRICS, make_context(retrieved_context=("Page 1", "Page 2")))
+    (shown,) = re.findall(r"\[\[ ## retrieved_context ## ]]\n<(quoted-\w+)>Page 1\n\nPage 2</\1>", question.user_prompt)
+    assert f"<{shown}>" in question.system_prompt
+    assert "Page 1\n\nPage 2" in question.material
 
 
 def test_blank_reasons_leave_no_dangling_colon() -> None:
@@ -203,7 +213,10 @@ def test_the_score_keeps_what_was_asked() -> None:
         "target": "grader",
     }
     assert (score.raw_output, score.judge_retries) == ("bad", 2)
-    assert score.error == f"the judge 'grader' gave no judgement in 3 replies: {NO_CHECKS}"
+    assert score.error == (
+        "the judge 'grader' gave no judgement in 3 replies: "
+        "The judge's reply holds no JSON object with `checks` (each with `id` and `satisfied`)."
+    )
 
 
 IDS = st.sampled_from(["a", "b", "c", "zz"])

@@ -203,9 +203,9 @@ def test_a_request_without_a_question_is_refused(body):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 @pytest.mark.parametrize("path", ["/invoke", "/invokeBatch"])
-def test_what_is_no_json_is_an_error(path, body):
+def test_what_is_no_json_is_refused(path, body):
     [(status, reply)] = converse(("POST", path, body))
-    assert status == 500
+    assert status == 400
     assert reply["error"].startswith("Invalid JSON: ")
 
 

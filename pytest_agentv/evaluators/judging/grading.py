@@ -6,7 +6,7 @@ from typing import Final
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, Judge, Services
 from pytest_agentv.models.base import Json, JsonObject, is_number
-from pytest_agentv.models.text import pretty_json, trim
+from pytest_agentv.models.text import compact_json, pretty_json, trim
 
 FEEDBACK_LIMIT: Final = 4
 """The most hits, and the most misses, of a model's judgement."""
@@ -28,15 +28,16 @@ def has_score(found: JsonObject) -> bool:
 
 
 def feedback(value: Json, limit: int | None = None) -> tuple[str, ...]:
-    """Return the non-blank strings of a list, trimmed; empty for any other value."""
-    entries = value if isinstance(value, list) else []
-    texts = (trim(entry) for entry in entries if isinstance(entry, str))
+    """Return the non-blank texts of a list, trimmed. Objects count as their JSON, and a bare text as a list of one."""
+    entries = value if isinstance(value, list) else [value]
+    shown = (compact_json(entry) if isinstance(entry, dict) else entry for entry in entries)
+    texts = (trim(entry) for entry in shown if isinstance(entry, str))
     return tuple(text for text in texts if text)[:limit]
 
 
-def reasoning_of(found: JsonObject) -> str | None:
-    """Return an object's `reasoning` if it is a text and not blank."""
-    reasoning = found.get("reasoning")
+def reasoning_of(found: JsonObject, key: str = "reasoning") -> str | None:
+    """Return an object's reasoning if it is a text and not blank."""
+    reasoning = found.get(key)
     return reasoning if isinstance(reasoning, str) and trim(reasoning) else None
 
 
@@ -59,6 +60,12 @@ def section(name: str, text: str) -> str:
 def question_of(context: Context) -> str:
     """Return the question that the target got, or the raw one if that is blank."""
     return context.prompt.question if trim(context.prompt.question) else context.case.question
+
+
+def context_texts(context: Context) -> dict[str, str]:
+    """Return what the target looked up as a section of a prompt, by name; empty if it reported nothing."""
+    text = "\n\n".join(context.retrieved_context or ())
+    return {"retrieved_context": text} if trim(text) else {}
 
 
 def trace_texts(context: Context) -> dict[str, str]:

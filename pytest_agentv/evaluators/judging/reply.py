@@ -1,26 +1,24 @@
 """Asks a judge and reads its reply: decides which JSON object in the reply is the judge's own judgement.
 
-A reply that is only one JSON object, or one in a code fence, is the judgement. In other text, the first object counts
-that the judge did not copy. An object copied from the answer or the case would let the answer judge itself.
+An object copied from the answer or the case would let the answer judge itself, so it is left out. Exactly one distinct
+object of the rest is the judgement.
 """
 
 import asyncio
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, ParamSpec, TypeVar
 
-from pytest_agentv.evaluators.comparing.equality import json_equal
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge
 from pytest_agentv.evaluators.judging.grading import FEEDBACK_LIMIT, feedback, has_score, reasoning_of
-from pytest_agentv.evaluators.judging.json_text import FoundObject, json_object, json_objects
-from pytest_agentv.evaluators.judging.outer_json import outer_objects
-from pytest_agentv.evaluators.judging.thoughts import first_end_of_thoughts, without_thoughts
-from pytest_agentv.models.base import Json, JsonObject, Record
+from pytest_agentv.evaluators.judging.thoughts import without_thoughts
+from pytest_agentv.models.base import JsonObject, Record
 from pytest_agentv.models.masking.secrets import masked
 from pytest_agentv.models.records import record
 from pytest_agentv.models.scores import Score, clamp_score
-from pytest_agentv.models.text import format_number, trim
+from pytest_agentv.models.text import format_number, refuse_constant
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,12 +35,20 @@ KEPT_REPLY: Final = 10_000
 SLACK: Final = 1e-6
 """How far a score may be outside 0..1 and still count as rounded."""
 
-NO_JUDGEMENT: Final = "The judge's reply holds no JSON object with a number as `score`."
+_WANTED: Final = "a number as `score`"
+NO_JUDGEMENT: Final = f"The judge's reply holds no JSON object with {_WANTED}."
 
 _LARGE: Final = 50_000
 """The number of characters whose parsing would block the cases in flight."""
 
-_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*(\{.*\})\s*```", re.DOTALL)
+_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
+"""Reads texts with raw line breaks too, which small models write."""
+
+_START: Final = re.compile(r"""\{\s*+(?:["'“‘}]|\w++\s*+:)""")
+"""What begins an object, or what a judge means for one. A brace before other text, as in `{name}`, begins none."""
+
+_REST: Final = re.compile(r"""[\]},]\s*+"[^"\n]*+"\s*+:|"\s*+:\s*+[\[{]""")
+"""A key that is in no object: it was cut, or a quotation mark that is not escaped ended an object too early."""
 
 _MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
 """Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
@@ -56,8 +62,6 @@ class JudgeQuestion(Record):
     user_prompt: str
     material: tuple[str, ...] = ()
     """The texts in the user prompt that the judge may quote: the answer, the case. Objects in them do not count."""
-    instructions: str = ""
-    """The author's own words in the user prompt. An object in them may be a reply that the author offers."""
 
 
 class Quotes:
@@ -136,9 +140,10 @@ def read_judgement(reply: str, question: JudgeQuestion) -> Score:
 
     Source: scenario "Parse JSON evaluator response".
     """
-    found = own_object(reply, has_score, question)
-    if found is None:
-        return unreadable(reply, NO_JUDGEMENT)
+    try:
+        found = own_object(reply, has_score, question, _WANTED)
+    except ValueError as error:
+        return unreadable(reply, str(error))
     score, is_kept = found["score"], -SLACK <= found["score"] <= 1 + SLACK
     return Score(
         clamp_score(score),
@@ -155,73 +160,50 @@ def unreadable(reply: str, reason: str) -> Score:
     return Score(0.0, reasoning=reason, raw_output=_head(reply), error=reason)
 
 
-def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: JudgeQuestion) -> JsonObject | None:
-    """Return the first acceptable object of the judge itself; None: there is none, or it is ambiguous.
+def own_object(reply: str, accepts: Callable[[JsonObject], bool], question: JudgeQuestion, wanted: str) -> JsonObject:
+    """Return the only acceptable object of the judge itself. Raises `ValueError` that says what is wrong otherwise.
 
-    A judge may choose an object that the author's instructions offer. If a reply holds several of these and no other
-    object, it may quote them, so it is ambiguous.
+    An object that stands in the answer, the case or the system prompt is not the judge's own.
     """
     if len(reply) > REPLY_LIMIT:
-        return None
-    text = without_thoughts(reply)  # thoughts hold drafts
-    for said in (reply, reply[first_end_of_thoughts(reply) :], text):
-        if (whole := _whole_object(said)) is not None:
-            return whole if accepts(whole) else None
-    found = [each for each in outer_objects(text) if accepts(each.value)]
-    found = _without_copies(found, question) if found else []
-    offered = list(_objects_within([question.instructions])) if len(found) > 1 else []
-    own = [each.value for each in found if not any(json_equal(each.value, known) for known in offered)]
-    if own:
+        raise ValueError(f"The judge's reply has more than {REPLY_LIMIT:,} characters.")
+    objects = list(_objects(without_thoughts(reply)))  # thoughts hold drafts
+    found = {text: value for text, value in objects if accepts(value)}
+    material = [_loose(text) for text in (*question.material, question.system_prompt)] if found else []
+    own = [value for text, value in found.items() if not any(_loose(text) in each for each in material)]
+    if own and all(value == own[0] for value in own):
         return own[0]
-    values = [each.value for each in found]
-    return values[0] if values and all(json_equal(values[0], value) for value in values) else None
+    if own:
+        raise ValueError("The judge's reply holds several judgements that differ.")
+    if found:
+        raise ValueError("The JSON object in the judge's reply stands in the answer or the case: it is no judgement.")
+    if objects:
+        raise ValueError(f"The JSON object in the judge's reply lacks {wanted}.")
+    raise ValueError(f"The judge's reply holds no JSON object with {wanted}.")
 
 
-def _whole_object(text: str) -> JsonObject | None:
-    """Return the JSON object of a text, which may be in a code fence."""
-    text = trim(text)
-    fenced = _FENCE.fullmatch(text)
-    return json_object(fenced[1] if fenced else text)
+def _objects(text: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the JSON objects of a text, each with its spelling.
 
-
-def _without_copies(found: list[FoundObject], question: JudgeQuestion) -> list[FoundObject]:
-    """Leave out objects that are copied from the material, in full or in part, or from the system prompt's example."""
-    quoted = list(_objects_within(question.material))
-    loose = [_loose(text) for text in question.material]
-    samples = list(_objects_within([question.system_prompt]))
-    return [
-        each
-        for each in found
-        if not any(each.text in text for text in question.material)
-        and not any(_loose(each.text) in text for text in loose)
-        and not any(_is_part(each.value, known) for known in quoted)
-        and not any(json_equal(each.value, sample) for sample in samples)
-    ]
+    Raises `ValueError` if any JSON is cut or broken: an object that is only a part of a judgement is none.
+    """
+    rest: list[str] = []
+    end = 0
+    while start := _START.search(text, end):
+        begin = start.start()
+        rest.append(text[end:begin])
+        try:
+            value, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
+        yield text[begin:end], value
+    if _REST.search("{".join([*rest, text[end:]])):
+        raise ValueError("The JSON in the judge's reply is cut or broken: some of its keys are in no object.")
 
 
 def _loose(text: str) -> str:
     """Return a text without the characters that a judge changes when it quotes an object that is not JSON."""
     return _MENDED.sub("", text).lower()
-
-
-def _is_part(value: JsonObject, known: JsonObject) -> bool:
-    return all(key in known and json_equal(item, known[key]) for key, item in value.items())
-
-
-def _objects_within(texts: Iterable[str]) -> Iterator[JsonObject]:
-    """Yield all objects in some texts, at every depth, including those inside of their texts."""
-    waiting: list[Json] = []
-    for text in texts:
-        waiting += [text, text.replace('\\"', '"')] if '\\"' in text else [text]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            waiting += [found.value for found in json_objects(value)]
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            yield value
-            waiting += value.values()
 
 
 def _reminder(retry: int, error: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.evaluators.context import Context, Judge
-from pytest_agentv.evaluators.judging.grading import question_of, section, trace_texts
+from pytest_agentv.evaluators.judging.grading import context_texts, question_of, reasoning_of, section, trace_texts
 from pytest_agentv.evaluators.judging.reply import JudgeQuestion, Quotes, ask_judge, own_object, unreadable
 from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.kind import FILLED_TEXT, Amount, Items, Part, Text, definition
@@ -29,10 +29,7 @@ Reply with exactly one JSON object and no text before or after it:
 
 _CLOSING: Final = "Check the candidate answer against every rubric of the list and reply with the JSON object."
 
-NO_CHECKS: Final = (
-    "The judge's reply holds no JSON object with `checks` (each with `id`, `satisfied` and `reasoning`) "
-    "and `overall_reasoning`."
-)
+_WANTED: Final = "`checks` (each with `id` and `satisfied`)"
 
 
 class Rubric(Part):
@@ -88,9 +85,10 @@ async def judge_statements(judge: Judge, rubrics: Sequence[Rubric], context: Con
 
 def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Turn a judge's reply into a score with a result for each statement."""
-    found = own_object(reply, _has_checks, question)
-    if found is None:
-        return unreadable(reply, NO_CHECKS)
+    try:
+        found = own_object(reply, _has_checks, question, _WANTED)
+    except ValueError as error:
+        return unreadable(reply, str(error))
     given = _named_as_listed(found["checks"], rubrics)
     checks = {check["id"]: check for check in reversed(given)}
     if doubtful := _doubtful(given, rubrics):
@@ -101,7 +99,7 @@ def read_statements(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubri
     return score_checks(rubrics, checks).replace(
         hits=tuple(_told(result) for result in results if result.hits),
         misses=tuple(_told(result) for result in results if result.misses),
-        reasoning=found["overall_reasoning"] or None,
+        reasoning=reasoning_of(found, "overall_reasoning"),
         results=results,
     )
 
@@ -116,7 +114,7 @@ def _statement_result(rubric: Rubric, check: JsonObject) -> EvaluatorResult:
         verdict="pass" if is_met else "fail",
         hits=(text,) if is_met else (),
         misses=() if is_met else (text,),
-        reasoning=trim(check["reasoning"]) or None,
+        reasoning=trim(reasoning_of(check) or "") or None,
     )
 
 
@@ -127,20 +125,20 @@ def _told(result: EvaluatorResult) -> str:
 def build_question(rubrics: Sequence[Rubric], context: Context, *, include_trace: bool = False) -> JudgeQuestion:
     """Return the sections of the case, then the rubrics."""
     case = context.case
-    trace = trace_texts(context) if include_trace else {}
-    quotes = Quotes((context.candidate_answer, *trace.values()))
+    seen = context_texts(context) | (trace_texts(context) if include_trace else {})
+    quotes = Quotes((context.candidate_answer, *seen.values()))
     reference = [section("reference_answer", case.reference_answer)] if trim(case.reference_answer) else []
     sections = (
         section("question", question_of(context)),
         section("expected_outcome", case.expected_outcome),
         *reference,
         section("candidate_answer", quotes.around(context.candidate_answer)),
-        *(section(name, quotes.around(text)) for name, text in trace.items()),
+        *(section(name, quotes.around(text)) for name, text in seen.items()),
         section("rubrics", "\n".join(map(_rubric_line, rubrics))),
         _CLOSING,
     )
     return JudgeQuestion(
-        f"{SYSTEM_PROMPT} {quotes.rule}\n\n{CHECKS_CONTRACT}", "\n\n".join(sections), (*sections, *trace.values())
+        f"{SYSTEM_PROMPT} {quotes.rule}\n\n{CHECKS_CONTRACT}", "\n\n".join(sections), (*sections, *seen.values())
     )
 
 
@@ -152,16 +150,17 @@ def _rubric_line(rubric: Rubric) -> str:
 
 def read_checks(reply: str, question: JudgeQuestion, rubrics: Sequence[Rubric]) -> Score:
     """Turn a judge's reply into a score. A reply without a check of any rubric scores 0, is kept, and has `error`."""
-    found = own_object(reply, _has_checks, question)
-    if found is None:
-        return unreadable(reply, NO_CHECKS)
+    try:
+        found = own_object(reply, _has_checks, question, _WANTED)
+    except ValueError as error:
+        return unreadable(reply, str(error))
     given = _named_as_listed(found["checks"], rubrics)
     if doubtful := _doubtful(given, rubrics):
         return unreadable(reply, doubtful)
     first_of_id = {check["id"]: check for check in reversed(given)}
     if rubrics and first_of_id.keys().isdisjoint(rubric.id for rubric in rubrics):
         return unreadable(reply, f"{_unchecked(rubrics, {})}.")
-    return score_checks(rubrics, first_of_id).replace(reasoning=found["overall_reasoning"] or None)
+    return score_checks(rubrics, first_of_id).replace(reasoning=reasoning_of(found, "overall_reasoning"))
 
 
 def _named_as_listed(checks: Sequence[JsonObject], rubrics: Sequence[Rubric]) -> list[JsonObject]:
@@ -187,16 +186,11 @@ def _unchecked(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> s
 
 def _has_checks(found: JsonObject) -> bool:
     checks = found.get("checks")
-    return isinstance(checks, list) and all(map(_is_check, checks)) and isinstance(found.get("overall_reasoning"), str)
+    return isinstance(checks, list) and all(map(_is_check, checks))
 
 
 def _is_check(check: Json) -> bool:
-    return (
-        isinstance(check, dict)
-        and isinstance(check.get("id"), str)
-        and isinstance(check.get("satisfied"), bool)
-        and isinstance(check.get("reasoning"), str)
-    )
+    return isinstance(check, dict) and isinstance(check.get("id"), str) and isinstance(check.get("satisfied"), bool)
 
 
 def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) -> Score:
@@ -226,5 +220,5 @@ def score_checks(rubrics: Sequence[Rubric], checks: Mapping[str, JsonObject]) ->
 
 def _finding(rubric: Rubric, checks: Mapping[str, JsonObject]) -> str:
     check = checks.get(rubric.id)
-    reasoning = trim(check["reasoning"]) if check else "not judged"
+    reasoning = trim(reasoning_of(check) or "") if check else "not judged"
     return f"[{rubric.id}] {rubric.description}" + (f": {reasoning}" if reasoning else "")

@@ -18,11 +18,6 @@ _TAG: Final = re.compile(
 _FENCE: Final = "```"
 
 
-def first_end_of_thoughts(text: str) -> int:
-    """Return where the first thoughts of a text end; 0 without any."""
-    return next((tag.end() for tag in _tags(text) if tag["end"]), 0)
-
-
 def without_thoughts(text: str) -> str:
     """Return a text without thoughts.
 

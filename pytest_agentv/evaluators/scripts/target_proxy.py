@@ -206,7 +206,7 @@ def _parse(body: bytes) -> Json:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _RefusedError(500, f"Invalid JSON: {error}") from None
+        raise _RefusedError(400, f"Invalid JSON: {error}") from None
 
 
 def _error(status: int, message: str) -> HttpResponse:

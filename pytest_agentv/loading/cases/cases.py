@@ -3,7 +3,7 @@
 from typing import Any
 
 from pytest_agentv.errors import CaseError, locate
-from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME, choose_evaluators, wants_outcome
+from pytest_agentv.loading.cases.chosen_evaluators import choose_evaluators, wants_outcome
 from pytest_agentv.loading.cases.messages import (
     asks_nothing,
     load_expected_message,
@@ -200,9 +200,9 @@ def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, 
     """Return the expected outcome. It may be missing if the evaluators ask for none, or are unknown."""
     is_meant = any(key in written.value or misspelling(key, written.value, CASE_KEYS) for key in OUTCOME_KEYS)
     if not is_meant and not is_known:
-        return NO_OUTCOME  # the faults of evaluators are reported; without them, the outcome may be needless
+        return ""  # the faults of evaluators are reported; without them, the outcome may be needless
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
-        return NO_OUTCOME
+        return ""
     outcome = written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
     if "file://" in outcome:
         from pytest_agentv.loading.file_words import note_outcome  # noqa: PLC0415 - few are

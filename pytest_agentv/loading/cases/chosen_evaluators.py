@@ -8,9 +8,6 @@ from pytest_agentv.loading.places import Place, first_key
 from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 
-NO_OUTCOME: Final = "The evaluators are content with the answer."
-"""The expected outcome of a case without one."""
-
 _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from pytest_agentv.models.finish_reasons import incomplete_reason
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import explicitly_unmet
+from pytest_agentv.models.scores import explicitly_unmet, verdict_of
 from pytest_agentv.models.text import format_number
 from pytest_agentv.reporting.escaping import cut
 from pytest_agentv.reporting.failing.calls import call_lines
@@ -60,6 +60,7 @@ def failure_text(
         Section(cause if result.repeat else "", 15),
         Section(_assertion(result.assertion, headline, look), 20),
         Section(score_line if cause and not result.repeat else "", 5),
+        Section(_threshold_hint(result, threshold_source), 5),
         Section(_question(question, look), 8),
         Section(_expected(result, look), 6),
         Section(_answer(result, look), 15),
@@ -166,6 +167,17 @@ def _score_line(result: EvalResult, threshold_source: str | None) -> str:
     relation = " is below the threshold" if is_below else ", threshold"
     source = _THRESHOLD_SOURCES.get(threshold_source or "")
     return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
+
+
+def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
+    """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
+    verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
+    if threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+        return ""
+    return (
+        "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
+        "write `threshold: 0.8` in the case or at the top of its file."
+    )
 
 
 def _first_line(text: str, look: Look) -> str:

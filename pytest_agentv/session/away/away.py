@@ -25,8 +25,8 @@ from pytest_agentv.models.base import JsonObject
 from pytest_agentv.models.kind_table import KindsOf
 from pytest_agentv.models.results import EvalResult
 from pytest_agentv.models.text import counted
+from pytest_agentv.reporting.prints import CaseLog
 from pytest_agentv.session.conftests import FIXTURES, HOOKS
-from pytest_agentv.session.showing.logs import CaseLog
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
 
@@ -175,6 +175,8 @@ class Away:
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
+        for name, text in reply.printed.items():
+            log.printed[name].append(text)
         problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
         self._pool.warn(self._new_warnings(problems))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason

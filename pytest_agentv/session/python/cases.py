@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
-from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.files.entries import CaseEntry
 from pytest_agentv.loading.files.source import Source
 from pytest_agentv.loading.files.suite_source import SuiteSource
 from pytest_agentv.loading.files.yaml_values import KeyPath
 from pytest_agentv.loading.keys import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS
-from pytest_agentv.loading.places import first_key
-from pytest_agentv.models.base import Json, JsonObject, Plain
+from pytest_agentv.models.base import Json, JsonObject
 from pytest_agentv.models.cases import AnyEvaluator
 from pytest_agentv.models.records import record
 
@@ -88,8 +86,6 @@ def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
         if isinstance(execution, dict):
             case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
         _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
-    if not isinstance(prompt, Mapping) and first_key(case, OUTCOME_KEYS) is None and not _asks_for_an_outcome(case):
-        case[OUTCOME_KEYS[0]] = NO_OUTCOME
     return case
 
 
@@ -168,23 +164,3 @@ def _plain(value: Any) -> Json:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return fspath(value) if isinstance(value, PathLike) else value
-
-
-def _asks_for_an_outcome(case: JsonObject) -> bool:
-    """Whether the answer is compared with the expected outcome: by the default judge, or by a judge without rubrics."""
-    evaluators = case.get(EVALUATOR_LIST_KEYS[0])
-    if not evaluators:
-        return "rubrics" not in case
-    return isinstance(evaluators, list) and any(map(_wants_outcome, evaluators))
-
-
-def _wants_outcome(evaluator: Json) -> bool:
-    if isinstance(evaluator, Plain):
-        evaluator = {"type": getattr(evaluator, "kind", None), **evaluator.to_plain()}
-    if not isinstance(evaluator, dict):
-        return False
-    members = evaluator.get(first_key(evaluator, EVALUATOR_LIST_KEYS) or "")
-    if isinstance(members, list | tuple) and any(map(_wants_outcome, members)):
-        return True
-    has_own_words = any(evaluator.get(key) is not None for key in ("rubrics", "prompt", "prompt_path", "promptPath"))
-    return evaluator.get("type") == "llm_judge" and not has_own_words

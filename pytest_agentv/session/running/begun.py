@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from pytest_agentv.loading.problems import Problem
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.prints import CaseLog
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.showing.asked import Asked
-from pytest_agentv.session.showing.logs import CaseLog
 
 
 class Ending:

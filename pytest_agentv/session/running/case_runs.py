@@ -13,6 +13,7 @@ from pytest_agentv.engine.results import error_result
 from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.models.results import EvalResult
+from pytest_agentv.reporting.prints import CaseLog, current_log
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.recorder import Recorder
@@ -21,7 +22,6 @@ from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
-from pytest_agentv.session.showing.logs import CaseLog, current_log
 
 if TYPE_CHECKING:  # only for batches and executors
     from pytest_agentv.engine.batching import BatchMember
@@ -157,7 +157,7 @@ class CaseRuns:
         self._count(result, prepared)
         ended: Future[EvalResult] = Future()
         ended.set_result(self._recorder.record_here(result))
-        return Begun.of(ended, 1, prepared, CaseLog())
+        return Begun.of(ended, 1, prepared, prepared.log)
 
     async def _ask(
         self, job: CaseJob, prepared: PreparedCase, log: CaseLog, member: "BatchMember | None"

@@ -22,7 +22,6 @@ from pytest_agentv.session.running.preparing import PreparedCase
 from pytest_agentv.session.running.signing import CaseSigner
 from pytest_agentv.session.running.stopping import Stopping, lost_text
 from pytest_agentv.session.showing.live.progress import Progress
-from pytest_agentv.session.showing.logs import CaseLog
 
 if TYPE_CHECKING:  # only for batches and repeated cases
     from pytest_agentv.engine.batching import BatchMember
@@ -102,7 +101,7 @@ class Cases:
 
         `members` are its places in batches, one for each answer.
         """
-        runs, log, ending, limit = self._runs, CaseLog(), Ending(), self.paces.limit(prepared)
+        runs, log, ending, limit = self._runs, prepared.log, Ending(), self.paces.limit(prepared)
         assert not isinstance(prepared.job, EvalResult), "a case that cannot be loaded has no answers"
         again = self._repeats.open_again(
             prepared.job,
@@ -136,8 +135,11 @@ class Cases:
             while_waiting()
             self._progress.show(self._scheduler.in_flight)
 
-        result = wait_for(begun.future, look_around)
-        self._progress.clear()
+        try:
+            result = wait_for(begun.future, look_around)
+        finally:
+            self._progress.clear()
+            begun.log.print_again()
         return result
 
     def end(self, begun: Begun, reason: str, *, is_run_ending: bool = False) -> EvalResult | None:
@@ -187,7 +189,7 @@ class Cases:
         prepared = self._signer.sign(prepared)
         if self._recorder.error is not None and not members:  # the other cases of a batch wait for each member
             prepared = prepared.replace(job=prepared.given_up(lost_text(self._recorder.error)))
-        runs, job, log, ending = self._runs, prepared.job, CaseLog(), Ending()
+        runs, job, log, ending = self._runs, prepared.job, prepared.log, Ending()
         if isinstance(job, EvalResult):
             broken = job
             future = self._scheduler.submit(
@@ -241,3 +243,5 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return begun.future.result(timeout=STOP_SECONDS)
     except (TimeoutError, CancelledError):
         return None
+    finally:
+        begun.log.print_again()

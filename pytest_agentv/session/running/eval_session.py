@@ -32,8 +32,7 @@ from pytest_agentv.session.running.engine import RunEngine
 from pytest_agentv.session.running.preparing import CasePreparer, PreparedCase
 from pytest_agentv.session.running.stopping import FailureLimit, Stopping
 from pytest_agentv.session.showing.live.progress import Progress
-from pytest_agentv.session.showing.logs import CaseLogHandler
-from pytest_agentv.session.showing.masked_streams import MaskedStreams
+from pytest_agentv.session.showing.logs import CaseLogHandler, route_prints
 from pytest_agentv.session.workers.interrupts import Parent
 
 if TYPE_CHECKING:  # only for repeated cases, executors and objects that ask targets
@@ -74,8 +73,8 @@ class EvalSession:
         self._known_folders: set[Path] = set()
         self._log_handler = CaseLogHandler(config, self.masker)
         self._log_handler.install(verbose=self.options.verbose)
-        self._streams = MaskedStreams(config, self.masker)
-        self._streams.install()
+        self.stop_routing = route_prints(config, self.masker)
+        """Called last, because threads that a run has abandoned may print to its end."""
 
     def _open_cases(self) -> Cases:
         engine, records = self._engine, self._records
@@ -213,4 +212,3 @@ class EvalSession:
             self._engine.close()
         self._records.close()
         self._log_handler.remove()
-        self._streams.remove()

@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,10 @@ class SessionHooks:
             self._session.travelling.pack(item.nodeid, report)
         return report
 
+    def pytest_enter_pdb(self, pdb: Any) -> None:
+        """Show what a debugger prints in the function of a target at once."""
+        pdb.stdout = getattr(pdb.stdout, "below", pdb.stdout)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
         mask_warning(warning_message, self._session.masker)
@@ -221,6 +226,7 @@ class SessionHooks:
 
     def pytest_unconfigure(self) -> None:
         self._session.finish()  # a run that broke off before its session started to finish
+        self._session.stop_routing()
 
 
 def _is_eval(item: pytest.Item) -> bool:

@@ -1,6 +1,7 @@
 """From an eval file's entry to a job for the engine."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from pytest_agentv.engine.targets.pacing import is_first_to_warn
 from pytest_agentv.errors import AgentvError, CaseError, ErrorKind, HookError, name_below
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.loading.cases.cases import LoadedCase, load_case
-from pytest_agentv.loading.cases.chosen_evaluators import NO_OUTCOME
 from pytest_agentv.loading.cases.config import load_guideline_patterns
 from pytest_agentv.loading.cases.messages import asks_nothing
 from pytest_agentv.loading.cases.written import LoadContext
@@ -31,6 +31,7 @@ from pytest_agentv.models.options.run_options import RunOptions
 from pytest_agentv.models.options.values import MAX_REPEAT
 from pytest_agentv.models.records import record
 from pytest_agentv.models.results import EvalResult, ShardFigures
+from pytest_agentv.reporting.prints import CaseLog, current_log
 from pytest_agentv.reporting.serialization import stored_name
 from pytest_agentv.session.compat import expected_failure
 from pytest_agentv.session.conftests import FIXTURES
@@ -50,6 +51,7 @@ class PreparedCase(Record):
 
     bound_by: str | None = FIXTURES
     """What in this process the case needs, which keeps it from running in another one; None: nothing."""
+    log: CaseLog = field(default_factory=CaseLog)
 
     @property
     def repeat(self) -> int:
@@ -117,6 +119,8 @@ class CasePreparer:
     ) -> PreparedCase:
         """Load a case, let `adjust` change it, and make it a job."""
         found: list[Problem] = []
+        log = CaseLog()
+        of_current_item = current_log.set(log)  # what `adjust` prints is not about the current item
         try:
             context = self._context(folder_of(suite.path))
             found, self._context_problems = self._context_problems, []
@@ -125,7 +129,9 @@ class CasePreparer:
             warnings = self._warnings(suite, loaded, case)
         except (CaseError, HookError) as error:
             kind = error.kind if isinstance(error, HookError) else "config"
-            return PreparedCase(self._error(suite, entry, node_id, kind, str(error)), tuple(found))
+            return PreparedCase(self._error(suite, entry, node_id, kind, str(error)), tuple(found), log=log)
+        finally:
+            current_log.reset(of_current_item)
         identity = self._identify(
             suite,
             entry,
@@ -135,13 +141,13 @@ class CasePreparer:
             conversation_id=case.conversation_id,
             required=case.required or None,
             group=case.group,
-            expected_outcome=case.expected_outcome if case.expected_outcome != NO_OUTCOME else None,
+            expected_outcome=case.expected_outcome or None,
             reference_answer=case.reference_answer or None,
             case_hash=self._hashes.of(suite, loaded, case),
         )
         qualifier = node_id if case.eval_id.casefold() in self.ambiguous_ids else None
         problems = (*found, *warnings, *self._overruled(case))
-        return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems)
+        return PreparedCase(CaseJob(identity, case, self._options, qualifier), problems, log=log)
 
     def load(self, suite: SuiteSource, entry: CaseEntry) -> EvalCase | None:
         """Return a case as its file has it; None if it cannot be loaded."""

@@ -1,37 +1,21 @@
-"""Shows log records of cases with the item they belong to, not with the item whose turn it was."""
+"""Shows log records and prints of cases with the item they belong to, not with the item whose turn it was."""
 
 import copy
 import logging
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, Final
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TextIO
 
 import pytest
 
 from pytest_agentv.models.masking.secrets import Masker
 from pytest_agentv.reporting.escaping import harmless_in_ci, shown
-from pytest_agentv.session.compat import logging_handlers, logging_outputs
+from pytest_agentv.reporting.prints import STREAMS, CaseStream, current_log
+from pytest_agentv.session.compat import logging_handlers, logging_outputs, put_on_top
 from pytest_agentv.session.recording.recorder import RECORDER_THREAD
 
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
 _OWN_LOGGER: Final = logging.getLogger("pytest_agentv")
-_LONGEST_LOG: Final = 20_000
-
-
-@dataclass(slots=True, eq=False)
-class CaseLog:
-    """The lines that a case logged."""
-
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        text = "\n".join(self.lines)
-        return text if len(text) <= _LONGEST_LOG else f"...\n{text[-_LONGEST_LOG:]}"
-
-
-current_log: ContextVar[CaseLog | None] = ContextVar("agentv_case_log", default=None)
-"""The log of the case that the running task belongs to. Tasks and threads of a case inherit it."""
 
 
 class _MaskingFormatter(logging.Formatter):
@@ -108,3 +92,24 @@ class CaseLogHandler(logging.Handler):
 
 def _is_of_no_case(record: logging.LogRecord) -> bool:
     return current_log.get() is None and record.threadName != RECORDER_THREAD
+
+
+def route_prints(config: pytest.Config, masker: Masker) -> Callable[[], None]:
+    """Keep what cases print for their own reports, and mask what others print. Return what ends that."""
+    is_live = config.getoption("capture", default=None) == "no"
+
+    def on_top(name: str, below: TextIO, is_of_run: bool) -> TextIO | CaseStream:
+        if isinstance(below, CaseStream):
+            return below
+        return CaseStream(name, below, masker, is_live=is_live, masks=is_of_run)
+
+    restore = put_on_top(config, on_top)
+
+    def end() -> None:
+        restore()
+        for name in STREAMS:
+            stream = getattr(sys, name)
+            if isinstance(stream, CaseStream) and stream.masker is masker:
+                setattr(sys, name, stream.below)
+
+    return end

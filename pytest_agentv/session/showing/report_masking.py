@@ -34,8 +34,8 @@ def is_masked(item: pytest.Item) -> bool:
 def mask_sections(report: pytest.TestReport, masker: Masker, *, is_ours: bool) -> None:
     """Mask what was captured while an item ran.
 
-    A case that runs ahead prints into the report of the current item, so every report is masked. Escape sequences are
-    removed from our items only.
+    Every report is masked, because capturing includes what processes of other cases print. Escape sequences are removed
+    from our items only.
     """
     if not report.sections:
         return

@@ -175,7 +175,6 @@ def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Co
         f"{AGGREGATOR_SYSTEM_PROMPT} {quotes.rule}\n\n{REPLY_CONTRACT}",
         render_template(template, {"EVALUATOR_RESULTS_JSON": quotes.around(found)}),
         material=(found, context.candidate_answer),
-        instructions=template,
     )
 
 

@@ -1,0 +1,46 @@
+from pydantic import Field
+
+from pytest_agentv import Context, Evaluator, EvaluatorError, Score
+
+
+class Brevity(Evaluator):
+    """The answer is short."""
+
+    kind = "brevity"
+
+    longest: int = Field(ge=1, description="the most characters")
+
+    async def evaluate(self, context: Context) -> Score:
+        length = len(context.candidate_answer)
+        if length <= self.longest:
+            return Score(1.0, hits=("short enough",))
+        return Score(0.0, misses=(f"{length} characters",))
+
+
+class Greets(Evaluator):
+    kind = "greets"
+
+    value: str
+
+    def evaluate(self, context: Context) -> Score:
+        if not context.candidate_answer.strip(". "):
+            raise EvaluatorError("there is nothing to judge")
+        return Score(float(context.candidate_answer.startswith(self.value)))
+
+
+class Broken(Evaluator):
+    kind = "broken"
+
+    def evaluate(self, context: Context) -> Score:
+        return Score(1 / len(context.candidate_answer[:0]))
+
+
+class Much(Evaluator):
+    kind = "much"
+
+    def evaluate(self, context: Context) -> Score:
+        return Score(7.0)
+
+
+def pytest_agentv_evaluators():
+    return [Brevity, Greets, Broken, Much]

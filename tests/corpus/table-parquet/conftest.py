@@ -1,0 +1,15 @@
+from datetime import date
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+ROWS = [
+    {"id": "one", "day": date(2025, 1, 15), "words": ["tent", "stove"], "note": None},
+    {"id": "two", "day": date(2025, 2, 1), "words": ["lamp"], "note": "dear"},
+]
+
+
+def pytest_configure():
+    path = Path(__file__).parent / "evals/rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
