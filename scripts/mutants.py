@@ -2,7 +2,7 @@
 
     python scripts/mutants.py                # all of them
     python scripts/mutants.py evaluators 3   # those of one subject, and the third one
-    python scripts/mutants.py --hinted       # of the acceptance tests, run only those that an entry names
+    python scripts/mutants.py --corpus       # without the acceptance tests
 
 The corpus runs first, then the acceptance tests. A fault that neither finds is a survivor; it makes the exit code 1, as
 does a fault whose text is not there any more. Tests that hang with a fault find it too.
@@ -33,7 +33,7 @@ FOUND = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitC
 
 
 class Mutant(NamedTuple):
-    """A fault, the behaviour that it breaks, and the tests that may find it soonest."""
+    """A fault, the behaviour that it breaks, and who finds it soonest."""
 
     number: int
     subject: str
@@ -41,19 +41,14 @@ class Mutant(NamedTuple):
     old: str
     new: str
     hint: tuple[str, ...]
-    """Folders of the corpus, and files of `tests/acceptance`."""
+    """The folders of the corpus that find it; they run first."""
 
-    def stages(self, *, is_hinted_only: bool) -> Iterator[tuple[str, list[str]]]:
+    def stages(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the tests to run one after another, each with who is said to have found the fault."""
-        folders = [word for word in self.hint if not word.endswith(".py")]
-        files = [f"{ACCEPTANCE}/{word}" for word in self.hint if word.endswith(".py")]
-        if folders:
-            yield "corpus", [CORPUS, "-k", " or ".join(folders)]
+        if self.hint:
+            yield "corpus", [CORPUS, "-k", " or ".join(self.hint)]
         yield "corpus", [CORPUS, "-n", "2"]
-        if files:
-            yield "acceptance", [*files, "-n", "2"]
-        if not is_hinted_only:
-            yield "acceptance", [ACCEPTANCE, f"--deselect={CORPUS}", "-n", "2"]
+        yield "acceptance", [ACCEPTANCE, f"--deselect={CORPUS}", "-n", "2"]
 
 
 def read_table() -> list[Mutant]:
@@ -95,7 +90,7 @@ def run_tests(project: Path, tests: list[str]) -> tuple[int, str]:
     return done.returncode, failed[1] if failed else done.stdout[-300:]
 
 
-def try_mutant(mutant: Mutant, project: Path, *, is_hinted_only: bool) -> tuple[str, str]:
+def try_mutant(mutant: Mutant, project: Path, *, with_acceptance: bool) -> tuple[str, str]:
     """Return who found the fault, `survived` or `stale`, and by what test or why."""
     found = sites(mutant, project)
     if len(found) != 1:
@@ -104,7 +99,8 @@ def try_mutant(mutant: Mutant, project: Path, *, is_hinted_only: bool) -> tuple[
     whole = path.read_text("utf-8")
     path.write_text(whole.replace(mutant.old, mutant.new), "utf-8")
     try:
-        runs = ((finder, *run_tests(project, tests)) for finder, tests in mutant.stages(is_hinted_only=is_hinted_only))
+        stages = (each for each in mutant.stages() if with_acceptance or each[0] == "corpus")
+        runs = ((finder, *run_tests(project, tests)) for finder, tests in stages)
         finder, exit_code, text = next((run for run in runs if run[1] not in NOT_FOUND), ("survived", None, ""))
     finally:
         path.write_text(whole, "utf-8")
@@ -116,15 +112,14 @@ def try_mutant(mutant: Mutant, project: Path, *, is_hinted_only: bool) -> tuple[
 
 
 def main(words: list[str]) -> int:
-    is_hinted_only = "--hinted" in words
-    wanted = {word for word in words if word != "--hinted"}
+    wanted = {word for word in words if word != "--corpus"}
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         project = Path(folder)
         copy_project(project)
         for mutant in read_table():
             if not wanted or wanted & {str(mutant.number), mutant.subject}:
-                outcome, text = try_mutant(mutant, project, is_hinted_only=is_hinted_only)
+                outcome, text = try_mutant(mutant, project, with_acceptance="--corpus" not in words)
                 print(f"{outcome:11}{mutant.number:2} {mutant.subject}: {mutant.behaviour}  [{text}]", flush=True)
                 counts[outcome] += 1
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
