@@ -15,12 +15,13 @@ from pathlib import Path
 from measure import Contender, create_parser, difference, exit_code, take_turns
 from suites import write_judged
 
-from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
-from pytest_agentv.evaluators.kinds.code.python import PythonCheck
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.python import PythonCheck
 from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.script import CodeJudge
+from pytest_agentv.model.cases import EvalCase
 
 CASES = 200
 WORKERS = 8

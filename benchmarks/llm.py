@@ -14,7 +14,7 @@ from measure import Contender, Run, create_parser, difference, exit_code, take_t
 from peers import Load, Pair
 from suites import write_jsonl
 
-from pytest_agentv.providers.llm.request import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.providers.api.replies import DEFAULT_SYSTEM_PROMPT
 
 LOAD = Load(cases=500, workers=50, delay_ms=200)
 IDEAL_SECONDS = LOAD.cases / LOAD.workers * LOAD.delay_ms / 1000

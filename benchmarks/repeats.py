@@ -12,19 +12,21 @@ FEW, MANY = 10, 310
 MAX_RATIO = 1.02
 ONE_ANSWER = ("--agentv-repeat=1", "--agentv-min-pass-rate=1", "--agentv-stop=certain", "--agentv-gate=cases")
 ROOMS = (
-    "statistics",
-    "engine/repeating",
-    "session/repeating",
-    "session/gating",
-    "session/confirming",
-    "reporting/verdicts",
+    "stats/",
+    "engine/repeats.py",
+    "session/running/repeats.py",
+    "session/gating/",
+    "session/confirming.py",
+    "reports/verdict",
+    "reports/gates.py",
+    "reports/judged_cases.py",
 )
 
 COUNTED = f"""\
 import collections, sys, threading
 
 counts, inside = collections.Counter(), collections.Counter()
-rooms = tuple("/pytest_agentv/" + room + "/" for room in {ROOMS!r})
+rooms = tuple("/pytest_agentv/" + room for room in {ROOMS!r})
 
 def count(frame, event, argument):
     if event in ("call", "c_call"):

@@ -1,7 +1,4 @@
-"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it.
-
-PYTEST_DONT_REWRITE: see `session/importing.py`.
-"""
+"""The pytest plugin: hooks that forward to `session/`. The first eval file imports most of it."""
 
 import os
 from collections.abc import Generator
@@ -10,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session.importing import import_as_before, import_unchanged, unchanged_imports
-
-import_unchanged()
-
-from pytest_agentv.models.options.values import parse_shard
+from pytest_agentv.model.options import parse_shard
 from pytest_agentv.session.options import add_options, attach_optional_values, check_options, several_targets
 from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds fixtures in the plugin's module
     agentv,
@@ -24,8 +17,6 @@ from pytest_agentv.session.python.fixtures import (  # noqa: F401 - pytest finds
     agentv_target,
     agentv_targets,
 )
-
-import_as_before()
 
 _SUFFIXES = (".yaml", ".yml", ".jsonl")
 
@@ -42,12 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
     check_options(config)
     named = (*config.args, *(config.getoption("deselect", None) or ()))
     if any(f"{suffix}::" in str(word) for suffix in _SUFFIXES for word in named):
-        from pytest_agentv.session.collecting.arguments import write_names
+        from pytest_agentv.session.collecting import write_names
 
         write_names(config)
     shard = config.getoption("agentv_shard")
     if shard is not None:
-        from pytest_agentv.session.choosing.sharding import Sharding
+        from pytest_agentv.session.choosing import Sharding
 
         Sharding.register(config, parse_shard(shard))
 
@@ -57,13 +48,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if shard is None else f"agentv: shard {shard} of the evaluations; other tests run in each shard"
 
 
-def pytest_unconfigure() -> None:
-    import_as_before()
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    with unchanged_imports():
-        from pytest_agentv.session.hooking import hookspecs
+    from pytest_agentv.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -76,10 +62,9 @@ def pytest_collect_file(
     collectors = yield
     if file_path.suffix not in _SUFFIXES:
         return collectors
-    with unchanged_imports():
-        from pytest_agentv.session.collecting.collection import collect_file
+    from pytest_agentv.session.collecting import collect_file
 
-        own = collect_file(file_path, parent, is_claimed=bool(collectors))
+    own = collect_file(file_path, parent, is_claimed=bool(collectors))
     return collectors if own is None else [*collectors, own]
 
 
@@ -99,10 +84,9 @@ def pytest_make_collect_report(
     paths = _no_files(collector.path) if isinstance(collector, pytest.Directory) and report.passed else []
     for path in paths:
         if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
-            with unchanged_imports():
-                from pytest_agentv.session.collecting.collection import collect_file
+            from pytest_agentv.session.collecting import collect_file
 
-                own = collect_file(path, collector, is_claimed=False)
+            own = collect_file(path, collector, is_claimed=False)
             report.result += [] if own is None else [own]
     return report
 
@@ -131,7 +115,7 @@ def _no_files(folder: Path) -> list[Path]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run evals in Python once for each of several targets."""
     if "agentv_target" in metafunc.fixturenames and (targets := several_targets(metafunc.config)):
-        from pytest_agentv.session.python.several_targets import parametrize_targets
+        from pytest_agentv.session.python.values import parametrize_targets
 
         parametrize_targets(metafunc, targets)
 
@@ -142,8 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.has_plugin("agentv-session"):
         return
     if any("agentv" in getattr(item, "fixturenames", ()) for item in items):
-        with unchanged_imports():
-            from pytest_agentv.session.python.judged_runs import join
+        from pytest_agentv.session.python.values import join
 
         join(config, items)
 
@@ -154,10 +137,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config, idle = session.config, ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
     runs = not any(config.getoption(name, False) for name in idle) and not hasattr(config, "workerinput")
     if runs and config.getoption("agentv_baseline"):
-        with unchanged_imports():
-            from pytest_agentv.session.gating.gone_baseline import refuse_gone
+        from pytest_agentv.session.gating.completeness import refuse_gone
 
-            refuse_gone(config)
+        refuse_gone(config)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
@@ -171,10 +153,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Take part in the run before the fixtures of a test that evaluates: they may fail with a secret in their text."""
     if "agentv" in getattr(item, "fixturenames", ()):
-        with unchanged_imports():
-            from pytest_agentv.session.python.fixture_values import take_part
+        from pytest_agentv.session.python.values import take_part
 
-            take_part(item)
+        take_part(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -183,7 +164,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     done = yield
     section = session.config.pluginmanager.get_plugin("agentv-verdict")
     if section is not None and not session.config.getoption("collectonly"):
-        from pytest_agentv.session.confirming.again import confirm_suspects
+        from pytest_agentv.session.confirming import confirm_suspects
 
         confirm_suspects(session, section)
         section.judge(session)
@@ -198,17 +179,17 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Keep the run going when a worker of pytest-xdist dies while it starts."""
-    from pytest_agentv.session.workers.starts import tolerate_deaths
+    from pytest_agentv.session.scheduling import tolerate_deaths
 
     tolerate_deaths(config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from pytest_agentv.session.platforms import obstacle
+    from pytest_agentv.session.outcomes import obstacle
 
     if obstacle() is None:
-        from pytest_agentv.session.showing.controller import configure_worker
+        from pytest_agentv.session.showing.terminal import configure_worker
 
         configure_worker(node)
 
@@ -226,10 +207,10 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, object, object]:
     """Keep the workers of pytest-xdist supplied with cases."""
     chosen = yield
-    from pytest_agentv.session.platforms import obstacle
+    from pytest_agentv.session.outcomes import obstacle
 
     if obstacle() is not None:
         return chosen
-    from pytest_agentv.session.workers.scheduling import fitting
+    from pytest_agentv.session.scheduling import fitting
 
     return fitting(chosen, config, log)

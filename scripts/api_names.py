@@ -16,10 +16,10 @@ import pytest_agentv
 
 PACKAGE: Final = "pytest_agentv"
 
-HOOKS: Final = "pytest_agentv.session.hooking.hookspecs"
+HOOKS: Final = "pytest_agentv.session.hookspecs"
 FIXTURES: Final = "pytest_agentv.session.python.fixtures"
 
-KINDS: Final = "pytest_agentv.evaluators.kinds."
+KINDS: Final = "pytest_agentv.evaluators."
 """Where kinds of evaluators are. Another page describes their keys."""
 
 _QUOTED_TYPE: Final = re.compile(r"'([A-Z][\w.\[\]|, ]*)'")
@@ -68,7 +68,7 @@ def entry_of(name: str) -> Entry:
     body = _tree(module).body
     for place, node in enumerate(body):
         if isinstance(node, _Definition) and node.name == name:
-            if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS):
+            if isinstance(node, ast.ClassDef) and module.__name__.startswith(KINDS) and hasattr(value, "kind"):
                 return Entry(
                     name, f"The check [{value.kind}](checks.md#{value.kind}). {_summary(node)}", _keys(value), ()
                 )
@@ -105,7 +105,7 @@ def strangers(entry: Entry) -> Iterator[str]:
 
 def _home(name: str, value: Any) -> ModuleType:
     is_class = isinstance(value, type) and value.__module__.startswith(PACKAGE) and value.__name__ == name
-    home = value.__module__ if is_class else f"{PACKAGE}.{pytest_agentv._HOMES[name]}"
+    home = value.__module__ if is_class else pytest_agentv._homes()[name]
     return importlib.import_module(home)
 
 
@@ -273,7 +273,7 @@ def _is_known(name: str, module: ModuleType) -> bool:
         return getattr(value, "__name__", PACKAGE) != PACKAGE
     if source := _imported_for_types(module).get(name):
         is_foreign = source.partition(".")[0] != PACKAGE
-        return is_foreign or (name in pytest_agentv.__all__ and source == f"{PACKAGE}.{pytest_agentv._HOMES[name]}")
+        return is_foreign or (name in pytest_agentv.__all__ and source == pytest_agentv._homes()[name])
     if hasattr(builtins, name) or (name in pytest_agentv.__all__ and getattr(pytest_agentv, name) is value):
         return True
     own_name = getattr(value, "__name__", None) or getattr(value, "_name", None)

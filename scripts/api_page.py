@@ -5,7 +5,8 @@ python scripts/api_page.py --write  # replace docs/api.md
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 from typing import Final
@@ -13,75 +14,7 @@ from typing import Final
 from api_names import FIXTURES, HOOKS, Entry, Member, entry_of, entry_of_module
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "api.md"
-
-SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Evaluators": (
-        *(
-            "Evaluator",
-            "Score",
-            "Context",
-            "Services",
-            "Judge",
-            "Embedder",
-            "Embedding",
-            "ProxiedTargets",
-            "ProxiedQuestion",
-        ),
-        *("AnyEvaluator", "EvaluatorFactory", "EvaluatorSpec"),
-    ),
-    "Checks": (
-        *("Equals", "Contains", "IContains", "ContainsAny", "ContainsAll", "IContainsAny", "IContainsAll"),
-        *("StartsWith", "EndsWith", "Regex", "Word", "Words", "Length", "Levenshtein", "Rouge", "Bleu", "Similar"),
-        *("IsJson", "ContainsJson", "IsXml", "IsYaml", "AnswerField", "PythonCheck", "ToolCalled", "Statements"),
-    ),
-    "Providers": (
-        *("Provider", "ProviderRequest", "ProviderResponse", "Prompt", "PromptMode", "ChatMessage"),
-        *("Adapter", "BatchProvider", "TargetEnvironment", "Target", "TargetDefinition", "Sources", "ProviderFactory"),
-    ),
-    "Fields of kinds": ("Text", "Amount", "AnswerPath", "Items", "spelled", "Part"),
-    "Cases": (
-        *("EvalCase", "InputMessage", "Role", "ContentPart", "TextPart", "FilePart", "ObjectPart", "OtherPart"),
-        "Media",
-    ),
-    "Answers": (
-        *("Message", "ToolCall", "TraceEvent", "TraceEventType", "TraceSummary", "TokenUsage", "ExecutionMetrics"),
-    ),
-    "Results": (
-        "EvalResult",
-        "JudgeMetrics",
-        "RepeatFigures",
-        "BaselineFigures",
-        "ShardFigures",
-        "EvaluatorResult",
-        "ErrorDetail",
-        "Status",
-        "Verdict",
-        "ErrorStage",
-        "ErrorKind",
-    ),
-    "Values of fixtures": (
-        *(
-            "Agentv",
-            "EvalInput",
-            "PythonEvalResult",
-            "TargetCaller",
-            "RunOptions",
-            "BaselineUpdate",
-            "Shard",
-            "Gate",
-            "OutputFormat",
-            "RunRule",
-            "Ship",
-            "Stop",
-            "UnknownKeys",
-        ),
-    ),
-    "Errors and warnings": (
-        *("AgentvError", "EvaluatorError", "ProviderError", "TargetError"),
-        *("EvalFailed", "EvalErrored", "AgentvWarning"),
-    ),
-    "Plain data": ("Record", "Json", "JsonObject", "ABSENT", "Absent"),
-}
+PACKAGE_FOLDER: Final = Path(__file__).parents[1] / "pytest_agentv"
 
 INTRODUCTION: Final = """\
 # API
@@ -107,8 +40,14 @@ def page() -> str:
     return "\n".join((INTRODUCTION, *_hooks(), *_sections())).rstrip("\n") + "\n"
 
 
+def sections() -> dict[str, list[str]]:
+    """Return the public names by the titles that the list of them has."""
+    blocks = (PACKAGE_FOLDER / "__init__.pyi").read_text("utf-8").split("\n# ")[1:]
+    return {block.partition("\n")[0]: re.findall(r" as (\w+)$", block, re.MULTILINE) for block in blocks}
+
+
 def _sections() -> Iterator[str]:
-    for title, names in SECTIONS.items():
+    for title, names in sections().items():
         yield f"## {title}\n"
         for name in names:
             yield from _entry(entry_of(name))

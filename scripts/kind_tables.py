@@ -8,20 +8,20 @@ from typing import Any
 from pydantic import BaseModel
 
 from pytest_agentv.evaluators.base import Evaluator
-from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.code.code_judge import Proxy
-from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS
-from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
+from pytest_agentv.evaluators.calls import ExpectedCall
+from pytest_agentv.evaluators.composite import AGGREGATORS
+from pytest_agentv.evaluators.field_accuracy import FieldCheck
+from pytest_agentv.evaluators.judge import Rubric
+from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.targets.validation import CommonKeys
-from pytest_agentv.models.kind import REFERENCE, spellings
+from pytest_agentv.model.kind import REFERENCE, spellings
 from pytest_agentv.providers.agents.agent import CodingAgent
-from pytest_agentv.providers.apis.model import DirectModel
-from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
-from pytest_agentv.providers.retry_keys import RetryKeys
-from pytest_agentv.providers.services.service import Service
+from pytest_agentv.providers.api.model import DirectModel
+from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.http import Service
+from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.targets.resolution import CommonKeys
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMON = ("name", "weight", "required", "negate", "path")

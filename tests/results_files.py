@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.reporting.readers import iter_results
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.store.readers import iter_results
 
 
 class ResultsFile(NamedTuple):

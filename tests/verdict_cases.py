@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
+from pytest_agentv.reports.judged_cases import JudgedCase
 
 
 def case(name: str, passes: int, judged: int = 5, **changes: Any) -> JudgedCase:

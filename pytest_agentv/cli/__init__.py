@@ -1,1 +1,1 @@
-"""The `agentv` console script."""
+"""The console commands: a file for each."""

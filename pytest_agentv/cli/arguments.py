@@ -1,11 +1,23 @@
-"""Shared parts of the command line parsers. Parsers raise usage errors, and `main` prints them."""
+"""Shared parts of the commands: parsers, printing, and the files that paths and globs name."""
 
 import argparse
+import fnmatch
+import io
 import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from pytest_agentv.cases.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out, looks_like_suite, walk
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.options.defaults import DEFAULT_MARGIN
+from pytest_agentv.files.globs import find_files
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN
+from pytest_agentv.reports.figures import visible
+
+# Shared parts of the command line parsers. Parsers raise usage errors, and `main` prints them.
 
 USAGE_EXIT_CODE: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
@@ -60,3 +72,111 @@ def parse_delta(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, got {text!r}")
     return value
+
+
+# Prints for commands: results to standard output, everything else to standard error.
+
+
+def say(text: str = "") -> None:
+    """Print to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Print to standard error, with unsafe characters as escapes."""
+    sys.stderr.write(f"{visible(text)}\n")
+
+
+def open_closed_streams() -> None:
+    """Open standard streams that are closed, so that a command can still run and return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the process ends
+
+
+def escape_unencodable() -> None:
+    """Make the standard streams escape characters that their encoding lacks instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+# Finds the files for the paths and globs on the command line.
+#
+# Source: eval-cli-2026-01, "Path expansion and validation".
+
+_MAGIC: Final = frozenset("*?[{")
+
+
+class UnmatchedError(UsageError):
+    """Some patterns match no eval file. `patterns` holds them."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        lines = (f"  {pattern}: {fault}" for pattern, fault in faults.items())
+        super().__init__("\n".join(["no eval files for:", *lines]))
+        self.patterns = frozenset(faults)
+
+
+def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
+    """Return the eval files for files, folders and globs: absolute, sorted, each once.
+
+    A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
+    folders, name and shape decide. Raises `UnmatchedError` with all patterns that match no eval file.
+    """
+    files: set[Path] = set()
+    faults: dict[str, str] = {}
+    for pattern in patterns:
+        found, fault = _find(pattern)
+        files.update(Path(os.path.normpath(path.absolute())) for path in found)
+        if not found:
+            faults[pattern] = fault
+    if faults:
+        raise UnmatchedError(faults)
+    return tuple(sorted(files))
+
+
+def is_eval_by_itself(path: Path) -> bool:
+    """Whether pytest recognizes a file as an eval file by its name or shape."""
+    return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
+
+
+def is_eval_in_folder(path: Path, folder: Path) -> bool:
+    """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
+    path, folder = path.absolute(), folder.absolute()
+    return is_eval_file(path, root=path.parent, is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
+
+
+def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
+    """Yield a warning for each file with cases in the given folders that does not run because of its name."""
+    for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
+        path = Path(os.path.normpath(file.absolute()))
+        problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
+        if problem is not None:
+            yield problem
+
+
+def is_glob(pattern: str) -> bool:
+    return not _MAGIC.isdisjoint(pattern)
+
+
+def _find(pattern: str) -> tuple[Sequence[Path], str]:
+    """Return the eval files of a pattern, and the error text if there are none."""
+    path = Path(pattern)
+    if path.is_dir():
+        found = [file for file in walk(path) if is_eval_in_folder(file, path)]
+        left_out_files = [] if found else map(str, find_left_out([pattern]))
+        return found, "\n    ".join(["no eval files in this folder", *left_out_files])
+    if path.is_file():
+        fault = _fault(path)
+        return [] if fault else [path], fault
+    if not is_glob(pattern):
+        return [], "there is no such file or folder"
+    return [file for file in find_files(pattern, hidden=True) if not _fault(file)], "no eval file matches"
+
+
+def _fault(path: Path) -> str:
+    if path.suffix not in SUFFIXES:
+        return f"is not an eval file: expected a name that ends in {', '.join(sorted(SUFFIXES))}"
+    if is_of_another_kind(path) and not looks_like_suite(path):
+        return "is not an eval file: its name belongs to another kind of file, and it has no eval cases"
+    return ""

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError
-from pytest_agentv.cli.console import note, say
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import input_fault, iter_results
-from pytest_agentv.reporting.writers import result_text
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.figures import visible
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.store.readers import input_fault, iter_results
+from pytest_agentv.store.writers import result_text
 
 _OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
 _FORMATS: Final = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".xml": "junit"}
@@ -79,7 +78,7 @@ def _create_parser() -> ArgumentParser:
 
 def _export(source: Path, target: Path, kind: str) -> int:
     """Write the last result of each case in a format that cannot be converted back."""
-    from pytest_agentv.cli.exports import exported, read_ended  # noqa: PLC0415 - for these formats
+    from pytest_agentv.cli.report import exported, read_ended  # noqa: PLC0415 - for these formats
 
     stored = read_ended(source)
     mark = _BYTE_ORDER_MARK if kind == "csv" and (target.is_file() or not target.exists()) else ""

@@ -5,22 +5,25 @@ import glob
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError
-from pytest_agentv.cli.console import note
-from pytest_agentv.cli.inputs import UnmatchedError, find_eval_files, find_left_out, is_eval_by_itself
-from pytest_agentv.loading.problems import Problem, did_you_mean, join_problems
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
-from pytest_agentv.models.options.option import RunOption
-from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import check_workers
-from pytest_agentv.models.records import record
-from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.failing.rerun import below_brackets
+from pytest_agentv.cli.arguments import (
+    ArgumentParser,
+    UnmatchedError,
+    UsageError,
+    find_eval_files,
+    find_left_out,
+    is_eval_by_itself,
+    note,
+)
+from pytest_agentv.files.problems import Problem, did_you_mean, join_problems
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, RUN_OPTIONS, RunOption, check_workers
+from pytest_agentv.reports.failure import below_brackets
+from pytest_agentv.reports.figures import visible
 
 USAGE_EXIT_CODE: Final = 4
 """pytest's code for wrong usage."""
@@ -63,7 +66,7 @@ exit codes:
   5 no case was selected."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PytestCall(Record):
     """The pytest call that `agentv eval` makes."""
 

@@ -4,33 +4,27 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser
-from pytest_agentv.cli.console import note, say
-from pytest_agentv.cli.rubrics.file import RubricFile
-from pytest_agentv.cli.rubrics.writer import RubricRequest, write_rubrics
-from pytest_agentv.engine.targets.choosing import choose_target
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
+from pytest_agentv.cases.references import note_outcome
+from pytest_agentv.cli.arguments import ArgumentParser, note, say
+from pytest_agentv.cli.rubrics import RubricFile, RubricRequest, write_rubrics
+from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, TargetError, locate
-from pytest_agentv.loading.file_words import note_outcome
-from pytest_agentv.loading.files.entries import CaseEntry, valid_id
-from pytest_agentv.loading.files.suite_source import SuiteSource
-from pytest_agentv.loading.keys import INPUT_KEYS, OUTCOME_KEYS
-from pytest_agentv.loading.places import first_key
-from pytest_agentv.loading.problems import Problem, join_problems, with_problems
-from pytest_agentv.loading.targets.definitions import TargetDefinition, TargetsFile
-from pytest_agentv.loading.targets.environment import find_repo_root, load_environment
-from pytest_agentv.loading.targets.files import find_targets_file, load_targets_file, resolve_target
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.records import record
-from pytest_agentv.models.text import counted
+from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
+from pytest_agentv.files.problems import Problem, join_problems, with_problems
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.model.text import counted
 from pytest_agentv.providers.base import Adapter
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
-from pytest_agentv.reporting.escaping import visible
+from pytest_agentv.providers.table import KINDS, create_provider
+from pytest_agentv.reports.figures import visible
+from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
+from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
 
 _FAILED: Final = 1
 _EPILOG: Final = """\
@@ -73,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         return _FAILED
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Model:
     """The target that writes the rubrics."""
 

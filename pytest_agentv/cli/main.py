@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError
-from pytest_agentv.cli.console import escape_unencodable, note, open_closed_streams, say
+from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, UsageError, escape_unencodable, note, open_closed_streams, say
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.loading.problems import did_you_mean
+from pytest_agentv.files.problems import did_you_mean
 
 COMMANDS: Final[Mapping[str, str]] = {
     "eval": "Run evaluations: eval files, folders or globs.",
@@ -26,11 +25,6 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
 
-_FOLDERS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("agree", "compare", "plan"), "comparing."),
-    "init": "starting.",
-}
-"""The folders of the modules that are not beside this one."""
 
 _INTERRUPTED: Final = 130
 _READER_GONE: Final = 1
@@ -93,7 +87,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _run_command(command: str, arguments: Sequence[str]) -> int:
-    module = importlib.import_module(f"pytest_agentv.cli.{_FOLDERS.get(command, '')}{command}")
+    module = importlib.import_module(f"pytest_agentv.cli.{command}")
     try:
         exit_code: int = module.run(arguments)
     except UsageError as error:

@@ -7,24 +7,25 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError
-from pytest_agentv.cli.console import note, say
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError, note, say
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.models.options.values import OutputFormat
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.merging.kept import copy_kept, kept_results
-from pytest_agentv.reporting.merging.merged import (
+from pytest_agentv.model.options import OutputFormat
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.merging import (
     Merged,
     Missing,
+    Part,
     changed_targets,
+    copy_kept,
     find_missing,
     foreign_fault,
+    kept_results,
     merge_parts,
+    read_part,
 )
-from pytest_agentv.reporting.merging.parts import Part, read_part
-from pytest_agentv.reporting.readers import INCOMPLETE, Entry, holds_baseline, input_fault, iter_entries
-from pytest_agentv.reporting.writers import answers_path, result_text, verdict_path
 from pytest_agentv.runtime.files import write_pieces_atomically
+from pytest_agentv.store.readers import INCOMPLETE, Entry, holds_baseline, input_fault, iter_entries
+from pytest_agentv.store.writers import answers_path, result_text, verdict_path
 
 _SUFFIXES: Final = (".jsonl", ".yaml", ".yml")
 _SHOWN: Final = 10

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.kind_table import merge_kinds
-from pytest_agentv.runtime.user_errors import describe_error
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.kind_table import merge_kinds
+from pytest_agentv.runtime.user_code import describe_error
 
 _Key: TypeAlias = tuple[str, Path | None]
 """A hook and a folder; None: wherever a conftest lies."""

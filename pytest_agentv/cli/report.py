@@ -1,20 +1,81 @@
 """`agentv report`: reports a finished run, as an HTML page or as text for a CI service."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin
-from pytest_agentv.cli.console import note, say
-from pytest_agentv.cli.exports import ending_beside, exported, read_ended
-from pytest_agentv.errors import locate
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.ci.stored import StoredRun
-from pytest_agentv.reporting.escaping import visible
-from pytest_agentv.reporting.readers import REPORT, foreign_fault
-from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
+from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin, note, say
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.ci import StoredRun, code_quality, junit_xml, read_stored, results_csv
+from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.gates import AS_JUDGED, Ending, ending_of, mocked_part, read_contract
+from pytest_agentv.reports.html.reading import read_run
+from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.reasons import expected_failures, unexpected_passes
 from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.store.readers import REPORT, foreign_fault, holds_baseline
+from pytest_agentv.store.writers import verdict_path
+
+# Writes the results of finished runs in the formats of other programs, for `agentv report` and `agentv convert`.
+
+Exporter: TypeAlias = Callable[[Sequence[EvalResult], Masker, Ending], str]
+"""Returns the text of a file with the results of a run that ended like this."""
+
+
+def read_ended(path: Path) -> StoredRun:
+    """Read a run, and note what cannot be read of it. Raises `FileError` if it holds no result."""
+    if holds_baseline(path):
+        text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
+        raise FileError(path, text)
+    stored = read_stored(path)
+    for remark in stored.remarks:
+        note(visible(remark))
+    return stored
+
+
+def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[EvalResult | JsonObject]) -> Ending:
+    """Return what the results tell of marks, and the file beside them of the verdict on them."""
+    contract = read_contract(run, cases)
+    if contract is None and verdict_path(run).is_file():
+        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
+    ending = ending_of(contract)
+    return ending.replace(
+        unjudged=mocked_part(results) or ending.unjudged,
+        expected=expected_failures(results),
+        unexpected=unexpected_passes(results),
+    )
+
+
+def exported(run: Path, stored: StoredRun, kind: str) -> str:
+    """Return the text of a file with the results of a run, in the format of another program."""
+    ending = AS_JUDGED if kind == "csv" else ending_beside(run, cases_of_run(stored.results), stored.results)
+    return _EXPORTERS[kind](stored.results, Masker.of_environment(), ending)
+
+
+def _junit(results: Sequence[EvalResult], masker: Masker, ending: Ending) -> str:
+
+    return junit_xml(results, masker, ending)
+
+
+def _csv(results: Sequence[EvalResult], masker: Masker, _ending: Ending) -> str:
+
+    return results_csv(results, masker)
+
+
+def _code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending) -> str:
+    import json  # noqa: PLC0415 - as above
+
+    return json.dumps(code_quality(results, masker, ending), indent=2) + "\n"
+
+
+_EXPORTERS: Final[Mapping[str, Exporter]] = {"csv": _csv, "gitlab-codequality": _code_quality, "junit": _junit}
+"""By the word of `--format`."""
+
 
 DEFAULT_REPORT: Final = Path("report.html")
 
@@ -58,8 +119,6 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
 
 
 def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
-    from pytest_agentv.reporting.ci.comment import comment_lines  # noqa: PLC0415 - for this format
-
     ending = ending_beside(run, cases_of_run(stored.results), stored.results)
     lines = comment_lines(
         stored.results,
@@ -73,8 +132,7 @@ def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
 
 
 def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:
-    from pytest_agentv.reporting.html.page import ReportInput, write_report  # noqa: PLC0415 - jinja2, for this format
-    from pytest_agentv.reporting.html.reading import read_run  # noqa: PLC0415 - as above
+    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - jinja2, for this format
 
     path = out or DEFAULT_REPORT
     masker = Masker.of_environment()

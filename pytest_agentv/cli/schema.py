@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv.cli.arguments import ArgumentParser
-from pytest_agentv.cli.console import say
+from pytest_agentv.cases import schemas as files
+from pytest_agentv.cli.arguments import ArgumentParser, say
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.models.base import JsonObject
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.providers.table import KINDS as TARGETS
 
 KINDS: Final = ("eval", "targets", "config")
@@ -30,8 +30,7 @@ def schema_text(kind: str) -> str:
 
 def schema_of(kind: str) -> JsonObject:
     """Return the schema of a kind of file."""
-    from pytest_agentv.evaluators.kinds.composing.aggregators import AGGREGATORS  # noqa: PLC0415 - pydantic
-    from pytest_agentv.loading.schemas import files  # noqa: PLC0415 - pydantic
+    from pytest_agentv.evaluators.composite import AGGREGATORS  # noqa: PLC0415 - pydantic
 
     match kind:
         case "eval":

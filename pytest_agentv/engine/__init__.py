@@ -1,1 +1,1 @@
-"""Runs one case or many. Does not depend on pytest."""
+"""Runs a case, and many."""

@@ -1,31 +1,349 @@
-"""Reads the answer out of a response: its text, its trace and its metrics."""
+"""Calls a provider, and reads the answer out of its response: text, trace, metrics."""
 
+import asyncio
 import logging
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import field
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_agentv.engine.attempts import Attempts
-from pytest_agentv.engine.tracing import (
-    execution_metrics,
-    extract_trace,
-    summarize_trace,
-    validated_metrics,
-    without_odd_durations,
-)
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, Record
-from pytest_agentv.models.masking.secrets import masked
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.records import record
-from pytest_agentv.models.text import json_fault
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary, added_usage
-from pytest_agentv.providers.base import ProviderResponse, error_text
-from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.runtime.user_errors import describe_error
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_measure
+from pytest_agentv.model.messages import (
+    ExecutionMetrics,
+    Message,
+    TokenUsage,
+    ToolCall,
+    TraceEvent,
+    TraceSummary,
+    added_usage,
+    candidate_answer,
+    traced_calls,
+)
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import masked
+from pytest_agentv.model.text import json_fault
+from pytest_agentv.providers.base import (
+    Adapter,
+    ProviderRequest,
+    ProviderResponse,
+    error_text,
+    require_answer,
+    with_trace,
+)
+from pytest_agentv.runtime.user_code import attempt_async, attempt_here, describe_error, leaves, run_in_thread, told
+
+# Reads the trace and the metrics of a response, checks them and summarizes the trace.
+
+_UNKNOWN: Final = ExecutionMetrics()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedMetrics(Record):
+    """The valid metrics of a response, and a text for each invalid one."""
+
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    """US dollars."""
+    duration_ms: float | None = None
+    tool_durations: dict[str, tuple[float, ...]] | None = None
+    """Milliseconds of each call, by tool."""
+    warnings: tuple[str, ...] = ()
+
+
+def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
+    """Return the trace of a response; None without a trace and without messages, or if it is only a text.
+
+    Uses the provider's own trace, which may come from a file (`with_trace`), else the tool calls of its messages.
+    Source: evaluation-2026-01, "Explicit trace takes precedence" and "Trace extraction maps tool call fields".
+    """
+    if response.trace is not None:
+        return response.trace
+    if response.output_messages is not None and not response.is_text_only:
+        return tuple(_call_event(message, call) for message, call in _tool_calls(response.output_messages))
+    return None
+
+
+def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
+    """Summarize a trace and its metrics; None without a trace.
+
+    Every event counts, so each tool call of a message counts as one event.
+    Source: evaluation-2026-01, "TraceSummary computation" and "TraceSummary from outputMessages".
+    """
+    if events is None:
+        return None
+    names = [name for name in _called_tools(events) if name is not None]
+    calls = Counter(names) if names else {}
+    return TraceSummary(
+        event_count=len(events),
+        tool_names=tuple(sorted(calls)),
+        tool_calls_by_name=dict(calls),
+        error_count=sum(event.type == "error" for event in events),
+        token_usage=metrics.token_usage,
+        cost_usd=metrics.cost_usd,
+        duration_ms=metrics.duration_ms,
+    )
+
+
+def validated_metrics(response: ProviderResponse, measured_ms: float | None = None) -> ReportedMetrics:
+    """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
+
+    `measured_ms` takes the place of an invalid duration.
+    Source: evaluation-2026-01, "Metrics schema validation".
+    """
+    warnings: list[str] = []
+    duration_ms = _checked("duration_ms", response.duration_ms, warnings)
+    is_invalid = duration_ms is None and response.duration_ms is not None
+    return ReportedMetrics(
+        token_usage=_checked_usage(response.token_usage, warnings),
+        cost_usd=_checked("cost_usd", response.cost_usd, warnings),
+        duration_ms=measured_ms if is_invalid else duration_ms,
+        tool_durations=_tool_durations(response, warnings) or None,
+        warnings=tuple(warnings),
+    )
+
+
+def execution_metrics(
+    metrics: ReportedMetrics,
+    events: Sequence[TraceEvent] | None,
+    *,
+    exploration_tools: Sequence[str],
+    measured_ms: float | None = None,
+) -> ExecutionMetrics | None:
+    """Return duration, tokens and cost of the answer; None if all are unknown.
+
+    Args:
+        metrics: What the provider reported.
+        events: The trace. The ratios refer to its tool calls.
+        exploration_tools: Names of the tools that explore, by default those of the run options.
+        measured_ms: Wall time of the call in milliseconds, used if the provider reports no duration.
+    """
+    tools = _called_tools(events or ())
+    usage = metrics.token_usage
+    known = ExecutionMetrics(
+        token_usage=usage,
+        cost_usd=metrics.cost_usd,
+        duration_ms=measured_ms if metrics.duration_ms is None else metrics.duration_ms,
+        tool_durations=metrics.tool_durations,
+        exploration_ratio=sum(tool in exploration_tools for tool in tools) / len(tools) if tools else None,
+        tokens_per_tool=usage.output / len(tools) if usage and tools else None,
+    )
+    return known if known != _UNKNOWN else None
+
+
+def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
+    return ((message, call) for message in messages for call in message.tool_calls)
+
+
+def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
+    return [event.name for event in events if event.type == "tool_call"]
+
+
+def _call_event(message: Message, call: ToolCall) -> TraceEvent:
+    return TraceEvent(
+        "tool_call",
+        timestamp=call.timestamp or message.timestamp,
+        id=call.id,
+        name=call.tool,
+        input=call.input,
+        output=call.output,
+    )
+
+
+def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
+    # Checked at run time too, because Python targets and plugins can return values of any type.
+    if value is None or is_amount(value):
+        return value
+    shown = "a number that is too long" if json_fault(value) else repr(value)
+    warnings.append(f"{name} is {shown} and was left out: expected a finite number of 0 or more")
+    return None
+
+
+def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage | None:
+    if not isinstance(usage, TokenUsage | None):  # as above
+        warnings.append(f"token_usage is {masked(str(usage))[:80]!r} and was left out: expected a TokenUsage")
+        return None
+    if usage is None:
+        return None
+    tokens_in = _checked("token_usage.input", usage.input, warnings)
+    tokens_out = _checked("token_usage.output", usage.output, warnings)
+    cached = _checked("token_usage.cached", usage.cached, warnings)
+    if tokens_in is None or tokens_out is None:
+        return None
+    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
+
+
+def without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Return messages without durations of calls that are no numbers, which no record can hold."""
+    if all(_is_duration(call) for _, call in _tool_calls(messages or ())):
+        return messages
+    return tuple(
+        message.replace(
+            tool_calls=tuple(
+                call if _is_duration(call) else call.replace(duration_ms=None) for call in message.tool_calls
+            )
+        )
+        for message in messages or ()
+    )
+
+
+def _is_duration(call: ToolCall) -> bool:
+    return call.duration_ms is None or is_measure(call.duration_ms)
+
+
+def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
+    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
+    if response.trace is None:
+        return told
+    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
+
+
+def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    durations: dict[str, list[float]] = {}
+    for call in calls:
+        duration = _checked(f"duration_ms of the tool {call.tool!r}", call.duration_ms, warnings)
+        if duration is not None:
+            durations.setdefault(call.tool, []).append(duration)
+    return {tool: tuple(values) for tool, values in durations.items()}
+
+
+# Calls a provider, and retries after a time-out.
+
+_LOGGER: Final = logging.getLogger(__name__)
+_GRACE_SECONDS: Final = 10.0
+"""Extra time before this limit acts. Providers keep the time limit themselves and need time to end processes."""
+
+_FIGURES: Final = ("request_attempts", "waited_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts(Record):
+    """The outcome of the calls: a response, or the last call's error."""
+
+    count: int
+    """Number of calls, including the last one."""
+    duration_ms: float | None
+    """Wall time of the last call; None without a call."""
+    response: ProviderResponse | None = None
+    error: ProviderError | None = None
+    requests: JsonObject = field(default_factory=dict)
+    """The provider's data on its API requests and its log, under the keys of results."""
+    lost: tuple[ProviderResponse, ...] = ()
+    """What earlier calls reported that timed out, or that were given up with their batch: they were paid for."""
+
+
+async def invoke_with_retries(
+    provider: Adapter, request: ProviderRequest, max_retries: int, called: str = "target"
+) -> Attempts:
+    """Call a provider, and retry a call that timed out up to `max_retries` times. Logs each call of `called`.
+
+    Returns any failure of the provider as a value. Source: decisions 26, "Timeout with retry".
+    """
+    requests: JsonObject = {}
+    lost: tuple[ProviderResponse, ...] = ()
+    while True:
+        started = time.perf_counter()
+        response = error = None
+        try:
+            response = await invoke_within_limit(provider, request)
+            raw = {} if response.cached else _checked_raw(response.raw)
+        except ProviderError as failure:
+            error, raw = failure, _checked_raw(failure.raw)
+        if response is not None:
+            with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
+                response = require_answer(response)
+        requests = _add_requests(requests, raw)
+        attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
+        _log_call(called, attempts, raw)
+        if not _timed_out(attempts) or request.attempt >= max_retries:
+            return _with_response(attempts)
+        lost += () if response is None else (response,)
+        request = request.replace(attempt=request.attempt + 1)
+
+
+def _timed_out(attempts: Attempts) -> bool:
+    """Whether the last call timed out. It has a response as well if it reported what it cost until then."""
+    response = attempts.response
+    if attempts.error is not None:
+        return attempts.error.kind == "timeout"
+    return response is not None and response.error is not None and response.error_kind == "timeout"
+
+
+def _with_response(attempts: Attempts) -> Attempts:
+    """Return the attempts with the last error as a response, if earlier calls were paid for: these have a record."""
+    error = attempts.error
+    if error is None or not attempts.lost:
+        return attempts
+    return attempts.replace(response=ProviderResponse(error=str(error), error_kind=error.kind), error=None)
+
+
+async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
+    """Call a provider once. Raises `ProviderError` for every error, because a plugin's provider may raise any."""
+    limit = None if request.timeout_seconds is None else request.timeout_seconds + _GRACE_SECONDS
+    if getattr(provider, "keeps_limits", False):
+        limit = None  # the call may wait for others first
+    attempt = attempt_here if getattr(provider, "needs_no_task", False) else attempt_async
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(limit):
+            outcome = await attempt(lambda: provider.invoke(request))
+    except TimeoutError:
+        raise _timeout_error(request) from None
+    if limit is not None and time.monotonic() - started > limit:  # the call blocked the loop, and the timeout with it
+        raise _timeout_error(request)
+    error = outcome.error
+    if error is None:
+        return outcome.get()
+    if isinstance(error, ProviderError):
+        raise error if str(error).strip() else ProviderError(told(error), error.kind, error.raw)
+    is_timeout = all(isinstance(leaf, TimeoutError) for leaf in leaves(error))
+    raise ProviderError(describe_error(error), "timeout" if is_timeout else "crash") from error
+
+
+def _timeout_error(request: ProviderRequest) -> ProviderError:
+    return ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
+
+
+def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return
+    response, error = attempts.response, attempts.error
+    if fault := error or (response and response.error):
+        outcome = f"failed: {fault}"
+    elif response is not None and response.cached:
+        outcome = "answered from the cache"
+    elif raw.get("request_attempts", 1) > 1:
+        outcome = f"answered at request {raw['request_attempts']}; before: {raw.get('last_error')}"
+    else:
+        outcome = "answered"
+    _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
+
+
+def _checked_raw(raw: JsonObject) -> JsonObject:
+    """Return the data on API requests and the log, without values of wrong types, which users' code may put there."""
+    figures = {name: raw[name] for name in _FIGURES if is_amount(raw.get(name))}
+    return {**figures, **{name: raw[name] for name in ("last_error", "log_file") if isinstance(raw.get(name), str)}}
+
+
+def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
+    sums = {name: before.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
+    return {**before, **raw, **sums}
+
+
+def timed(response: ProviderResponse, started: float) -> ProviderResponse:
+    """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
+    return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
+
+
+def _milliseconds_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000)
+
+
+# Reads the answer out of a response: its text, its trace and its metrics.
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -33,7 +351,7 @@ _DEEPEST: Final = 200
 """Levels of nesting of what a target reports, as of answers in JSON."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Answered(Record):
     """The response of the target, for the record."""
 
@@ -92,8 +410,6 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
         raise attempts.error or ProviderError("the provider gave no response")
     response = attempts.response
     if response.trace_ref is not None:
-        from pytest_agentv.providers.trace_files import with_trace  # noqa: PLC0415 - few targets write traces
-
         response = with_trace(response)
         for warning in response.warnings[len(attempts.response.warnings) :]:
             logger.warning("%s", masked(warning))

@@ -4,36 +4,132 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentv.engine.answers import Answered, broken_answer, read_answer, salvage_answer
-from pytest_agentv.engine.asking_hooks import decide, show_response
-from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
-from pytest_agentv.engine.dumping import dump_job_prompt, dump_job_traces
-from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES, CaseHooks, Overrides
-from pytest_agentv.engine.results import Asked, error_result, judged_result, unjudged_result
-from pytest_agentv.engine.scoring import Judgement, effective_threshold
-from pytest_agentv.engine.targets.judging import evaluators_of, take_long
-from pytest_agentv.engine.targets.pool import ReadyTarget, TargetPool
-from pytest_agentv.errors import AgentvError, EvaluatorError, HookError, KindError
+from pytest_agentv.cases.prompts import Prompt, attached, build_prompt, guideline_files
+from pytest_agentv.engine.answers import (
+    Answered,
+    Attempts,
+    broken_answer,
+    invoke_with_retries,
+    read_answer,
+    salvage_answer,
+)
+from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseHooks, CaseJob, Overrides
+from pytest_agentv.engine.judging import evaluators_of, take_long
+from pytest_agentv.engine.pool import ReadyTarget, TargetPool
+from pytest_agentv.engine.results import (
+    Asked,
+    Judgement,
+    effective_threshold,
+    error_result,
+    judged_result,
+    unjudged_result,
+)
+from pytest_agentv.errors import AgentvError, EvaluatorError, FileError, HookError, KindError
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import prepare, run_evaluator
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.masking.secrets import masked, masking
-from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.prompts.build import build_prompt
+from pytest_agentv.files.problems import Hint, Problem
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.secrets import masked, masking
+from pytest_agentv.model.text import trim
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
-from pytest_agentv.runtime.outcomes import attempt_here
-from pytest_agentv.runtime.user_errors import user_traceback
+from pytest_agentv.runtime.user_code import attempt_here, run_in_thread, user_traceback
 
-if TYPE_CHECKING:  # imported at run time only for batches and for targets that cost money
-    from pytest_agentv.engine.batching import BatchMember
-    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer
+if TYPE_CHECKING:
+    from pytest_agentv.engine.scheduler import (
+        BatchMember,  # imported at run time only for batches and for targets that cost money
+    )
+    from pytest_agentv.engine.unjudged import UnjudgedAnswer
+
+
+# Calls the hooks of a case in threads, so that a hook that blocks delays only its own case.
+
+_THREAD = "agentv-hook"
+
+
+async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
+    """Return the attempts with the response that the hook returns. Raises `HookError`."""
+    hook, response = hooks.response, attempts.response
+    if hook is None or response is None:
+        return attempts
+    return attempts.replace(response=await run_in_thread(lambda: hook(case, response), _THREAD))
+
+
+async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
+    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
+    hook = hooks.decide
+    if hook is None or result.status == "error" or result.dry_run:
+        return result
+    try:
+        decision = await run_in_thread(lambda: hook(case, result), _THREAD)
+    except HookError as error:
+        return result.replace(status="error", error=str(error), error_detail=ErrorDetail("evaluator", error.kind))
+    if decision is None:
+        return result
+    return result.replace(status="pass" if decision.passed else "fail", assertion=decision.reason)
+
+
+async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
+    """Call the hook with a result that was written."""
+    hook = hooks.recorded
+    if hook is not None:
+        await run_in_thread(lambda: hook(case, result), _THREAD)
+
+
+# Writes the dumps that a run asks for: the prompt of a case, and the trace of each attempt.
+
+
+def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
+    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
+    folder = job.options.dump_prompts
+    if folder is None or job.answer:  # all answers have the same prompt
+        return
+    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
+
+    dump_prompt(
+        folder,
+        job.case.eval_id,
+        prompt,
+        guideline_paths=job.case.guideline_paths,
+        masker=pool.masker,
+        qualifier=job.dump_qualifier,
+    )
+
+
+def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
+    """Write a file per attempt. Only the last attempt can have a trace.
+
+    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
+    """
+    folder = job.options.dump_traces
+    if folder is None:
+        return
+    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
+
+    try:
+        for attempt in range(1, attempts + 1):
+            last = answered if attempt == attempts else None
+            dump_trace(
+                folder,
+                job.case.eval_id,
+                attempt=attempt,
+                answer=job.answer,
+                reruns=job.reruns,
+                target=job.identity.target,
+                trace=last.trace if last else None,
+                trace_summary=last.summary if last else None,
+                masker=pool.masker,
+                qualifier=job.dump_qualifier,
+            )
+    except FileError as error:
+        reason = str(error).partition(": ")[2]
+        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
+        pool.warn([problem])
+
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -67,7 +163,7 @@ async def run_case(
     return await decide(hooks, job.case, result)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class _Prepared:
     """Everything that is prepared before the call of the target."""
 
@@ -122,7 +218,7 @@ def _unjudged(job: CaseJob, prepared: _Prepared, request: ProviderRequest) -> "U
         return None
     if job.reruns and not folders.for_reruns:
         return None
-    from pytest_agentv.engine.targets.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
+    from pytest_agentv.engine.unjudged import UnjudgedAnswer  # noqa: PLC0415 - only for targets that cost money
 
     pool = prepared.pool
     is_repeated = job.repeat > 1
@@ -191,8 +287,6 @@ async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
 
 def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
     """Warn once for each target and file of a target that does not get the guidelines of a case."""
-    from pytest_agentv.engine.lost_guidelines import lost_guidelines  # noqa: PLC0415 - few cases have guidelines
-
     target = pool.definition(job.case.folder, job.identity.target)
     warning = None if target.provider_batching else lost_guidelines(job.case, question, target.name, target.settings)
     if warning is not None:
@@ -245,3 +339,27 @@ def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
         return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
     logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
     return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)
+
+
+# Warns of guidelines that a target does not get. Without them it has another task, and no error shows it.
+
+
+def lost_guidelines(case: EvalCase, question: str, target: str, settings: object) -> Hint | None:
+    """Return a warning if a target gets the question of a case without its guidelines; None: it gets all of them.
+
+    Args:
+        case: The case. Guidelines that its question names (`<Attached: …>`) are not lost: an agent can read them.
+        question: What the target is asked.
+        target: The name of the target.
+        settings: The keys of the target.
+    """
+    if not getattr(settings, "leaves_out_guidelines", False):
+        return None
+    files = [file for file in guideline_files(case.messages) if trim(file.text) and attached(file) not in question]
+    if not files:
+        return None
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    alone = "" if question.strip() else ", and is asked nothing else"
+    message = f"target {target!r} does not get the guideline {files[0].value!r}{more}{alone}"
+    hint = "write {GUIDELINES}, their texts, or {FILES}, their paths, into its command_template or stdin"
+    return Hint(Path(case.path), case.line, case.eval_id, message, hint, level="warning")

@@ -1,22 +1,32 @@
-"""One case to run, as plain data that can be sent to another process."""
+"""One case to run, as plain data that can be sent to another process, its target, and its parts of user code."""
 
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult, ShardFigures
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import EvalResult, ShardFigures
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.text import counted
+from pytest_agentv.providers.base import ProviderResponse
+
+if TYPE_CHECKING:
+    from pytest_agentv.providers.python_calls import OwnCalls  # only for objects that ask the target that they replace
+
+
+# One case to run, as plain data that can be sent to another process.
 
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
-CaseVersion: TypeAlias = tuple[str | None, *CaseKey]
+CaseVersion: TypeAlias = tuple[str | None, str, str, str, str, str, str]
 """Node id and key: several items may ask the same under one id."""
 CHANGED: Final = "changed-"
 """How the hash of a program begins that changed while a case ran. No other run has such a hash."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseIdentity(Record):
     """The names of a case in the results file, known even if the case cannot be loaded."""
 
@@ -50,7 +60,7 @@ class CaseIdentity(Record):
     """The part of the run that it is in."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseJob(Record):
     """One case to run, as plain data."""
 
@@ -85,3 +95,92 @@ def version_of(case: EvalResult | CaseIdentity) -> CaseVersion | None:
     """Return what tells a case from others, its other versions and other targets; None: no run has it again."""
     key = case_key(case, case.target)
     return None if key is None or any(part.startswith(CHANGED) for part in key[-2:]) else (case.node_id, *key)
+
+
+# Parts of a case that come from user code and not from files: hooks, and objects that replace targets.
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Record):
+    """A hook's decision whether a case passed."""
+
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseHooks:
+    """Functions to call while a case runs. They may block, and may raise `HookError`. None: no hook."""
+
+    response: Callable[[EvalCase, ProviderResponse], ProviderResponse] | None = None
+    """Gets the response before the evaluators, and returns it or another one."""
+    decide: Callable[[EvalCase, EvalResult], Decision | None] | None = None
+    """Decides whether a judged case passed; None: the score decides."""
+    recorded: Callable[[EvalCase | None, EvalResult], None] | None = None
+    """Gets a result when its line is written. The case is None if it could not be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides(Record):
+    """User objects that replace entries of the targets file."""
+
+    provider: object | None = None
+    """Any object that `providers.python.foreign.adapt_provider` accepts."""
+    judge: object | None = None
+    """The same kinds of objects as `provider`."""
+    provider_files: tuple[Path, ...] = ()
+    """The files of the fixtures that made the provider. They may configure it."""
+    judge_files: tuple[Path, ...] = ()
+    calls: "OwnCalls | None" = None
+    """The running calls of a provider that asks the target that it replaces; None: it does not ask it."""
+    answer: ProviderResponse | None = None
+    """A given answer; no provider is called."""
+
+    @property
+    def replace_target(self) -> bool:
+        """Whether the case needs only the name of its target."""
+        return self.provider is not None or self.answer is not None
+
+    @property
+    def fixtures(self) -> tuple[str, ...]:
+        """The names of the targets that are replaced and not asked: `OWN_PROVIDER`, `OWN_JUDGE`."""
+        replaced = {OWN_PROVIDER: self.replace_target and self.calls is None, OWN_JUDGE: self.judge is not None}
+        return tuple(name for name, is_replaced in replaced.items() if is_replaced)
+
+
+NO_HOOKS: Final = CaseHooks()
+NO_OVERRIDES: Final = Overrides()
+
+OWN_PROVIDER: Final = "agentv_provider"
+"""Name in messages of an object that replaces a target."""
+OWN_JUDGE: Final = "agentv_judge"
+"""Name in messages and records of an object that judges."""
+
+
+# Chooses the target of a case.
+
+DEFAULT_TARGET: Final = "default"
+
+
+def choose_target(options: RunOptions, written: str | None) -> str:
+    """Return the name of a case's target: that of the command line (unless `default`), else of the case or its file.
+
+    Source: evaluation-2025-11, "Target Resolution"; decisions 14.
+    """
+    if options.target and options.target.strip() not in ("", DEFAULT_TARGET):
+        return options.target.strip()
+    return written or DEFAULT_TARGET
+
+
+def not_overridden(options: RunOptions, results: Iterable[EvalResult]) -> str | None:
+    """Return a text if a run that names `default` has results of eval files with other targets; None if it has not."""
+    if options.target is None or options.target.strip() != DEFAULT_TARGET:
+        return None
+    # Of tests in Python, only a fixture chooses the target. It overrides every option.
+    others = {each.node_id: each.target for each in results if not (each.eval_file or "").endswith(".py")}
+    others = {node_id: target for node_id, target in others.items() if target != DEFAULT_TARGET}
+    if not others:
+        return None
+    targets = ", ".join(sorted(set(others.values())))
+    ran = counted(len(others), "case")
+    return f"--agentv-target=default leaves the choice to cases and files: {ran} ran with other targets ({targets})"

@@ -1,1 +1,1 @@
-"""Judges answers: one file per kind of evaluator, and the table of kinds."""
+"""The kinds of evaluators, and what they share."""

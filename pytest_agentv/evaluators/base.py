@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
+from pytest_agentv.cases.references import Scope
 from pytest_agentv.evaluators.context import Context, Judge, ProxiedQuestion, ProxiedTargets, Services
-from pytest_agentv.loading.cases.references import Scope
-from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind import Amount, Kind, Text, expected
-from pytest_agentv.models.kind_table import NEGATION
-from pytest_agentv.models.masking.secrets import beginning, masked
-from pytest_agentv.models.scores import Score
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.kind import Amount, Kind, Text, expected
+from pytest_agentv.model.kind_table import NEGATION
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.secrets import beginning, masked
 
 EvaluationContext = Context
 """The former name of `Context`."""

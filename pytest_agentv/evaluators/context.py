@@ -1,17 +1,30 @@
-"""The argument of evaluators: what they see and may call. Light to import: the classes of kinds are in `base`."""
+"""The argument of evaluators: what they see and may call, as JSON for scripts, and what it costs."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+import dataclasses
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
-from pytest_agentv.models.base import ABSENT, Absent, Json, Record, own_copy
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options.defaults import DEFAULT_THRESHOLD
-from pytest_agentv.models.records import record, replaced
-from pytest_agentv.models.traces import ExecutionMetrics, TraceEvent, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, Record, is_amount, own_copy
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import (
+    ExecutionMetrics,
+    JudgeMetrics,
+    Message,
+    TokenUsage,
+    TraceEvent,
+    TraceSummary,
+    added_judge_metrics,
+)
+from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.providers.base import ProviderResponse
+
+# The argument of evaluators: what they see and may call. Light to import: the classes of kinds are in `base`.
 
 
 class Judge(Protocol):
@@ -32,7 +45,7 @@ class ForgetfulJudge(Protocol):
         """Have the reply asked for anew in the next run."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProxiedQuestion(Record):
     """What a judge script asks a target."""
 
@@ -72,7 +85,7 @@ class ProxiedTargets(Protocol):
         """
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Embedding(Record):
     """The embedding of a text."""
 
@@ -92,7 +105,7 @@ class Embedder(Protocol):
         ...
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Services:
     """What an evaluator may use beside the case."""
 
@@ -108,7 +121,7 @@ class Services:
     """The case that will be judged; None: it is not known yet."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Context(Record):
     """The argument of every evaluator: the case, the answer, and the steps to it."""
 
@@ -166,4 +179,126 @@ def for_own_code(context: Context) -> Context:
 
 def services_for_own_code(services: Services) -> Services:
     """Return the services for code of users. Other cases are judged with the same variables and evaluators."""
-    return replaced(services, {"environment": dict(services.environment), "case": own_copy(services.case)})
+    return dataclasses.replace(services, environment=dict(services.environment), case=own_copy(services.case))
+
+
+# Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema").
+#
+# Templates of judges and the target proxy show messages under camelCase names instead.
+
+
+def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json]:
+    """Build the payload: AgentV's keys in AgentV's order, then ours. What is not known is null.
+
+    Args:
+        context: The case and its answer.
+        config: The keys of the evaluator that are the judge's own.
+    """
+    case = context.case
+    messages = context.output_messages if context.reports_calls else None  # of a text, they would be made up
+    guidelines = set(case.guideline_paths)
+    payload = {
+        "question": case.question,
+        "expected_outcome": case.expected_outcome,
+        "expected_messages": case.expected_messages,
+        "reference_answer": case.reference_answer,
+        "candidate_answer": context.candidate_answer,
+        "output_messages": None if messages is None else list(map(_message, messages)),
+        "guideline_files": case.guideline_paths,
+        "input_files": [path for path in case.file_paths if path not in guidelines],
+        "input_messages": case.input_messages,
+        "trace_summary": context.trace_summary.to_plain() if context.trace_summary else None,
+        "config": config,
+        "execution_metrics": context.metrics.to_plain() if context.metrics else None,
+        "trace": None if context.trace is None else [event.to_plain() for event in context.trace],
+    }
+    if context.retrieved_context is not None:
+        payload["retrieved_context"] = context.retrieved_context
+    converted = {key: snake_case_keys(value) for key, value in payload.items()}
+    return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
+
+
+def snake_case_keys(value: Json) -> Json:
+    """Rename the keys at every depth, the user's own too, as judges of AgentV expect; NaN becomes null."""
+    if isinstance(value, Mapping):
+        return {_snake_case(key): snake_case_keys(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [snake_case_keys(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _snake_case(key: str) -> str:
+    """`docId` gives `doc_id`; a key that starts with an upper-case letter stays."""
+    return key if re.match("[A-Z]", key) else re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
+
+
+def _message(message: Message) -> dict[str, Json]:
+    plain = message.to_plain()
+    if not message.tool_calls:
+        del plain["tool_calls"]  # AgentV's messages have no empty list
+    return plain
+
+
+def camel_case_message(message: Message) -> dict[str, Json]:
+    """Return a message under AgentV's camelCase key names; user data within keeps its own."""
+    plain = message.to_plain()
+    if calls := plain.pop("tool_calls"):
+        names = {"duration_ms": "durationMs"}
+        plain["toolCalls"] = [{names.get(key, key): value for key, value in call.items()} for call in calls]
+    return plain
+
+
+# Meters the models that an evaluator asks: tokens and US dollars of judges, which are paid for like those of answers.
+#
+# The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
+
+
+class Meter:
+    """The calls, tokens and US dollars of the models that one evaluator asked."""
+
+    def __init__(self) -> None:
+        self._parts: list[JudgeMetrics] = []
+
+    @property
+    def total(self) -> JudgeMetrics | None:
+        """The figures; None: no model was asked."""
+        return added_judge_metrics(self._parts)
+
+    def add(self, calls: int, usage: TokenUsage | None, cost_usd: float | None) -> None:
+        """Add calls. Only the last of them reports its figures."""
+        is_known = isinstance(usage, TokenUsage) and is_amount(usage.input) and is_amount(usage.output)
+        usage = usage if is_known else None  # users' code may report anything
+        cost = cost_usd if is_amount(cost_usd) else None
+        self._parts += [JudgeMetrics(1) for _ in range(calls - 1)]
+        self._parts.append(JudgeMetrics(1, token_usage=usage, cost_usd=cost))
+
+    def take_over(self, parts: Iterable[JudgeMetrics]) -> None:
+        """Add the figures of evaluators whose results are dropped."""
+        self._parts += parts
+
+    def add_reply(self, response: ProviderResponse | None, calls: int = 1) -> None:
+        """Add a reply and its calls; None: there was no reply, but the calls may have been paid for."""
+        if response is None:
+            self.add(calls, None, None)
+        elif response.cached:
+            self._parts += [*(JudgeMetrics(1) for _ in range(calls - 1)), JudgeMetrics(0, cached=1)]
+        else:
+            self.add(calls, response.token_usage, response.cost_usd)
+
+
+_METER: Final[ContextVar[Meter | None]] = ContextVar("agentv_meter", default=None)
+
+
+@contextmanager
+def metering() -> Iterator[Meter]:
+    """Meter all questions of this task and of tasks that it starts, except those with a meter of their own."""
+    token = _METER.set(Meter())
+    try:
+        yield current_meter()
+    finally:
+        _METER.reset(token)
+
+
+def current_meter() -> Meter:
+    """Return the meter of the running evaluator. Without one, as in a dry run, return an unused meter."""
+    return _METER.get() or Meter()

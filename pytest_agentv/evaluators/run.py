@@ -6,14 +6,12 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.errors import ErrorKind, EvaluatorError, KindError
-from pytest_agentv.evaluators.context import Context, Services, for_own_code, services_for_own_code
+from pytest_agentv.evaluators.context import Context, Services, for_own_code, metering, services_for_own_code
 from pytest_agentv.evaluators.shared import clamping_warnings, narrowed, negated, shared_key, with_requirement
-from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score, verdict_of
-from pytest_agentv.models.text import json_fault
-from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
-from pytest_agentv.runtime.threads import run_in_thread
-from pytest_agentv.runtime.user_errors import told, user_traceback
+from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score, verdict_of
+from pytest_agentv.model.text import json_fault
+from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
 
 _NO_REASON: Final = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
 
@@ -39,7 +37,7 @@ def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
     if found is None:
         found = evaluator
     if hasattr(found, "walk") and not isinstance(found, type):
-        from pytest_agentv.models.own_members import member_fault  # noqa: PLC0415 - for kinds of users only
+        from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
 
         if fault := member_fault(found):
             raise EvaluatorError(fault, "config")
@@ -57,7 +55,6 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     """
     if context.dry_run or not may_ask_models(evaluator):
         return await _run(evaluator, context)
-    from pytest_agentv.evaluators.metering import metering  # noqa: PLC0415 - only for evaluators that ask models
 
     with metering() as meter:
         result = await _run(evaluator, context)
@@ -90,7 +87,7 @@ def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> Evalu
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
     output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
     if members is not None and evaluator.own_code is not None:
-        from pytest_agentv.evaluators.own_scores import recordable_members  # noqa: PLC0415 - for kinds of users only
+        from pytest_agentv.evaluators.own import recordable_members  # noqa: PLC0415 - for kinds of users only
 
         members = recordable_members(members)
     return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
@@ -104,7 +101,7 @@ def _text_or_none(output: object) -> str | None:
 
 
 def _is_of_mock(error: BaseException) -> bool:
-    from pytest_agentv.evaluators.dry_runs import is_of_mock  # noqa: PLC0415 - only for checks that fail in dry runs
+    from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for checks that fail in dry runs
 
     return is_of_mock(error)
 
@@ -123,7 +120,7 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
     if isinstance(shown, Context):
         score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
         if evaluator.own_code is not None:
-            from pytest_agentv.evaluators.own_scores import recordable  # noqa: PLC0415 - for kinds of users only
+            from pytest_agentv.evaluators.own import recordable  # noqa: PLC0415 - for kinds of users only
 
             score = recordable(score, "evaluate()")
         error = _error_of(score)
@@ -146,7 +143,7 @@ def _error_of(score: object) -> str | None:
 async def _narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
     if shared_key(evaluator, "path") is None:
         return context
-    from pytest_agentv.evaluators.judging.reply import off_loop  # noqa: PLC0415 - only for evaluators with a path
+    from pytest_agentv.evaluators.judge_reply import off_loop  # noqa: PLC0415 - only for evaluators with a path
 
     return await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
 

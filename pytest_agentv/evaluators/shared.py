@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.models.base import ABSENT, Json
-from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score, is_score
-from pytest_agentv.models.text import compact_json, format_number
+from pytest_agentv.model.base import ABSENT, Json
+from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_score
+from pytest_agentv.model.text import compact_json, format_number
 
 KEYS: Final = ("required", "negate", "path")
 ROUNDING: Final = 1e-9
@@ -46,7 +46,7 @@ def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
     path = shared_key(evaluator, "path")
     if path is None:
         return context
-    from pytest_agentv.evaluators.comparing.answer_data import locate_part  # noqa: PLC0415 - only for evaluators with a path
+    from pytest_agentv.evaluators.answer_data import locate_part  # noqa: PLC0415 - only for evaluators with a path
 
     part, miss = locate_part(context.candidate_answer if context.part is ABSENT else context.part, path)
     if part is ABSENT:

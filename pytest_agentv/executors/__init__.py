@@ -1,1 +1,1 @@
-"""Runs cases in other processes: sends jobs, and receives results. Does not depend on pytest."""
+"""Runs cases in other processes: a job goes there, a result comes back."""

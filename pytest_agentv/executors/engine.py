@@ -1,35 +1,209 @@
 """The engine of a worker process: an event loop, targets of its own, and running jobs."""
 
 import asyncio
+import json
 import logging
+import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.repeating.combining import is_set_up_error
+from pytest_agentv.engine.pool import Places, TargetPool, Together, finding, raise_finding
+from pytest_agentv.engine.repeats import is_set_up_error
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.errors import AgentvError
-from pytest_agentv.executors.base import Reply, Setup
-from pytest_agentv.executors.here import Here, PassedVariables, is_elsewhere
-from pytest_agentv.executors.kept import KeptResult, KeptResults
-from pytest_agentv.executors.leash import process_name
-from pytest_agentv.executors.probes import Probes
-from pytest_agentv.executors.shipping.outgoing import SentFile
-from pytest_agentv.executors.shipping.packing import JobRefused, unpack
-from pytest_agentv.executors.shipping.parcel import Parcel
-from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles, Site
-from pytest_agentv.executors.shipping.store import Store
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.prints import STREAMS, CaseLog, CaseStream, current_log
-from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.errors import AgentvError, ProviderError
+from pytest_agentv.executors.base import (
+    Frame,
+    JobRefused,
+    Outgoing,
+    Parcel,
+    Reply,
+    SentFile,
+    Setup,
+    pack,
+    unpack,
+    written_folders,
+)
+from pytest_agentv.executors.bundles import Roots, Translation
+from pytest_agentv.executors.kept import KeptResult, KeptResults, process_name
+from pytest_agentv.executors.shipping import FilesAbsent, SeenFiles, Site, Store
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.prints import STREAMS, CaseLog, CaseStream, current_log
+from pytest_agentv.runtime.files import listen_to_writing
 from pytest_agentv.runtime.loop import LoopThread
-from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime.user_code import run_in_thread
+from pytest_agentv.store.writers import recordable
+
+# Shares health checks among workers without a common folder. The process of the run decides who checks a target.
+
+PROBE: Final = "probe"
+"""Asks whether to check a target. The reply is the finding, or null to check it."""
+PROBED: Final = "probed"
+"""Carries the finding of a worker; null: its check did not end."""
+
+
+class Probes:
+    """The worker's side. Used on its event loop, except for `answer`."""
+
+    def __init__(self, send: Callable[[Frame], None]) -> None:
+        self._send = send
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: dict[str, asyncio.Future[Any]] = {}
+
+    async def together(self, key: str, check: Callable[[], Awaitable[None]], homeward: Callable[[str], str]) -> None:
+        """Check, unless another worker has done so.
+
+        Raise its finding. `homeward` converts paths to those of the run.
+        """
+        key = homeward(key)
+        self._loop = asyncio.get_running_loop()
+        answered = self._asked[key] = self._loop.create_future()
+        self._send(Frame(PROBE, key))
+        found = await answered
+        if found is None:
+            try:
+                found = {name: homeward(text) for name, text in (await finding(check)).items()}
+            finally:
+                self._send(Frame(PROBED, key, json.dumps(found).encode()))
+        raise_finding(found)
+
+    def answer(self, frame: Frame) -> None:
+        """Take a reply of the process of the run. Any thread may call it."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the worker is ending
+                self._loop.call_soon_threadsafe(self._answer, frame.ticket, json.loads(frame.body))
+
+    def _answer(self, key: str, found: Any) -> None:
+        answered = self._asked.pop(key, None)
+        if answered is not None and not answered.done():
+            answered.set_result(found)
+
+
+# The local environment of a run in a worker process: its folders, variables and targets.
+
+
+def is_elsewhere(setup: Setup) -> bool:
+    """Whether this process gets files of the run. Threads of an executor run jobs in the process with the files."""
+    return setup.ships and setup.process != process_name()
+
+
+def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
+    raise ProviderError(f"kind {target.kind!r} is one of the project's, which workers do not have", "config")
+
+
+class Here:
+    """The files of a run in this process, and its targets. `leave` undoes its changes to the process."""
+
+    def __init__(self, setup: Setup, roots: Roots, masker: Masker, probes: Probes | None = None) -> None:
+        """Prepare the environment. `probes` shares health checks with workers without a common folder."""
+        options, repo_root, cwd, import_path = _moved(setup, roots)
+        self.roots = roots
+        homes = dict(setup.roots.folders)
+        paths = {folder: homes[name] for name, folder in roots.folders}
+        self._translation = Translation(paths, {sys.executable: setup.python})
+        self._outgoing: Outgoing | None = None
+        self._left: Path | None = None
+        self._shown: list[str] = []
+        shared = setup.shared_folder
+        if is_elsewhere(setup):
+            self._left = Path.cwd()
+            shared = _shared_folder(setup, roots)
+            self._outgoing = Outgoing(written_folders(options, cwd), roots)
+            cwd.mkdir(parents=True, exist_ok=True)
+            os.chdir(cwd)
+            self._shown = [folder for folder in import_path if roots.spot(folder) is not None]
+            sys.path[:0] = self._shown
+        else:
+            sys.path += [folder for folder in import_path if folder not in sys.path]
+        together: Together | None = None
+        if probes is not None:
+            together = lambda key, check: probes.together(key, check, self.text_home)  # noqa: E731 - typed
+        sees_results = setup.is_here and setup.keeps and not is_elsewhere(setup)
+        unjudged = setup.unjudged if sees_results else None
+        places = Places(repo_root, cwd, shared, self._left, self.plain_home, unjudged)
+        own = dict.fromkeys(setup.own_providers, _open_nothing)
+        self.pool = TargetPool(options, places, masker, lambda _: own, together)
+
+    def text_home(self, text: str) -> str:
+        """Return a text with the paths of the process of the run."""
+        return self._translation.text(text)
+
+    def lines_home(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Return lines with the paths of the process of the run."""
+        return tuple(map(self._translation.text, lines))
+
+    def plain_home(self, value: Mapping[str, object]) -> dict[str, object]:
+        """Return plain data with the paths of the process of the run."""
+        plain: dict[str, object] = self._translation.plain(value)
+        return plain
+
+    def collect_files(self) -> None:
+        """Collect the files that the current task writes, unless the run sees them."""
+        if self._outgoing is not None:
+            listen_to_writing(self._outgoing.note)
+
+    async def take_files(self, result: EvalResult) -> tuple[SentFile, ...]:
+        """Return the files that cases have written since the last call; empty if the run sees them."""
+        outgoing = self._outgoing
+        if outgoing is None:
+            return ()
+        log = () if result.log_file is None else (Path(result.log_file),)  # a target may write into a folder of its own
+        paths = dict.fromkeys((*log, *outgoing.take()))
+        if not paths:
+            return ()
+        try:
+            files = await run_in_thread(lambda: tuple(outgoing.read(paths)), "agentv-outgoing")
+        except asyncio.CancelledError:
+            for path in paths:
+                outgoing.note(path)  # the next result brings them
+            raise
+        return tuple(file.replace(text=self.text_home(file.text)) for file in files)
+
+    def leave(self) -> None:
+        """Return to the previous working directory, and remove the folders of the run's modules."""
+        if self._left is not None:
+            os.chdir(self._left)
+            sys.path[:] = [folder for folder in sys.path if folder not in self._shown]
+
+
+def _moved(setup: Setup, roots: Roots) -> tuple[RunOptions, Path, Path, tuple[str, ...]]:
+    """Return a setup with the folders of this machine."""
+    said = setup.options, setup.repo_root, setup.cwd, setup.import_path
+    moved: tuple[RunOptions, Path, Path, tuple[str, ...]] = said
+    return moved if roots == setup.roots else unpack(pack(said, setup.roots), roots)
+
+
+def _shared_folder(setup: Setup, roots: Roots) -> Path:
+    """Return the folder that the processes of the run share. On another machine, it has the same name."""
+    shared = setup.shared_folder
+    return shared if shared.is_dir() else Path(roots.folders[0][1]).parent / shared.name
+
+
+class PassedVariables:
+    """Sets the variables from the run in this process, until `hide`."""
+
+    def __init__(self, setup: Setup) -> None:
+        shown = {} if setup.process == process_name() else setup.passed
+        self._before = {name: os.environ.get(name) for name in shown}
+        os.environ.update(shown)
+
+    def hide(self) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"

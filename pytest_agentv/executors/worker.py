@@ -9,11 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from pytest_agentv.executors.base import Reply, Setup
-from pytest_agentv.executors.engine import WorkerEngine
-from pytest_agentv.executors.frames import Frame, FrameReader
-from pytest_agentv.executors.probes import PROBE, Probes
-from pytest_agentv.executors.shipping.packing import unpack
+from pytest_agentv.executors.base import Frame, FrameReader, Reply, Setup, unpack
+from pytest_agentv.executors.engine import PROBE, Probes, WorkerEngine
 
 END_SECONDS: Final = 8.0
 """How long a worker may take to end its processes, when the run is over or its process is gone."""

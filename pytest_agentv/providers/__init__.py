@@ -1,1 +1,1 @@
-"""Adapters for the targets under test: one file per kind, and the table of kinds."""
+"""The kinds of targets, and what they share."""

@@ -1,19 +1,30 @@
 """The protocol of adapters: they ask a target and return its answer."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, get_args, runtime_checkable
 
-from pytest_agentv.errors import ErrorKind, locate
-from pytest_agentv.models.answers import candidate_answer, is_null
-from pytest_agentv.models.base import JsonObject, Record
-from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.records import record
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage, TraceEvent
-from pytest_agentv.prompts.prompt import Prompt, PromptMode
+from pytest_agentv.cases.prompts import Prompt, PromptMode
+from pytest_agentv.errors import ErrorKind, ProviderError, locate
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import (
+    Message,
+    TokenUsage,
+    TraceEvent,
+    TraceEventType,
+    candidate_answer,
+    incomplete_reason,
+    is_broken,
+    is_null,
+)
+from pytest_agentv.model.secrets import masked
+from pytest_agentv.model.text import compact_json
+from pytest_agentv.runtime.files import read_regular_file
 
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
@@ -23,7 +34,7 @@ _IS_NULL: Final = "the target gave no answer: the content of its last message is
 _NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProviderRequest(Record):
     """One call of a target: the prompt of a case, or of a judge."""
 
@@ -54,7 +65,7 @@ class ProviderRequest(Record):
         return self.guideline_paths + self.input_paths
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProviderResponse(Record):
     """What the target answered. None means that it did not report this."""
 
@@ -144,7 +155,7 @@ class KeepsAnswers(Protocol):
         """Delete the answer to a request, if it is kept."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TargetEnvironment(Record):
     """What a target is opened in."""
 
@@ -217,3 +228,94 @@ def one_for_each(
 def shortest(*limits: float | None) -> float | None:
     """Return the shortest of some time limits; None: there is none."""
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+# Reads trace files, in which a target may write the steps to its answer.
+
+TRACE_LIMIT: Final = 64 * 2**20
+"""Largest trace file in bytes."""
+
+EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
+
+
+def with_trace(response: ProviderResponse) -> ProviderResponse:
+    """Return a response with the trace of the file that it names.
+
+    If that file cannot be read, the response has an error instead, so that its answer and its cost stay in the record.
+    """
+    if response.trace_ref is None or response.trace is not None or response.error is not None:
+        return response
+    try:
+        left_out: list[str] = []
+        trace = read_trace(Path(response.trace_ref), left_out)
+        return response.replace(trace=trace, warnings=(*response.warnings, *left_out))
+    except ProviderError as error:
+        return response.replace(error=str(error), error_kind=error.kind)
+
+
+def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEvent, ...]:
+    """Read a file that holds a JSON list of events, or an event per line. Raises `ProviderError` (kind `config`).
+
+    `left_out` gets a text for each invalid event that is left out.
+    """
+    try:
+        text = read_regular_file(path, TRACE_LIMIT).decode("utf-8-sig", "replace")
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise ProviderError(f"{locate(path, None)}: cannot read this trace file: {reason}", "config") from error
+    return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
+
+
+def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
+    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
+    found = [_parse_event(where, value) for where, value in values]
+    left_out += [fault for fault in found if isinstance(fault, str)]
+    return tuple(event for event in found if isinstance(event, TraceEvent))
+
+
+def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
+    """Yield each event of a trace file with its place, for error messages."""
+    if text.lstrip().startswith("["):
+        events = _parse_json(path, text, first_line=1)
+        yield from ((f"{locate(path, None)}: [{index}]", event) for index, event in enumerate(events))
+        return
+    # Not `splitlines`, which also splits at separators that JSON allows within strings.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield locate(path, number), _parse_json(path, line, first_line=number)
+
+
+def _parse_json(path: Path, text: str, first_line: int) -> Json:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = locate(path, first_line + getattr(error, "lineno", 1) - 1)
+        deep = isinstance(error, RecursionError)
+        reason = getattr(error, "msg", "nested too deeply" if deep else "a number has too many digits")
+        message = f"{where}: expected a JSON list of events, or one event per line: {reason}"
+        raise ProviderError(message, "config") from error
+
+
+def _parse_event(where: str, value: Json) -> TraceEvent | str:
+    if not isinstance(value, dict):
+        return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
+    kind = value.get("type")
+    if kind not in EVENT_TYPES:
+        hint = did_you_mean(str(kind), EVENT_TYPES)
+        shown, known = masked(repr(kind))[:80], ", ".join(EVENT_TYPES)
+        fault = f"{where}: an event has the type {shown}: expected one of {known}{f' ({hint})' if hint else ''}"
+        if kind is None or re.search("tool|call|func", str(kind), re.IGNORECASE):
+            raise ProviderError(fault, "config")
+        return f"{fault}; it was left out"
+    texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
+    return TraceEvent(
+        kind,
+        **texts,
+        input=value.get("input", ABSENT),
+        output=value.get("output", ABSENT),
+        metadata=_object(value.get("metadata")),
+    )
+
+
+def _object(value: Json) -> JsonObject | None:
+    return value if isinstance(value, dict) else None

@@ -1,18 +1,22 @@
-"""The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must."""
+"""The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it without."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
-from pytest_agentv.models.base import Json, Record
-from pytest_agentv.models.kind import Kind, Part
-from pytest_agentv.models.records import record
-from pytest_agentv.providers.base import TargetEnvironment
+from pytest_agentv.model.base import Json, Record
+from pytest_agentv.model.cases import RetryPolicy
+from pytest_agentv.model.kind import Kind, Part, spelled
+from pytest_agentv.providers.base import ProviderFactory, TargetEnvironment
+from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
+
+# The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must.
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Sources(Record):
     """Where the code of a target may lie within the project."""
 
@@ -101,3 +105,72 @@ def _plain(value: object) -> Json:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
+
+
+# Kinds of plugins with a factory instead of a class. Their keys are not checked.
+
+
+class FactoryProvider(Provider):
+    """Keeps the keys as written, with variables filled in, and passes them to the factory as `target.settings`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    factory: ClassVar[ProviderFactory]
+
+    @property
+    def own_code(self) -> object:
+        return type(self).factory
+
+    def to_plain(self) -> dict[str, Json]:
+        return dict(self.model_extra or {})
+
+    def open(self, environment: TargetEnvironment) -> Any:
+        target = environment.target.replace(settings=self.to_plain())
+        return type(self).factory(target, environment.variables)
+
+
+def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvider]:
+    """Return the class of a kind that has a factory."""
+    return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
+
+
+# The keys for repeating failed requests.
+
+
+class RetryKeys(Provider):
+    """A target with a retry policy (agentv-formats 4.7)."""
+
+    max_retries: Count | None = spelled(
+        *("max_retries", "maxRetries"), default=None, description="how often a failed request is retried (default: 3)"
+    )
+    retry_initial_delay_ms: Milliseconds | None = spelled(
+        *("retry_initial_delay_ms", "retryInitialDelayMs"),
+        default=None,
+        description="the wait before the first retry (default: 1000)",
+    )
+    retry_max_delay_ms: Milliseconds | None = spelled(
+        *("retry_max_delay_ms", "retryMaxDelayMs"), default=None, description="the longest wait (default: 60000)"
+    )
+    retry_backoff_factor: Factor | None = spelled(
+        *("retry_backoff_factor", "retryBackoffFactor"),
+        default=None,
+        description="the factor from each wait to the next (default: 2)",
+    )
+    retry_status_codes: Items[StatusCode] | None = spelled(
+        *("retry_status_codes", "retryStatusCodes"),
+        default=None,
+        description="the HTTP status codes to retry, besides network errors (default: 408, 409, 429, "
+        "500, 502, 503, 504, 520, 522, 524, 529)",
+    )
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The policy for repeating failed requests."""
+        written = {
+            "max_retries": self.max_retries,
+            "initial_delay_ms": self.retry_initial_delay_ms,
+            "max_delay_ms": self.retry_max_delay_ms,
+            "backoff_factor": self.retry_backoff_factor,
+            "status_codes": self.retry_status_codes,
+        }
+        return RetryPolicy().replace(**{name: value for name, value in written.items() if value is not None})

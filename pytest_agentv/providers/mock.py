@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from pytest_agentv.cases.prompts import PromptMode
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.targets.fields import AnyText, Items, Milliseconds, OptionalText
-from pytest_agentv.models.base import Json
-from pytest_agentv.models.kind import spelled
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.text import format_number
-from pytest_agentv.prompts.prompt import PromptMode
+from pytest_agentv.model.base import Json
+from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.messages import Message
+from pytest_agentv.model.text import format_number
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.kind import Provider
+from pytest_agentv.targets.fields import AnyText, Items, Milliseconds, OptionalText
 
 DEFAULT_RESPONSE: Final = '{"answer":"Mock provider response"}'
 DRY_RUN_RESPONSE: Final = '{"answer":"Mock dry-run response"}'

@@ -1,13 +1,16 @@
 """The kinds of targets by name. The class of a kind is imported when a targets file first uses it."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_agentv.loading.targets.kinds import TargetKinds
-from pytest_agentv.models.kind_table import Factory, KindTable
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.kind_table import Factory, KindTable
+from pytest_agentv.providers.base import Adapter, TargetEnvironment
+from pytest_agentv.targets.definitions import TargetKinds
 
 
 def _class_of_factory(word: str, factory: Factory) -> type[Any]:
-    from pytest_agentv.providers.factory_kind import class_of_factory  # noqa: PLC0415 - imports pydantic
+    from pytest_agentv.providers.kind import class_of_factory  # noqa: PLC0415 - imports pydantic
 
     return class_of_factory(word, factory)
 
@@ -15,21 +18,21 @@ def _class_of_factory(word: str, factory: Factory) -> type[Any]:
 KINDS: Final = TargetKinds(
     KindTable(
         {
-            "azure": "pytest_agentv.providers.apis.azure:Azure",
-            "anthropic": "pytest_agentv.providers.apis.anthropic:Anthropic",
-            "gemini": "pytest_agentv.providers.apis.gemini:Gemini",
-            "openai": "pytest_agentv.providers.apis.openai:OpenAi",
-            "litellm": "pytest_agentv.providers.apis.litellm:Litellm",
-            "http": "pytest_agentv.providers.services.http:Http",
-            "asgi": "pytest_agentv.providers.services.asgi:Asgi",
-            "cli": "pytest_agentv.providers.cli.cli:Cli",
+            "azure": "pytest_agentv.providers.api.openai:Azure",
+            "anthropic": "pytest_agentv.providers.api.anthropic:Anthropic",
+            "gemini": "pytest_agentv.providers.api.gemini:Gemini",
+            "openai": "pytest_agentv.providers.api.openai:OpenAi",
+            "litellm": "pytest_agentv.providers.api.model:Litellm",
+            "http": "pytest_agentv.providers.http:Http",
+            "asgi": "pytest_agentv.providers.asgi:Asgi",
+            "cli": "pytest_agentv.providers.cli:Cli",
             "mock": "pytest_agentv.providers.mock:Mock",
-            "python": "pytest_agentv.providers.python.python:Python",
+            "python": "pytest_agentv.providers.python:Python",
             "codex": "pytest_agentv.providers.agents.codex:Codex",
             "claude-code": "pytest_agentv.providers.agents.claude_code:ClaudeCode",
             "pi-coding-agent": "pytest_agentv.providers.agents.pi:Pi",
-            "vscode": "pytest_agentv.providers.vscode.provider:Vscode",
-            "vscode-insiders": "pytest_agentv.providers.vscode.provider:VscodeInsiders",
+            "vscode": "pytest_agentv.providers.vscode:Vscode",
+            "vscode-insiders": "pytest_agentv.providers.vscode:VscodeInsiders",
         },
         from_factory=_class_of_factory,
     ),
@@ -44,3 +47,23 @@ KINDS: Final = TargetKinds(
     unsupported={"pi-agent-sdk": "is a JavaScript library, which cannot run here; use provider: pi-coding-agent"},
 )
 """The built-in kinds."""
+
+
+# Creates the adapter of a target.
+
+
+def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
+    """Open a target.
+
+    Args:
+        target: The target, with its variables resolved.
+        variables: Variables of the processes it starts: this process's and those of `.env`.
+        timeout_seconds: The longest that a user's object may take to be checked or closed; None: no limit.
+    """
+    environment = TargetEnvironment(target, variables)
+    opened: Adapter = target.settings.open(environment)
+    if type(opened).__module__.startswith("pytest_agentv."):
+        return opened
+    from pytest_agentv.providers.python import complete  # noqa: PLC0415 - only for kinds of users
+
+    return complete(opened, environment.where, timeout_seconds)

@@ -1,1 +1,1 @@
-"""Access to the operating system: processes, the event loop, locked files."""
+"""The event loop, processes, locks, files, retries."""

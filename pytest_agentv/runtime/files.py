@@ -1,21 +1,240 @@
-"""Writes files safely: appends whole records under a lock between processes, and replaces texts in one step.
+"""Writes files safely, under locks between processes, and reads what other programs wrote."""
 
-There is no fsync. Written data survives a crash of the process, but not of the machine.
-"""
-
+import errno
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import FileError, locate
-from pytest_agentv.runtime.locks import OpenFile, ProcessLock
+
+# Locks between processes: a file lock that is cheap enough for every record, and a folder lock.
+
+with suppress(ImportError):
+    import fcntl  # missing on Windows, where evals cannot run, but commands may still read and write files
+
+    class _Lock:
+        """The system's own lock, for the reason that `OpenFile` tells."""
+
+        flock = staticmethod(fcntl.flock)
+        take, free = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
+
+
+_POLL_SECONDS: Final = 0.01
+"""Interval between attempts to take a lock that another process holds. An append takes far less."""
+_FOLDER_POLL_SECONDS: Final = 0.05
+
+
+class OpenFile:
+    """An unbuffered file with the operations that every record needs.
+
+    Each system call can hand the interpreter to another thread, for milliseconds in a busy process. So it makes few.
+    All are those of the system: while a record is written, a test may have put a file system of its own in place of
+    `os`, `io` and `pathlib`. `FileIO` opens a path itself.
+    """
+
+    _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
+    _makedirs = staticmethod(os.makedirs)
+
+    def __init__(self, raw: FileIO) -> None:
+        self.raw = raw
+        self.descriptor = raw.fileno()
+        self._opened = self._fstat(self.descriptor)
+
+    @classmethod
+    def make(cls, path: Path, mode: str) -> "OpenFile":
+        """Open a file, and create it and its folder if they are missing."""
+        try:
+            return cls(FileIO(path, mode))
+        except (FileNotFoundError, NotADirectoryError):
+            cls._makedirs(path.parent, exist_ok=True)
+            return cls(FileIO(path, mode))
+
+    def lock(self) -> None:
+        """Lock the file for this process. Raises `BlockingIOError` if another one holds the lock."""
+        _Lock.flock(self.descriptor, _Lock.take)
+
+    def unlock(self) -> None:
+        _Lock.flock(self.descriptor, _Lock.free)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is neither a device nor a pipe."""
+        return stat.S_ISREG(self._opened.st_mode)
+
+    def size_at(self, path: Path) -> int | None:
+        """Return the size in bytes of this file at a path; None if the path is missing or is another file."""
+        try:
+            found = self._stat(path)
+        except FileNotFoundError:
+            return None
+        return found.st_size if self._samestat(self._opened, found) else None
+
+
+class ProcessLock:
+    """A file that one process at a time locks. The first process creates it; a deleted file is created again.
+
+    The lock is compatible with the package `filelock`, which would take ten times as long as writing a record.
+    The threads of one process need another lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: OpenFile | None = None
+
+    @contextmanager
+    def hold(self, seconds: float) -> Iterator[None]:
+        """Wait for the lock. Raises `TimeoutError` after `seconds`, or `OSError` if the file cannot be created."""
+        deadline = time.monotonic() + seconds
+        while (file := self._locked()) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self._path} is locked")
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            file.unlock()
+
+    def close(self) -> None:
+        """Close the file. A later `hold` opens it again."""
+        if self._file is not None:
+            self._file.raw.close()
+            self._file = None
+
+    def _locked(self) -> "OpenFile | None":
+        """Return the locked file; None if another process holds it. A lock on a deleted file does not count."""
+        if self._file is None:
+            self._file = OpenFile.make(self._path, "a")
+        try:
+            self._file.lock()
+        except BlockingIOError:
+            return None
+        if self._file.size_at(self._path) is not None:
+            return self._file
+        self.close()
+        return self._locked()
+
+
+class FolderLock:
+    """A folder that one holder at a time locks, within this process and across processes. Writes no file.
+
+    The operating system releases the lock when its holder dies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Lock the folder unless another holder has it. Return whether it is locked now. Raises `OSError`."""
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        self._descriptor = descriptor
+        return True
+
+    @contextmanager
+    def hold(self, seconds: float) -> Iterator[None]:
+        """Wait for the lock. Raises `TimeoutError` after `seconds`, or `OSError` if the folder cannot be locked."""
+        deadline = time.monotonic() + seconds
+        while not self.acquire():
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self._folder} is locked")
+            time.sleep(_FOLDER_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Release the lock if this object holds it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class InUse:
+    """Tells other processes that this one uses a file. Writes no file; several processes may use one.
+
+    The operating system forgets it when the process dies. Processes that code of users forks do not use the file.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def begin(self, path: Path) -> None:
+        """Tell it until `end`. Without effect where the system cannot."""
+        with suppress(OSError):
+            self._descriptor = os.open(path, os.O_RDONLY)
+            _close_in_children()
+            _HELD.add(self._descriptor)
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def end(self) -> None:
+        if self._descriptor is not None:
+            _HELD.discard(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+_HELD: Final[set[int]] = set()
+"""The descriptors by which this process uses files. The copies of a child that lives on would go on doing so."""
+
+
+@cache
+def _close_in_children() -> None:
+    """Close them in each process that is forked from this one."""
+
+    def close() -> None:
+        while _HELD:
+            os.close(_HELD.pop())
+
+    os.register_at_fork(after_in_child=close)
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether a process says that it uses a file, by `InUse`."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
+    """Create a folder if it is missing, wait for its lock and hold it. Raises `OSError`."""
+    import asyncio  # noqa: PLC0415 - already imported by code that waits; the controller of an xdist run without evals never waits
+
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a short system call, like all others here
+    lock = FolderLock(folder)
+    while not lock.acquire():  # noqa: ASYNC110 - another process cannot notify this one
+        await asyncio.sleep(_FOLDER_POLL_SECONDS)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+# Writes files safely: appends whole records under a lock between processes, and replaces texts in one step.
+#
+# There is no fsync. Written data survives a crash of the process, but not of the machine.
 
 _TEMPORARY: Final = ".agentv-"
 _LEFT_SECONDS: Final = 3600.0
@@ -239,3 +458,106 @@ def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
     if isinstance(error, FileExistsError):  # by mkdir
         reason = f"{error.filename} is a file, not a folder"
     return FileError(path, f"cannot be written: {reason}")
+
+
+# Reads files that other programs wrote. They may be huge, or not regular files.
+
+READ_LIMIT: Final = 10 * 2**20
+"""Limit in bytes of an answer in a file, the same as on standard output."""
+
+_TYPES: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def utf8_fault(data: bytes | bytearray) -> str | None:
+    """Return which byte is the first that is not UTF-8; None: all are."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
+    return None
+
+
+def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
+    """Read a regular file. Other files could block for ever or never end.
+
+    Raises `OSError`, also for a file above the limit. Its `strerror` says what is wrong.
+    """
+    # Opening a named pipe blocks until somebody writes to it, unless O_NONBLOCK is set.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    try:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind != stat.S_IFREG:
+            what = _TYPES.get(kind, "something else")
+            raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit // 2**20} MiB", str(path))
+    return data
+
+
+# Decodes the bodies of replies, and checks that they are complete: aiohttp accepts cut ones.
+
+ACCEPTED: Final = "gzip, deflate"
+"""The encodings that requests ask for."""
+_NAMES: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
+_REFUSED: Final = frozenset(("br", "zstd", "compress"))
+_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
+_GZIP_MARK: Final = b"\x1f\x8b"
+_DEFLATED: Final = 8
+"""The lower half of the first byte in zlib's format. Some servers send the data without that format."""
+_PIECE: Final = 2**20
+
+
+class Decoder:
+    """Decodes one body piece by piece. A name that means no encoding, such as `identity`, leaves the body unchanged."""
+
+    def __init__(self, encoding: str) -> None:
+        """Take the name of an encoding. Raises `ValueError` for one that was not requested."""
+        name = encoding.strip().lower()
+        if name in _REFUSED:
+            raise ValueError(f"its content-encoding is {name!r}, and {ACCEPTED} were asked for")
+        self._name = _NAMES.get(name)
+        self._inner: zlib._Decompress | None = None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        """Yield the next pieces, of at most 1 MiB each. Raises `ValueError` for data in another encoding."""
+        if self._name is None:
+            yield data
+            return
+        while data:
+            if self._inner is None or (self._inner.eof and _GZIP_MARK.startswith(data[:2])):
+                self._inner = zlib.decompressobj(self._bits(data))
+            elif self._inner.eof:
+                return  # some servers append padding
+            yield from self._pieces(self._inner, data)
+            data = self._inner.unused_data
+
+    def check_whole(self) -> None:
+        """Raises `ValueError` if the body ended early."""
+        if self._inner is not None and not self._inner.eof:
+            raise ValueError(f"its {self._name} ends early")
+
+    def _pieces(self, inner: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+        is_full = True
+        while data or is_full:
+            try:
+                piece = inner.decompress(data, _PIECE)
+            except zlib.error as error:
+                raise ValueError(f"it is no {self._name}: {error}") from None
+            data, is_full = inner.unconsumed_tail, len(piece) == _PIECE
+            yield piece
+
+    def _bits(self, data: bytes) -> int:
+        if self._name == "gzip":
+            return _GZIP_BITS
+        return zlib.MAX_WBITS if data[0] & 0xF == _DEFLATED else -zlib.MAX_WBITS

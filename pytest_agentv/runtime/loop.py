@@ -8,13 +8,14 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from pytest_agentv.errors import LoopStartError
-from pytest_agentv.runtime.user_loop import run_until_stopped
+from pytest_agentv.runtime.user_code import run_until_stopped
 
 T = TypeVar("T")
 AnyFuture: TypeAlias = concurrent.futures.Future[T] | asyncio.Future[T]
@@ -243,3 +244,21 @@ async def _cancel_all_tasks() -> None:
         if not task.cancelling():  # a second cancellation would interrupt the clean-up after the first
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# Closes resources before an event loop ends.
+
+Closer: TypeAlias = Callable[[], Awaitable[None]]
+
+_CLOSERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, list[Closer]]] = WeakKeyDictionary()
+
+
+def close_with_loop(closer: Closer) -> None:
+    """Register a function to be called once, on the running loop, before it ends."""
+    _CLOSERS.setdefault(asyncio.get_running_loop(), []).append(closer)
+
+
+async def close_all() -> None:
+    """Close the registered resources of the running loop, even if closing one fails."""
+    closers = _CLOSERS.pop(asyncio.get_running_loop(), [])
+    await asyncio.gather(*(closer() for closer in closers), return_exceptions=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import Json, Record
-from pytest_agentv.models.records import record
-from pytest_agentv.models.targets import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
+from pytest_agentv.model.base import Json, Record
+from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 
 T = TypeVar("T")
 
@@ -24,7 +23,7 @@ _REFUSED: Final = frozenset({401, 403})
 """Never retried: the same credentials would be refused again."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RequestFailure(Record):
     """Why a request failed."""
 

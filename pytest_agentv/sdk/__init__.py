@@ -3,8 +3,7 @@
 It uses the standard library only, so that a judge starts in a few milliseconds.
 """
 
-from pytest_agentv.sdk.code_judge import code_judge
-from pytest_agentv.sdk.records import (
+from pytest_agentv.sdk.judge import (
     CodeJudgeInput,
     ExecutionMetrics,
     Message,
@@ -13,6 +12,9 @@ from pytest_agentv.sdk.records import (
     ToolCall,
     TraceEvent,
     TraceSummary,
+    WireError,
+    code_judge,
+    read_input,
 )
 from pytest_agentv.sdk.target_client import (
     InvokeRequest,
@@ -23,7 +25,6 @@ from pytest_agentv.sdk.target_client import (
     TargetNotAvailableError,
     create_target_client,
 )
-from pytest_agentv.sdk.wire import WireError, read_input
 
 __all__ = [
     "CodeJudgeInput",

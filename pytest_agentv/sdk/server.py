@@ -21,7 +21,7 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_agentv.sdk.code_judge import run_judge
+from pytest_agentv.sdk.judge import run_judge
 
 REQUEST_LIMIT: Final = 256 * 1024
 """Bytes of a request: an id and a few variables."""

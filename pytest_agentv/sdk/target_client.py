@@ -5,8 +5,18 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, NoReturn
 
-from pytest_agentv.sdk.records import Json, Message
-from pytest_agentv.sdk.wire import camel_case, list_of, mapping, message_reader, number, optional, record_of, text
+from pytest_agentv.sdk.judge import (
+    Json,
+    Message,
+    camel_case,
+    list_of,
+    mapping,
+    message_reader,
+    number,
+    optional,
+    record_of,
+    text,
+)
 
 URL_VARIABLE: Final = "AGENTV_TARGET_PROXY_URL"
 TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of the variable, not a token

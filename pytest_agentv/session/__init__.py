@@ -1,1 +1,1 @@
-"""The composition root: everything that knows pytest."""
+"""Everything that knows pytest."""

@@ -120,7 +120,7 @@ _AVAILABLE: Final = "available fixtures: "
 
 def missing_fixture_text(error: pytest.FixtureLookupError) -> str:
     """Return the missing fixture with a suggestion, the fixtures that request it, and the available ones."""
-    from pytest_agentv.loading.problems import did_you_mean  # noqa: PLC0415 - only for mistakes
+    from pytest_agentv.files.problems import did_you_mean  # noqa: PLC0415 - only for mistakes
 
     told = error.msg or str(getattr(error.formatrepr(), "errorstring", f"fixture {error.argname!r} not found"))
     lines = [line.strip() for line in told.split("\n")]

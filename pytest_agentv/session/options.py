@@ -2,24 +2,82 @@
 
 import argparse
 import itertools
+import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.options.defaults import (
+from pytest_agentv.errors import locate
+from pytest_agentv.model.options import (
     DEFAULT_BASELINE,
     DEFAULT_EVAL_GLOBS,
     DEFAULT_EXPLORATION_TOOLS,
+    MAX_WORKERS,
+    RUN_OPTIONS,
+    RunOption,
+    check_workers,
+    parse_bool,
 )
-from pytest_agentv.models.options.option import RunOption
-from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import MAX_WORKERS, check_workers
 from pytest_agentv.session.compat import ini_value
-from pytest_agentv.session.ini import ini_name, ini_names, ini_option
 
 if TYPE_CHECKING:
-    from pytest_agentv.models.options.run_options import RunOptions
+    from pytest_agentv.model.run_options import RunOptions
+
+
+# Reads values of the ini file, which are texts or types of native TOML.
+
+
+def ini_option(config: pytest.Config, option: RunOption) -> object:
+    """Return the value of an option in the ini file; None: it is not set. Raises `pytest.UsageError`."""
+    name = f"agentv_{option.dest}"
+    written = ini_value(config, name) if option.ini else None
+    if written is None or (isinstance(written, str) and not written.strip()):
+        return None
+    try:
+        value = _parse(option, written)
+    except ValueError as error:
+        raise pytest.UsageError(f"{ini_name(config)}: {name}: {error}") from None
+    if isinstance(value, Path) and config.inipath is not None:
+        return config.inipath.parent / value  # must not depend on the folder where pytest is started
+    return value
+
+
+def _parse(option: RunOption, written: object) -> object:
+    """Parse a value of the ini file: a text, or in pytest's native TOML a number or a boolean as well."""
+    if option.is_flag:
+        return written if isinstance(written, bool) else parse_bool(_as_text(written, "true or false"))
+    if option.parse in (str, Path) and not isinstance(written, str):
+        raise ValueError(f"expected a text, got {_shown(written)}")
+    return option.parse(_as_text(written, "a text or a number"))
+
+
+def _as_text(written: object, expected: str) -> str:
+    if isinstance(written, bool) or not isinstance(written, str | int | float):
+        raise ValueError(f"expected {expected}, got {_shown(written)}")  # noqa: TRY004 - like all other wrong values
+    return str(written)
+
+
+def ini_names(config: pytest.Config, name: str) -> tuple[str, ...]:
+    """Return a list of the ini file. A text is split at its blanks, in native TOML too."""
+    written = ini_value(config, name)
+    words = shlex.split(written) if isinstance(written, str) else written
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise pytest.UsageError(f"{ini_name(config)}: {name}: expected a list of texts, got {_shown(written)}")
+    return tuple(words)
+
+
+def _shown(written: object) -> str:
+    """Name a value of the ini file in a message. TOML has lists, tables and dates."""
+    from pytest_agentv.files.problems import describe_value  # noqa: PLC0415 - only for mistakes
+
+    return describe_value(written) if isinstance(written, str | int | float) else str(written)
+
+
+def ini_name(config: pytest.Config) -> str:
+    return locate(config.inipath, None) if config.inipath else "the ini file"
+
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
@@ -94,7 +152,7 @@ def eval_globs(config: pytest.Config) -> Sequence[str]:
 
 def run_options(config: pytest.Config) -> "RunOptions":
     """Merge command line, ini file and defaults. Raises `pytest.UsageError` for a wrong value in the ini file."""
-    from pytest_agentv.models.options.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
+    from pytest_agentv.model.run_options import RunOptions  # noqa: PLC0415 - only for runs with evals
 
     values = {option.dest: _value(config, option) for option in RUN_OPTIONS}
     _check_workers(config, values["workers"], f"{ini_name(config)}: agentv_workers")
@@ -231,7 +289,7 @@ def _gates(config: pytest.Config) -> tuple[str, ...]:
     written = ini_value(config, "agentv_gates")
     lines = tuple(written) if isinstance(written, list) else (str(written),)
     if lines:
-        from pytest_agentv.reporting.verdicts.tag_gates import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
+        from pytest_agentv.reports.gates import parse_tag_gates  # noqa: PLC0415 - only for runs with gates
 
         try:
             parse_tag_gates(map(str, lines))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime.processes import process
+from pytest_agentv.runtime import processes as process
 
 HELLO = [{"name": "words", "type": "heuristic", "hits": ["hello"]}]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime.processes import process
+from pytest_agentv.runtime import processes as process
 
 SHAPE = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} on standard '

@@ -156,7 +156,7 @@ def test_a_changed_response_is_what_is_judged_and_recorded(any_mode):
     project.write(
         "conftest.py",
         """
-        from pytest_agentv.models.messages import Message
+        from pytest_agentv.model.messages import Message
 
         def pytest_agentv_response(case, response):
             return response.replace(output_messages=(Message("assistant", "nothing"),), cost_usd=0.5)

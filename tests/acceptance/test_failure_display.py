@@ -17,7 +17,7 @@ def project(project):
     project.write(
         "agent.py",
         f"""
-        from pytest_agentv.models.messages import Message, ToolCall
+        from pytest_agentv.model.messages import Message, ToolCall
         from pytest_agentv.providers.base import ProviderResponse
 
         def answer(prompt):

@@ -9,7 +9,7 @@ import pytest
 from results_files import read_results
 from thorough import tries, variation, varied
 
-from pytest_agentv.reporting.writers import verdict_path
+from pytest_agentv.store.writers import verdict_path
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 

@@ -22,8 +22,8 @@ def test_hooks_of_a_conftest_add_kinds_of_providers_and_evaluators(project):
     project.write(
         "conftest.py",
         """
-        from pytest_agentv.models.messages import Message
-        from pytest_agentv.models.scores import Score
+        from pytest_agentv.model.messages import Message
+        from pytest_agentv.model.results import Score
         from pytest_agentv.providers.base import ProviderResponse
 
         class Parrot:
@@ -81,7 +81,7 @@ def test_hooks_of_a_conftest_add_kinds_of_providers_and_evaluators(project):
 def test_hooks_of_the_nearest_conftest_win(project):
     assert project.run().exit_code == pytest.ExitCode.TESTS_FAILED
     answering = """
-        from pytest_agentv.models.messages import Message
+        from pytest_agentv.model.messages import Message
         from pytest_agentv.providers.base import ProviderResponse
 
         class Constant:
@@ -105,7 +105,7 @@ def test_hooks_of_the_nearest_conftest_win(project):
 
 def test_a_conftest_that_is_loaded_after_the_first_eval_file_counts_for_its_folder(project):
     answering = """
-        from pytest_agentv.models.messages import Message
+        from pytest_agentv.model.messages import Message
         from pytest_agentv.providers.base import ProviderResponse
 
         class Late:

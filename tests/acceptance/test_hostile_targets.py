@@ -105,7 +105,7 @@ def test_an_evaluator_that_raises_what_ends_programs(project_in_all_modes: Proje
     write_agent(project, "def", "")
     project.write(
         "conftest.py",
-        f"{HEAD}from pytest_agentv.models.scores import Score\n"
+        f"{HEAD}from pytest_agentv.model.results import Score\n"
         "async def judge(name):\n"
         f"{misbehaving(ASYNC_WAYS, 'name')}"
         "class Judge:\n"
@@ -147,7 +147,7 @@ def test_a_provider_of_a_conftest_that_raises_what_ends_programs(project: Projec
     project.write(
         "conftest.py",
         f"{HEAD}from pytest_agentv.providers.base import ProviderResponse\n"
-        f"from pytest_agentv.models.messages import Message\n{functions}"
+        f"from pytest_agentv.model.messages import Message\n{functions}"
         "class Odder:\n"
         "    mode = 'lm'\n"
         "    def __init__(self, name): self.name = name\n"

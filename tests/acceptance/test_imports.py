@@ -159,25 +159,26 @@ def test_a_run_on_a_mock_target_loads_no_model_library_and_opens_no_socket(plain
 
 
 def test_a_run_without_repeats_and_baseline_loads_nothing_that_judges_runs(plain_run):
-    rooms = ("pytest_agentv.statistics.", "pytest_agentv.reporting.verdicts", "pytest_agentv.session.gating")
-    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.repeating")
+    reports = tuple(f"pytest_agentv.reports.{name}" for name in ("verdict", "judged_cases", "gates", "baseline"))
+    rooms = ("pytest_agentv.stats.", *reports, "pytest_agentv.session.gating")
+    others = ("pytest_agentv.session.confirming", "pytest_agentv.session.running.repeats")
     assert {module for module in plain_run[0] if module.startswith(rooms) or module in others} == set()
 
 
 @variation
 def test_only_repeated_cases_load_what_they_need(plain_run, project, loaded):
-    parts = ("repeating", "combining", "repeating.plan", "repeats", "confirming", "recording.answers", "statistics")
+    parts = ("repeats", "confirming", "stats.intervals")
     own = {module for module in plain_run[0] if module.startswith("pytest_agentv")}
     assert "pytest_agentv.engine.case" in own
-    assert {module for module in own if module.endswith(parts) and not module.endswith("reporting.statistics")} == set()
+    assert {module for module in own if module.endswith(parts)} == set()
     project.write("targets.yaml", MOCK_TARGET)
     project.write("a.eval.yaml", ONE_CASE)
     repeated = loaded("a.eval.yaml", "--agentv-repeat=2")
-    assert {"pytest_agentv.session.repeating.repeats", "pytest_agentv.statistics.repeats"} <= repeated
+    assert {"pytest_agentv.session.running.repeats", "pytest_agentv.stats.intervals"} <= repeated
     assert "pytest_agentv.session.confirming" not in repeated
 
 
-@pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.models.results", "pytest_agentv.errors"])
+@pytest.mark.parametrize("module", ["pytest_agentv", "pytest_agentv.model.results", "pytest_agentv.errors"])
 def test_the_package_and_its_ground_floor_load_nothing_heavy(module):
     script = f"import sys, {module}; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -15,7 +15,7 @@ from busy import slowness
 from scripted_agent import TARGETS, figures, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
-from pytest_agentv.runtime.locks import ProcessLock
+from pytest_agentv.runtime.files import ProcessLock
 
 VARYING = {"timestamp", "run_id", "duration_ms"}
 """Keys, at any depth, of what two runs of the same cases do not share."""

@@ -151,7 +151,7 @@ def test_a_second_ctrl_c_while_a_case_ends_writes_no_second_line(project):
 
 INTERRUPTED = """
 import pytest
-from pytest_agentv.session.running.signing import CaseSigner
+from pytest_agentv.session.running.preparing import CaseSigner
 
 sign = CaseSigner.sign
 ended = set()

@@ -208,7 +208,7 @@ def test_a_mark_that_needs_arguments_is_an_error_of_its_case(project: Any) -> No
 
 
 def test_a_project_without_pytest_timeout_may_have_a_mark_of_that_name(project: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pytest_agentv.loading.keys._has_pytest_timeout", lambda: False)
+    monkeypatch.setattr("pytest_agentv.files.places._has_pytest_timeout", lambda: False)
     write(project, f"id: a, marks: [timeout], {PASSES}", f"id: b, {PASSES}")
     run = project.run("evals", "-p", "no:timeout", "-m", "timeout", "-o", "markers=timeout: cases that take long")
     assert run.statuses == {"a": "pass"}

@@ -7,7 +7,7 @@ import pytest
 import warm
 from thorough import varied
 
-from pytest_agentv.models.options.table import RUN_OPTIONS
+from pytest_agentv.model.options import RUN_OPTIONS
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 

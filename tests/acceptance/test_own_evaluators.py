@@ -247,10 +247,10 @@ def test_evaluators_may_be_objects_in_python(own):
         """
         from conftest import Alike
 
-        from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-        from pytest_agentv.evaluators.kinds.composing.composite import Composite
-        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
-        from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
+        from pytest_agentv.evaluators.composite import WeightedAverage
+        from pytest_agentv.evaluators.composite import Composite
+        from pytest_agentv.evaluators.text import Heuristic
+        from pytest_agentv.evaluators.judge import LlmJudge
 
         def test_objects(agentv):
             result = agentv.run(
@@ -281,7 +281,7 @@ def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
     own.write(
         "test_evals.py",
         """
-        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+        from pytest_agentv.evaluators.text import Heuristic
 
         def test_typo(agentv):
             agentv.run("q", evaluators=[Heuristic(hitz=["hello"])])
@@ -298,7 +298,7 @@ def test_what_is_wrong_with_an_object_is_told_where_it_is_made(own):
 
 def test_another_object_is_another_case_for_a_resumed_run(own):
     text = """
-        from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+        from pytest_agentv.evaluators.text import Heuristic
 
         def test_it(agentv):
             assert agentv.run("q", evaluators=[Heuristic(hits=["hello"])])

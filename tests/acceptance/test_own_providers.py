@@ -43,7 +43,7 @@ ASYNC = """
 
 PROVIDER = """
     import pytest
-    from pytest_agentv.models.messages import Message
+    from pytest_agentv.model.messages import Message
     from pytest_agentv.providers.base import ProviderResponse
 
     class Agent:
@@ -413,7 +413,7 @@ def test_a_judge_that_breaks_is_an_error_of_the_case(project, breaks, reason):
         "conftest.py",
         f"""
         import pytest
-        from pytest_agentv.models.messages import Message
+        from pytest_agentv.model.messages import Message
         from pytest_agentv.providers.base import ProviderResponse
 
         @pytest.fixture

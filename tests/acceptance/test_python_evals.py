@@ -434,7 +434,7 @@ def test_a_given_answer_is_judged_with_its_tool_calls_and_its_figures(project):
     write_tests(
         project,
         """
-from pytest_agentv.models.messages import Message
+from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderResponse
 
 CALLS = [{"name": "tools", "type": "tool_trajectory", "mode": "exact", "expected": [{"tool": "search"}]}]

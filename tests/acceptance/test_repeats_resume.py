@@ -387,7 +387,7 @@ import pytest
 def pytest_runtestloop(session):
     done = yield
     if not hasattr(session.config, "workerinput"):
-        from pytest_agentv.session.confirming.again import ask_again
+        from pytest_agentv.session.confirming import ask_again
         from pytest_agentv.session.options import run_options
         from pytest_agentv.session.recording.identity import run_identity
         from pytest_agentv.session.recording.run_results import read_run

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.model.results import EvalResult
 
 KEYS = (
     *("timestamp", "eval_id", "dataset", "conversation_id", "score", "hits", "misses", "candidate_answer", "target"),

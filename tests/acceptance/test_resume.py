@@ -16,8 +16,8 @@ from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
-from pytest_agentv.models.results import SCHEMA_VERSION
-from pytest_agentv.reporting.ci.stored import read_stored
+from pytest_agentv.model.results import SCHEMA_VERSION
+from pytest_agentv.reports.ci import read_stored
 
 from .conftest import IN_ONE_PROCESS, WITH_WORKERS_ON_REQUEST, Project
 

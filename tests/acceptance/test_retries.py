@@ -301,7 +301,7 @@ OUT_OF_ORDER = "target default: call 1: failed: target 'default': agent.py:answe
 
 def shown_calls(run):
     """Return what stands below the lines of cases, without the times of calls."""
-    lines = (re.fullmatch(r"  DEBUG .+?:attempts\.py:\d+ (.+: call \d+), [\d.]+ ms(: .+)", line) for line in run.lines)
+    lines = (re.fullmatch(r"  DEBUG .+?:answers\.py:\d+ (.+: call \d+), [\d.]+ ms(: .+)", line) for line in run.lines)
     return ["".join(line.groups()) for line in lines if line]
 
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.session.showing.report_masking import mask_properties
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.session.showing.masking import mask_properties
 
 from .conftest import MOCK_TARGETS, WITH_WORKERS_ON_REQUEST, Project, Run
 

@@ -22,8 +22,8 @@ from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import THOROUGH, variation, varied
 
 from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.executors.base import Parcel
 from pytest_agentv.executors.processes import WorkerProcess
-from pytest_agentv.executors.shipping.parcel import Parcel
 from pytest_agentv.providers.table import KINDS
 
 BUNDLE = "--agentv-ship=bundle"

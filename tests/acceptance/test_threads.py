@@ -10,12 +10,12 @@ from pytest_agentv.runtime.loop import LoopThread
 SPY = """
 import functools, inspect, signal, threading
 import pytest
-from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.running.begun import Ending
+from pytest_agentv.engine.pool import TargetPool
+from pytest_agentv.store.writers import ResultSink
+from pytest_agentv.session.running.case_runs import Ending
 from pytest_agentv.session.running.case_runs import CaseRuns
 from pytest_agentv.session.running.cases import Cases
-from pytest_agentv.session.showing.live.progress import Progress
+from pytest_agentv.session.showing.progress import Progress
 
 def note(name):
     with open("threads.txt", "a") as file:

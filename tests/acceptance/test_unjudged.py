@@ -17,9 +17,9 @@ from thorough import varied
 
 from pytest_agentv.cli.main import main
 from pytest_agentv.errors import FileError
-from pytest_agentv.reporting.ci.stored import read_stored
-from pytest_agentv.reporting.figures import cost_of
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.reports.ci import read_stored
+from pytest_agentv.reports.figures import cost_of
+from pytest_agentv.store.writers import ResultSink
 
 VERDICT = json.dumps({"score": 1.0, "hits": ["fine"], "misses": [], "reasoning": "because"})
 OUTAGE = Reply(status=401)

@@ -14,7 +14,8 @@ import warm
 from code_stand_in import CodeStandIn, until
 from thorough import varied
 
-from pytest_agentv.providers.vscode import dispatch, window
+from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode as window
 
 TARGETS = """
 targets:

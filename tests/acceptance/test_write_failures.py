@@ -101,7 +101,7 @@ def test_results_that_memory_cannot_hold_at_the_end_are_said_to_be_lost(project,
     def fill(*_):
         raise MemoryError
 
-    monkeypatch.setattr("pytest_agentv.reporting.readers._read_jsonl", fill)
+    monkeypatch.setattr("pytest_agentv.store.readers._read_jsonl", fill)
     write_cases(project, numbered(1))
     run = project.run("--agentv-out=r.jsonl")
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm
 
-from pytest_agentv.models.messages import FilePart, Media
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
+from pytest_agentv.model.messages import FilePart, Media
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python.foreign import adapt_provider
+from pytest_agentv.providers.python import adapt_provider
 
 QUESTION = ProviderRequest(Prompt("Where is order 7?"), "case")
 CONVERSATION = ProviderRequest(

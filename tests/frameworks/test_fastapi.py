@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import TokenUsage, candidate_answer
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.table import KINDS, create_provider
 
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")

@@ -5,7 +5,7 @@ genai = pytest.importorskip("google.genai", reason="google-genai is not installe
 
 from google.genai import types
 
-from pytest_agentv.models.answers import candidate_answer
+from pytest_agentv.model.messages import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 

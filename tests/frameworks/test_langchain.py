@@ -20,11 +20,11 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.python.function import FunctionProvider
+from pytest_agentv.providers.python import FunctionProvider
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from fake_llm import FakeLlm, Reply, ToolCall
 
-from pytest_agentv.models.answers import candidate_answer
+from pytest_agentv.model.messages import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 

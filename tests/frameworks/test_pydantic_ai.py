@@ -8,8 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.messages import ToolCall
+from pytest_agentv.model.messages import ToolCall, candidate_answer
 from pytest_agentv.providers.base import ProviderResponse
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]

@@ -9,7 +9,7 @@ from smolagents import CodeAgent, Model, ToolCallingAgent, models, tool
 from smolagents.models import ChatMessage, ChatMessageToolCall
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
+from pytest_agentv.model.messages import candidate_answer
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.agents.agent import DEFAULT_SYSTEM_PROMPT
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.agents.agent import DEFAULT_SYSTEM_PROMPT, AgentAnswer
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
-from pytest_agentv.providers.agents.program import AgentAnswer
 from pytest_agentv.providers.base import ProviderRequest
 
 FIXED = ("-p", "--output-format", "stream-json", "--verbose")

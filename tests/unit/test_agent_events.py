@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
-from pytest_agentv.models.masking.secrets import Masker, masking
+from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.agents.agent import CodingAgent
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.agents.codex import Codex
-from pytest_agentv.providers.agents.events import (
+from pytest_agentv.providers.agents.output import (
     as_number,
     guess_kind,
     joined_text,
+    parse_event,
     result_output,
     shorten,
     status_kind,
 )
-from pytest_agentv.providers.agents.output import parse_event
 from pytest_agentv.providers.agents.pi import Pi
 
 PROGRAMS: dict[str, CodingAgent] = {"claude": ClaudeCode(), "codex": Codex(), "pi": Pi()}

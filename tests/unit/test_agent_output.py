@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.agents.log import StreamLog, stream_logs
-from pytest_agentv.providers.agents.output import AgentOutput, LineSplitter, parse_event
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.providers.agents.output import AgentOutput, LineSplitter, StreamLog, parse_event, stream_logs
 from pytest_agentv.providers.base import TargetEnvironment
 
 SECRET = "sk-0123456789abcdef"

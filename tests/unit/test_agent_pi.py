@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.messages import TokenUsage, ToolCall, candidate_answer
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.agents.agent import AgentAnswer, AgentCommand
 from pytest_agentv.providers.agents.pi import Pi
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
 
 FIXED = ("--mode", "json", "--print", "--no-session")

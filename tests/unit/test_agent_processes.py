@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime.processes import process_tree
-from pytest_agentv.runtime.processes.process import ProcessResult, run_process
-from pytest_agentv.runtime.processes.process_tree import kill_marked, read_processes
-from pytest_agentv.runtime.processes.reaper import marked_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime import process_tree
+from pytest_agentv.runtime.process_tree import kill_marked, read_processes
+from pytest_agentv.runtime.processes import ProcessResult, run_process
+from pytest_agentv.runtime.reaper import marked_processes, start_watcher, temporary_folder
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="marks are found in /proc")
@@ -147,7 +147,7 @@ def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(
 
 KILLED_RUN = """
 import os, subprocess, sys, time
-from pytest_agentv.runtime.processes.reaper import marked_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime.reaper import marked_processes, start_watcher, temporary_folder
 
 with marked_processes() as mark:
     subprocess.run(["/bin/sh", "-c", sys.argv[1]], env={**os.environ, **mark}, check=True)

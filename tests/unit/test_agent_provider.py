@@ -13,19 +13,17 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.masking.secrets import Masker, Secret, masking
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import TokenUsage, candidate_answer
+from pytest_agentv.model.secrets import Masker, Secret, masking
 from pytest_agentv.providers.agents import output as agent_output
 from pytest_agentv.providers.agents.agent import AgentProvider
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
-from pytest_agentv.runtime.processes.process_tree import read_processes
+from pytest_agentv.providers.table import KINDS, create_provider
+from pytest_agentv.runtime.process_tree import read_processes
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 HAS_PROC = Path("/proc/self/environ").exists()

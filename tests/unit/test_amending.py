@@ -5,12 +5,11 @@ import json
 import pytest
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import BaselineFigures, EvalResult
-from pytest_agentv.reporting.amending import amend
-from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.model.results import BaselineFigures, EvalResult
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.runtime.files import LockedAppender
+from pytest_agentv.store.readers import RecordedResult, iter_recorded
+from pytest_agentv.store.writers import ResultSink, amend
 
 FIGURES = BaselineFigures(passes=5, judged=5, delta=-0.4, p=0.222, q=1.0, broke=False, state="compared")
 ADDED = {"baseline": FIGURES.to_plain()}

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail
-from pytest_agentv.reporting.ci.annotations import annotation_lines
+from pytest_agentv.model.results import ErrorDetail, EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.ci import annotation_lines
 
 
 def failed(eval_id: str = "tent", score: float = 0.5, **changes: Any) -> EvalResult:

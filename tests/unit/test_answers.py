@@ -6,12 +6,11 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from pytest_agentv.engine.repeating.plan import RepeatPlan
+from pytest_agentv.engine.repeats import RepeatPlan
 from pytest_agentv.engine.scheduler import Scheduler
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail
+from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.runtime.loop import LoopThread, wait_for
-from pytest_agentv.session.repeating.answers import Answers, Asked, Lane
+from pytest_agentv.session.running.repeats import Answers, Asked, Lane
 
 
 @pytest.fixture

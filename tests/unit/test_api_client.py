@@ -16,11 +16,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.providers.apis.base import ApiRequest
-from pytest_agentv.providers.apis.client import HttpClient
-from pytest_agentv.providers.apis.exchange import HttpReply, HttpRequest
-from pytest_agentv.providers.apis.proxies import find_proxy
-from pytest_agentv.runtime.decoding import Decoder
+from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest
+from pytest_agentv.providers.api.client import HttpClient, find_proxy
+from pytest_agentv.runtime.files import Decoder
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

@@ -12,16 +12,14 @@ import pytest
 from fake_llm import FakeLlm, Request
 from pydantic import ValidationError
 
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
-from pytest_agentv.providers.apis.base import Embeddings
-from pytest_agentv.providers.apis.data import vectors_of
-from pytest_agentv.providers.apis.openai import OpenAi, read_data
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.api.base import Embeddings, vectors_of
+from pytest_agentv.providers.api.openai import OpenAi, read_data
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.table import KINDS, create_provider
 
 KEY = "sk-0123456789abcdef"
 KEY_HEADERS = (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import candidate_answer
+from pytest_agentv.providers.asgi import Asgi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.services.asgi import Asgi
+from pytest_agentv.providers.table import create_provider
 
 APP = """
 import asyncio

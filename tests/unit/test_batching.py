@@ -3,12 +3,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_agentv.engine.attempts import invoke_with_retries
-from pytest_agentv.engine.batching import Batch, BatchMember
+from pytest_agentv.cases.prompts import Prompt, PromptMode
+from pytest_agentv.engine.answers import invoke_with_retries
+from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.messages import Message
-from pytest_agentv.prompts.prompt import Prompt, PromptMode
+from pytest_agentv.model.messages import Message, candidate_answer
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 

@@ -9,20 +9,25 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.targets.answer_files import cached_file, keep_answer, read_answer, what_is_asked
-from pytest_agentv.engine.targets.cache import CachedProvider, code_places, public_settings
+from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode
+from pytest_agentv.engine.cache import (
+    CachedProvider,
+    cached_file,
+    code_places,
+    keep_answer,
+    public_settings,
+    read_answer,
+    what_is_asked,
+)
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage, TraceEvent
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.providers.apis.openai import OpenAi
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import Message, TokenUsage, TraceEvent
+from pytest_agentv.model.secrets import Masker, Secret
+from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, ProviderResponse
-from pytest_agentv.providers.cli.cli import Cli
-from pytest_agentv.providers.factory_kind import class_of_factory
-from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.python.python import Python
+from pytest_agentv.providers.cli import Cli
+from pytest_agentv.providers.kind import Provider, class_of_factory
+from pytest_agentv.providers.python import Python
 from pytest_agentv.runtime import files
 
 REQUEST = ProviderRequest(Prompt("question"), eval_id="a")

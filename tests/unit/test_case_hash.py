@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.case_hash import CaseHashes
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.engine.fingerprints import CaseHashes
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
 
 CASE = "{id: a, criteria: ok, input: 'hi {{ tone }}', vars: {tone: '-'}, evaluators: [{contains: hi}]}"
 

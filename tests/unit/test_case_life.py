@@ -4,18 +4,16 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_agentv.engine.batching import Batch, BatchMember
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.engine.case import run_case
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
-from pytest_agentv.engine.targets.checks import HealthChecks
-from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.engine.pool import HealthChecks, TargetPool
+from pytest_agentv.engine.scheduler import Batch, BatchMember
 from pytest_agentv.errors import TargetError
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import EvalCase, Target
+from pytest_agentv.model.messages import Message
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.mock import Mock
 

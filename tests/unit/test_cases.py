@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.cases import LoadedCase, load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadedCase, load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
 
 PATTERNS = ("**/*.instructions.md",)
 BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"

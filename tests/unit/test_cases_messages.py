@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.cases import LoadedCase, load_case
+from pytest_agentv.cases.references import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadedCase, load_case
-from pytest_agentv.loading.cases.config import DEFAULT_GUIDELINE_PATTERNS, load_guideline_patterns
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import FilePart, InputMessage, ObjectPart, OtherPart, TextPart
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import FilePart, InputMessage, ObjectPart, OtherPart, TextPart
 
 PATTERNS = ("**/*.instructions.md",)
 

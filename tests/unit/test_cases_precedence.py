@@ -4,17 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.cases import LoadedCase, load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.judges.llm_judge import RubricJudge
-from pytest_agentv.evaluators.kinds.limits.latency import Latency
-from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+from pytest_agentv.evaluators.judge import Rubric, RubricJudge
+from pytest_agentv.evaluators.limits import Latency
 from pytest_agentv.evaluators.own import FactoryEvaluator
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadedCase, load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.evaluators.text import Heuristic
+from pytest_agentv.model.cases import EvalCase
 
 BASE = "id: a\nexpected_outcome: ok\ninput: hi\n"
 

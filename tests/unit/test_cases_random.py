@@ -8,11 +8,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators import table
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
 
 VALID = "target: t\nevalcases:\n  - id: a\n    outcome: ok\n    input: [{role: user, content: hi}]\n    rubrics: [x]\n"
 KEYS = st.sampled_from(

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.cli.checking.checks import Checker, CheckSettings
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.cli.validate import Checker, CheckSettings
 from pytest_agentv.errors import CaseError, SourceError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.loading.keys import MARK_KEYS
-from pytest_agentv.loading.targets.files import load_targets_file
+from pytest_agentv.files.places import MARK_KEYS
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.targets.files import load_targets_file
 
 CASE = "expected_outcome: ok\n    input: hi\n"
 WORDS = "evaluators: [{name: w, type: heuristic, hits: [ok]}]"

@@ -15,19 +15,14 @@ from typing import Any
 import pytest
 from thorough import varied
 
-from pytest_agentv.engine.repeating.combining import combine_answers
-from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.loading.tables.delimited import read_delimited
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
-from pytest_agentv.reporting.ci.annotations import annotation_lines
-from pytest_agentv.reporting.ci.code_quality import code_quality
-from pytest_agentv.reporting.ci.comment import MARKER, comment_lines
-from pytest_agentv.reporting.ci.junit import junit_xml
-from pytest_agentv.reporting.ci.spreadsheet import results_csv
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
+from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, TokenUsage
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.ci import annotation_lines, code_quality, junit_xml, results_csv
+from pytest_agentv.reports.markdown import MARKER, comment_lines
+from pytest_agentv.store.writers import ResultSink
 
 EVIL = "=1+1 </details> <script>x</script> ```\n````\n::error::x @team [a](javascript:x) s3cret-value \x1b[31m"
 

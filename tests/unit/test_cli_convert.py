@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from results_files import read_results
 
 from pytest_agentv.cli.main import main
-from pytest_agentv.reporting.yaml_documents import yaml_document
+from pytest_agentv.store.yaml_documents import yaml_document
 
 RECORD = {"eval_id": "a", "score": 1, "hits": [], "candidate_answer": "two\nlines\n", "details": {"camelKey": "1e3"}}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.cli import schema
-from pytest_agentv.cli.starting.project import PROJECT_FILES, PYTEST_INI
+from pytest_agentv.cli.init import PROJECT_FILES, PYTEST_INI
 
 FILES = (
     *PROJECT_FILES,

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from results_files import read_results
 
-from pytest_agentv.executors.kept import KeptResult, KeptResults
-from pytest_agentv.executors.left_runs import LeftRun, LeftRuns
-from pytest_agentv.reporting.merging.kept import kept_results
-from pytest_agentv.reporting.verdicts.case_reading import CaseName
-from pytest_agentv.reporting.writers import kept_folder, unjudged_folder
+from pytest_agentv.executors.kept import KeptResult, KeptResults, LeftRun, LeftRuns
+from pytest_agentv.reports.judged_cases import CaseName
+from pytest_agentv.reports.merging import kept_results
+from pytest_agentv.store.writers import kept_folder, unjudged_folder
 
 TRY = "\nTry: agentv merge --help\n"
 

@@ -5,22 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.base import ABSENT, Json, JsonObject
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage, TraceEvent
+from pytest_agentv.model.base import ABSENT, Json, JsonObject
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, TraceEvent, candidate_answer
+from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import ProviderResponse, require_answer
-from pytest_agentv.providers.cli.output import (
+from pytest_agentv.providers.cli_output import (
     describe_exit,
     parse_batch_output,
     parse_one_of_batch,
     parse_output,
     report_output,
 )
-from pytest_agentv.providers.cli.texts import javascript_string
+from pytest_agentv.providers.cli_template import javascript_string
 from pytest_agentv.providers.wire import WireError, parse_response
-from pytest_agentv.runtime.processes.process import ProcessResult
+from pytest_agentv.runtime.processes import ProcessResult
 
 
 def said(content: object, *more: object) -> str:

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.traces import TraceEvent
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import TraceEvent, candidate_answer
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers import cli
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.cli import cli
-from pytest_agentv.providers.cli.cli import Cli, CliProvider
-from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck
-from pytest_agentv.runtime.processes import process
+from pytest_agentv.providers.cli import Cli, CliProvider, CommandHealthcheck
+from pytest_agentv.runtime import processes as process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -366,11 +364,11 @@ def test_cancelling_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
 
 @pytest.mark.parametrize(("verbose", "level"), [(True, logging.INFO), (False, logging.DEBUG)])
 def test_a_verbose_target_tells_what_it_runs(verbose: bool, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli.command")
+    caplog.set_level(logging.DEBUG, "pytest_agentv.providers.cli")
 
     invoke("echo note >&2; echo a", verbose=verbose)
 
-    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli.command"]
+    records = [record for record in caplog.records if record.name == "pytest_agentv.providers.cli"]
     assert {record.levelno for record in records} == {level}
     texts = [record.getMessage() for record in records]
     assert texts[0] == "target agent: running echo note >&2; echo a"

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reporting.baselines.writing import baseline_text
-from pytest_agentv.reporting.comparing.labels import Label, agree
-from pytest_agentv.reporting.verdicts.baseline import baseline_of
-from pytest_agentv.reporting.verdicts.case_reading import case_of
-from pytest_agentv.reporting.verdicts.cases import unique_names
+from pytest_agentv.reports.baseline import baseline_of, baseline_text
+from pytest_agentv.reports.how_sure import Label, agree
+from pytest_agentv.reports.judged_cases import case_of, unique_names
 
 
 @pytest.fixture(autouse=True)

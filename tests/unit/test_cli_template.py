@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.cli.template import (
+from pytest_agentv.providers.cli_template import (
     LONGEST_ARGUMENT,
     CallValues,
     clean,

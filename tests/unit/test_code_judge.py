@@ -10,20 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.dry_runs import is_of_mock
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
+from pytest_agentv.evaluators.context import Context, Services, build_payload, snake_case_keys
 from pytest_agentv.evaluators.run import build_result
-from pytest_agentv.evaluators.scripts.judgement import parse_judgement
-from pytest_agentv.evaluators.scripts.payload import build_payload, snake_case_keys
-from pytest_agentv.evaluators.scripts.script import ScriptFailedError, cut, show_script
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import pretty_json
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.script import CodeJudge, ScriptFailedError, cut, is_of_mock, parse_judgement, show_script
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import ExecutionMetrics, Message, TokenUsage, ToolCall, TraceEvent, TraceSummary
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.text import pretty_json
 
 EXPECTED = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '

@@ -5,13 +5,10 @@ import math
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers
-from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
-from pytest_agentv.reporting.comparing.combinations import combination_lines
-from pytest_agentv.reporting.comparing.runs import align_runs, read_runs
-from pytest_agentv.reporting.comparing.runs_table import disagreements, figures_of
+from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.runs_table import align_runs, combination_lines, disagreements, figures_of, read_runs
 
 
 def result(combination, number, status="pass", ms=100.0, cost=None):

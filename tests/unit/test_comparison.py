@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.reporting.comparing.case_scores import CaseKey, align, read_scores
-from pytest_agentv.reporting.comparing.comparison import Comparison, comparison_lines
-from pytest_agentv.reporting.comparing.comparison import compare_scores as compare_by_key
+from pytest_agentv.reports.compare import CaseKey, Comparison, align, comparison_lines, read_scores
+from pytest_agentv.reports.compare import compare_scores as compare_by_key
 
 scores = st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=8)
 

@@ -11,27 +11,26 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.judging.grading import REPLY_CONTRACT
-from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.composing.aggregators import (
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.composite import (
     AGGREGATOR_SYSTEM_PROMPT,
     Aggregator,
     CodeAggregator,
+    Composite,
     LlmAggregator,
     WeightedAverage,
     results_by_name,
     weighted_average,
 )
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, REPLY_CONTRACT
 from pytest_agentv.evaluators.run import build_result, run_evaluator
-from pytest_agentv.evaluators.scripts.judgement import read_aggregate
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import EvaluatorResult, Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.script import read_aggregate
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import EvaluatorResult, Score
 
 SAFETY = Score(
     0.7,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.cases.config import (
+from pytest_agentv.cases.references import (
     DEFAULT_GUIDELINE_PATTERNS,
     load_guideline_patterns,
     matches_guideline,

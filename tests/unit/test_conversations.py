@@ -1,15 +1,15 @@
 """Conversations in results are bounded, and say what is left out."""
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.conversations.bounded import (
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import compact_json
+from pytest_agentv.store.conversations import (
     LONGEST_TEXT,
     MOST_CALLS,
     MOST_MESSAGES,
     MOST_TEXT,
     bounded_messages,
 )
-from pytest_agentv.reporting.serialization import recordable
+from pytest_agentv.store.writers import recordable
 
 
 def test_short_conversations_stay_as_they_are() -> None:

@@ -23,23 +23,22 @@ import pytest
 from docs_pages import GALLERY, INSTALLERS, PAGES, PROGRAMS, ROOT, Block, is_set_up, own_kinds, program, read_page
 
 from pytest_agentv import __version__
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.main import COMMANDS
-from pytest_agentv.evaluators.kinds.code.code_judge import Proxy, Reuse
+from pytest_agentv.evaluators.script import Proxy, Reuse
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.loading.tables.delimited import read_delimited
-from pytest_agentv.loading.targets.environment import REFERENCE, Environment
-from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
-from pytest_agentv.loading.targets.validation import parts_of_target
-from pytest_agentv.models.kind import spellings
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.option import RunOption
-from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.kind import spellings
+from pytest_agentv.model.options import RUN_OPTIONS, RunOption
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.targets.definitions import REFERENCE, Environment
+from pytest_agentv.targets.files import load_targets_file, resolve_target
+from pytest_agentv.targets.resolution import parts_of_target
 
 FLAGS: Final = {f"--agentv-{name}" for option in RUN_OPTIONS for name in (option.name, *option.aliases)}
 INI_KEYS: Final = {f"agentv_{option.dest}" for option in RUN_OPTIONS if option.ini} | {

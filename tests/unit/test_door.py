@@ -140,8 +140,8 @@ def test_no_module_of_the_package_imports_the_package_itself() -> None:
 
 
 def test_imports_of_inner_modules_are_found() -> None:
-    text = "import json, pytest_agentv.errors\ndef f():\n    from pytest_agentv.models.scores import Score\n"
-    assert list(_imported(text)) == ["pytest_agentv.errors", "pytest_agentv.models.scores"]
+    text = "import json, pytest_agentv.errors\ndef f():\n    from pytest_agentv.model.results import Score\n"
+    assert list(_imported(text)) == ["pytest_agentv.errors", "pytest_agentv.model.results"]
     assert _IMPORT.search("import json, pytest_agentv")
     assert _IMPORT.search("from pytest_agentv import Score")
     assert not _IMPORT.search(text)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.traces import TraceEvent, TraceSummary
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
-from pytest_agentv.reporting.dumps import dump_prompt, dump_trace, file_name
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
+from pytest_agentv.model.messages import TraceEvent, TraceSummary
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.dumps import dump_prompt, dump_trace, file_name
 
 
 @pytest.mark.scenario("Dump prompts enabled")

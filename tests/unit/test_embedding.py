@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.targets.embedding import TargetEmbedder
+from pytest_agentv.engine.embedding import TargetEmbedder
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
-from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.apis.base import Embeddings
+from pytest_agentv.model.cases import Target
+from pytest_agentv.providers.api.base import Embeddings
+from pytest_agentv.providers.api.failures import ContentError
 from pytest_agentv.providers.mock import Mock
-from pytest_agentv.providers.repeating import ContentError
 
 MISSING = "the target 'embeddings' gave no embeddings: it replied without a vector for one of the texts"
 

@@ -7,15 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.ci.code_quality import code_quality
-from pytest_agentv.reporting.ci.comment import comment_lines
-from pytest_agentv.reporting.ci.junit import junit_xml
-from pytest_agentv.reporting.endings import AS_JUDGED, Ending, GateWord, ending_of, read_contract
-from pytest_agentv.reporting.verdicts.case_reading import case_of
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.ci import code_quality, junit_xml
+from pytest_agentv.reports.gates import AS_JUDGED, Ending, GateWord, ending_of, read_contract
+from pytest_agentv.reports.judged_cases import JudgedCase, case_of
+from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.verdict import run_statistics
 
 GATE = {"name": "agentv.baseline.jsonl::regression", "failed": True, "reason": "12 cases are broken"}
 PASSED = GATE | {"failed": False}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.loading.targets.environment import (
+from pytest_agentv.targets.definitions import (
     find_dotenv,
     find_repo_root,
     folders_upward,

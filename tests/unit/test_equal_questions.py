@@ -4,14 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pytest_agentv.engine.targets.cache import CachedProvider
-from pytest_agentv.engine.targets.judging import EqualQuestions
-from pytest_agentv.evaluators.base import Context, Evaluator, Score
-from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine.cache import CachedProvider
+from pytest_agentv.engine.judging import EqualQuestions
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.mock import Mock, dry_run_provider
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentv.reporting.escaping import harmless_in_ci, visible, wrap
+from pytest_agentv.reports.figures import harmless_in_ci, visible, wrap
 
 COMMANDS = ("::error::x", "::add-mask::x", "::stop-commands::x", "##[error]x", "##vso[task.setvariable]x")
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError, ProviderError
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
-from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.own import EvaluatorSpec, factory_class
 from pytest_agentv.evaluators.run import run_evaluator
+from pytest_agentv.evaluators.script import CodeJudge
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind_table import merge_kinds
-from pytest_agentv.models.scores import EvaluatorResult, Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.text import Heuristic
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.kind_table import merge_kinds
+from pytest_agentv.model.results import EvaluatorResult, Score
 
 CONTEXT = Context(EvalCase("c", "d", "/e", 1, "o", "q", (), ()), Prompt("q"), "yes")
 

@@ -5,19 +5,15 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall
-from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy
-from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
-from pytest_agentv.evaluators.kinds.limits.cost import Cost
-from pytest_agentv.evaluators.kinds.limits.latency import Latency
-from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
-from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck
+from pytest_agentv.evaluators.limits import Cost, Latency, TokenUsageLimit
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
+from pytest_agentv.evaluators.text import Heuristic
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
 
 
 class Loaded:

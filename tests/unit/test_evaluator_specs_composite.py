@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.kinds.composing.aggregators import CodeAggregator, LlmAggregator, WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.evaluators.kinds.limits.cost import Cost
-from pytest_agentv.evaluators.kinds.limits.latency import Latency
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.composite import CodeAggregator, Composite, LlmAggregator, WeightedAverage
+from pytest_agentv.evaluators.limits import Cost, Latency
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
 
 
 class Loaded:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric
+from pytest_agentv.evaluators.script import CodeJudge, Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
 
 
 class Loaded:

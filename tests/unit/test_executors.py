@@ -13,31 +13,25 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
-from pytest_agentv.engine.overrides import NO_HOOKS, NO_OVERRIDES
-from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pool import TargetPool
+from pytest_agentv.engine.jobs import NO_HOOKS, NO_OVERRIDES, CaseIdentity, CaseJob
+from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.executors import engine as worker_engine
-from pytest_agentv.executors.base import Reply, Setup, WorkerLost
+from pytest_agentv.executors.base import Frame, FrameReader, JobRefused, Parcel, Reply, Setup, WorkerLost, pack, unpack
+from pytest_agentv.executors.bundles import roots_of
 from pytest_agentv.executors.engine import WorkerEngine
-from pytest_agentv.executors.frames import Frame, FrameReader
-from pytest_agentv.executors.futures import Futures
-from pytest_agentv.executors.kept import KeptResult, KeptResults
-from pytest_agentv.executors.leash import Leash, LeashEnd
-from pytest_agentv.executors.shipper import Shipper
-from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
-from pytest_agentv.executors.shipping.parcel import Parcel
-from pytest_agentv.executors.shipping.roots import roots_of
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind_table import no_kinds
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.messages import InputMessage, TextPart
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.options.values import check_workers, parse_executor, parse_lost_retries
-from pytest_agentv.reporting.prints import CaseLog
-from pytest_agentv.session.away.away import Away
+from pytest_agentv.executors.kept import KeptResult, KeptResults, Leash, LeashEnd
+from pytest_agentv.executors.processes import Futures
+from pytest_agentv.executors.shipping import Shipper
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.kind_table import no_kinds
+from pytest_agentv.model.messages import InputMessage, TextPart
+from pytest_agentv.model.options import check_workers, parse_executor, parse_lost_retries
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.prints import CaseLog
 from pytest_agentv.session.recording.left_results import add_left_results
+from pytest_agentv.session.running.away import Away
 
 SECRET = "s3cr3t-of-the-worker"
 
@@ -193,7 +187,7 @@ def test_a_worker_that_has_no_room_says_so(setup: Setup, folder: Path, monkeypat
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pytest_agentv.executors.shipping.store.unpack_bundle", fail)
+    monkeypatch.setattr("pytest_agentv.executors.shipping.unpack_bundle", fail)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     engine = WorkerEngine(setup.replace(ships=True, roots=roots_of([folder])))
     data = b"bundle"
@@ -212,7 +206,7 @@ def test_a_job_that_is_cancelled_while_its_files_arrive_is_answered(
         is_unpacking.set()
         go_on.wait(60)
 
-    monkeypatch.setattr("pytest_agentv.executors.shipping.store.unpack_bundle", unpack_slowly)
+    monkeypatch.setattr("pytest_agentv.executors.shipping.unpack_bundle", unpack_slowly)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     engine = WorkerEngine(setup.replace(ships=True, roots=roots_of([folder])))
     parcel = Parcel(bundles=((hashlib.sha256(b"x").hexdigest(), b"x"),))

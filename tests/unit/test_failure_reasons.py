@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.reporting.failing.calls import call_lines
-from pytest_agentv.reporting.failing.diffs import alike, word_diff
-from pytest_agentv.reporting.failing.reasons import reason_line
-from pytest_agentv.reporting.failing.render import failure_text
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.messages import Message, ToolCall
+from pytest_agentv.model.results import EvalResult, EvaluatorResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.failure import alike, call_lines, failure_text, word_diff
+from pytest_agentv.reports.reasons import reason_line
 
 FACTS = EvaluatorResult("facts", "heuristic", 0.5, 1.0, misses=("missing: 30 days",))
 TONE = EvaluatorResult("tone", "llm_judge", 0.5, 1.0, reasoning="too curt. It says nothing else.")

@@ -11,14 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
-from pytest_agentv.reporting.escaping import cut, escaped_size, visible
-from pytest_agentv.reporting.failing.render import error_text, failure_text, one_line
-from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
-from pytest_agentv.reporting.figures import format_cost, format_duration, format_tokens
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.failure import TEXT_LIMIT, error_text, failure_text, one_line
+from pytest_agentv.reports.figures import cut, escaped_size, format_cost, format_duration, format_tokens, visible
 from pytest_agentv.session.showing.texts import rerun_command, short_reason
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"

@@ -10,20 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.comparing.answer_data import parse_answer, read_path
-from pytest_agentv.evaluators.comparing.date_formats import FORMAT_SCHEMA, is_date_format, read_by_formats
-from pytest_agentv.evaluators.comparing.field_dates import parse_date
-from pytest_agentv.evaluators.comparing.field_numbers import parse_number
-from pytest_agentv.evaluators.kinds.data.expected_data import expected_data
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, score_fields
-from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import compact_json
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.answer_data import parse_answer, read_path
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck, expected_data, score_fields
+from pytest_agentv.evaluators.field_values import (
+    FORMAT_SCHEMA,
+    is_date_format,
+    parse_date,
+    parse_number,
+    read_by_formats,
+)
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.text import compact_json
 
 
 def score_of(checks, candidate, expected, aggregation="weighted_average") -> Score:

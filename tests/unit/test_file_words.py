@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
-from pytest_agentv.evaluators.kinds.judges.statements import Statements
-from pytest_agentv.evaluators.kinds.text.contains import Contains
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric, Statements
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
+from pytest_agentv.evaluators.text import Contains
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
 
 HEAD = "- id: c\n    expected_outcome: ok\n    "
 

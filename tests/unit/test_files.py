@@ -14,7 +14,8 @@ import pytest
 from filelock import FileLock
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.runtime import files, locks
+from pytest_agentv.runtime import files
+from pytest_agentv.runtime import files as locks
 from pytest_agentv.runtime.files import LockedAppender, remove_leftovers, write_atomically, write_pieces_atomically
 
 

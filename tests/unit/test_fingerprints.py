@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import warm
 
-from pytest_agentv.engine.overrides import Overrides
-from pytest_agentv.engine.targets.fingerprints import Fingerprints
-from pytest_agentv.loading.value_hashes import hash_value
-from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.apis.openai import OpenAi
+from pytest_agentv.engine.fingerprints import Fingerprints
+from pytest_agentv.engine.jobs import Overrides
+from pytest_agentv.model.cases import Target
+from pytest_agentv.providers.api.openai import OpenAi
+from pytest_agentv.store.value_hashes import hash_value
 
 
 def hash_of(folder: Path, **settings: Any) -> str | None:
@@ -99,7 +99,7 @@ sys.path.insert(0, ".")
 from values import *
 try: import other
 except ImportError: pass
-from pytest_agentv.engine.targets.fingerprints import Fingerprints
+from pytest_agentv.engine.fingerprints import Fingerprints
 
 told = []
 pool = SimpleNamespace(warn_once=lambda problem, what: told.append(str(problem)))
@@ -212,7 +212,7 @@ def test_parts_that_many_others_share_are_hashed_once() -> None:
 def test_the_hash_of_a_value_that_is_too_large_is_that_of_no_other_run() -> None:
     """The hash of the values of a factory is taken although a part is not known, and that of the rest still counts."""
     code = (
-        "from functools import partial; from pytest_agentv.loading.value_hashes import hash_value; "
+        "from functools import partial; from pytest_agentv.store.value_hashes import hash_value; "
         "print(hash_value(partial(len, [bytes(60_000_000)])).digest)"
     )
     command = [sys.executable, "-c", code]

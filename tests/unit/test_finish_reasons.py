@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentv.models.finish_reasons import incomplete_reason, is_broken, is_cut
+from pytest_agentv.model.messages import incomplete_reason, is_broken, is_cut
 
 
 @pytest.mark.parametrize(

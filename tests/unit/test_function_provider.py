@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.messages import Message
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import Message, candidate_answer
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python.foreign import adapt_provider
+from pytest_agentv.providers.python import adapt_provider
 
 REQUEST = ProviderRequest(Prompt("the question", "the rules"), "case", system_prompt="the contract")
 

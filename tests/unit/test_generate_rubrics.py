@@ -12,24 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.variables import as_template, render
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.generate import run
-from pytest_agentv.cli.rubrics.edits import LayoutError, insert_rubrics
-from pytest_agentv.cli.rubrics.edits import WrittenRubric as Rubric
-from pytest_agentv.cli.rubrics.writer import (
+from pytest_agentv.cli.rubrics import (
+    LayoutError,
     RubricError,
     RubricRequest,
     build_user_prompt,
+    insert_rubrics,
     read_rubrics,
     write_rubrics,
 )
+from pytest_agentv.cli.rubrics import WrittenRubric as Rubric
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.loading.files.yaml_values import build_yaml
-from pytest_agentv.loading.variables.filling import as_template, render
-from pytest_agentv.models.messages import Message
+from pytest_agentv.files.source import build_yaml
+from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 GREETS = Rubric("greets", "Greets: by name #1")

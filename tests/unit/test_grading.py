@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Services
-from pytest_agentv.evaluators.judging.grading import feedback, has_score, require_judge
-from pytest_agentv.evaluators.judging.json_text import first_json_object, json_object
-from pytest_agentv.evaluators.judging.reply import JudgeQuestion, read_judgement
-from pytest_agentv.models.scores import Score, clamp_score
-from pytest_agentv.models.text import trim
+from pytest_agentv.evaluators.context import Services
+from pytest_agentv.evaluators.json_text import first_json_object, json_object
+from pytest_agentv.evaluators.judge_reply import JudgeQuestion, feedback, has_score, read_judgement, require_judge
+from pytest_agentv.model.results import Score, clamp_score
+from pytest_agentv.model.text import trim
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

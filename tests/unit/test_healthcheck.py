@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck, run_healthcheck
+from pytest_agentv.providers.cli import CommandHealthcheck, HttpHealthcheck, run_healthcheck
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic, error_sign, score_keywords
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.text import Heuristic, error_sign, score_keywords
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import Score
 
 
 def score_of(answer, hits=(), misses=()) -> Score:

@@ -7,28 +7,21 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.engine.cache import keep_answer, read_answer
 from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
-from pytest_agentv.engine.targets.answer_files import keep_answer, read_answer
-from pytest_agentv.engine.targets.waiting import drop_waiting, version_note
-from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.evaluators.kinds.text.contains import Contains
-from pytest_agentv.evaluators.kinds.text.heuristic import Heuristic
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics
+from pytest_agentv.engine.waiting import drop_waiting, version_note
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.text import Contains, Heuristic
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import ExecutionMetrics, Message
+from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.reporting.answers import iter_answers
-from pytest_agentv.reporting.writers import ResultSink, answers_path
-from pytest_agentv.session.recording.answers import AnswerJournal, Kept, drop_answers
-from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.journal import FinishedCases, Journal
-from pytest_agentv.session.recording.last_run import ResumedFile, find_last_run
+from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity, find_last_run
+from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases, Journal, Kept, drop_answers
 from pytest_agentv.session.recording.run_results import judged_versions
+from pytest_agentv.store.writers import ResultSink, answers_path, iter_answers
 
 RESULT = EvalResult(
     "t", "a", "d", 0.5, (), (), "hello", "default", status="fail", threshold=1.0, threshold_source="default",

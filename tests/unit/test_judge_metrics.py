@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers
-from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.evaluators.metering import Meter, current_meter, metering
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import JudgeMetrics, TokenUsage, added_judge_metrics
+from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
+from pytest_agentv.evaluators.context import Meter, current_meter, metering
+from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, added_judge_metrics
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 
 USAGE = TokenUsage(10, 5)

@@ -10,17 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thorough import varied
 
-from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.judging.json_text import json_objects
-from pytest_agentv.evaluators.judging.outer_json import outer_objects
-from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT, JudgeQuestion, Quotes, read_judgement
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.judging.thoughts import without_thoughts
-from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.scores import Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.json_text import json_objects, outer_objects
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, read_judgement, without_thoughts
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import Message
+from pytest_agentv.model.results import Score
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 UNREAD = "the judge 'grader' gave no judgement in 3 replies:"

@@ -2,8 +2,7 @@
 
 from types import SimpleNamespace
 
-from pytest_agentv.session.showing.item_outcomes import EVALUATED
-from pytest_agentv.session.showing.kept_reports import _ITEMS, KeptReports
+from pytest_agentv.session.showing.item_outcomes import _ITEMS, EVALUATED, KeptReports
 
 
 def test_only_phases_of_cases_that_have_nothing_to_show_are_let_go():

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 import pytest
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.kind_reader import find_kind, known_keys, read_part
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import UnreadKey
-from pytest_agentv.models.kind import Amount, Items, Kind, Part, Text, expected, parts_of, spelled, spellings
-from pytest_agentv.models.kind_table import KindTable
+from pytest_agentv.files.kind_reader import find_kind, known_keys, read_part
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import UnreadKey
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.kind import Amount, Items, Kind, Part, Text, expected, parts_of, spelled, spellings
+from pytest_agentv.model.kind_table import KindTable
 
 
 class Spice(Part):

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.likeness.levenshtein import Levenshtein
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.likeness import Levenshtein
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import Score
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 
@@ -59,5 +59,5 @@ def test_scores_stay_within_their_bounds_and_equal_texts_score_1(value: str, ans
 
 
 def test_reading_a_file_does_not_load_the_library() -> None:
-    script = "import sys, pytest_agentv.evaluators.kinds.likeness.levenshtein; print('rapidfuzz' in sys.modules)"
+    script = "import sys, pytest_agentv.evaluators.likeness; print('rapidfuzz' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

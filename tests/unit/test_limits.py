@@ -4,14 +4,12 @@ import asyncio
 
 import pytest
 
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.kinds.limits.cost import Cost
-from pytest_agentv.evaluators.kinds.limits.latency import Latency
-from pytest_agentv.evaluators.kinds.limits.token_usage import TokenUsageLimit
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.limits import Cost, Latency, TokenUsageLimit
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.results import Score
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 USAGE = TokenUsage(10, 5, 2)

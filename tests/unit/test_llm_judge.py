@@ -6,17 +6,25 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.cases.judges import TEMPLATE_VARIABLES
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.judging.reply import NO_JUDGEMENT
-from pytest_agentv.evaluators.judging.rubrics import Rubric
-from pytest_agentv.evaluators.kinds.judges.llm_judge import LlmJudge, build_question, build_variables, default_judge
-from pytest_agentv.loading.cases.judge_templates import TEMPLATE_VARIABLES
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import FilePart, InputMessage, Message, ObjectPart, OtherPart, TextPart, ToolCall
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import TraceEvent, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.judge import LlmJudge, Rubric, build_question, build_variables, default_judge
+from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import (
+    FilePart,
+    InputMessage,
+    Message,
+    ObjectPart,
+    OtherPart,
+    TextPart,
+    ToolCall,
+    TraceEvent,
+    TraceSummary,
+)
+from pytest_agentv.model.results import Score
 
 
 def build_user_prompt(config: LlmJudge, context: Context) -> str:

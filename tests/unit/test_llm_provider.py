@@ -20,21 +20,19 @@ from busy import slowness
 from fake_llm import FakeLlm, Reply, Request
 from thorough import variation, varied
 
-from pytest_agentv.engine.attempts import Attempts, invoke_with_retries
+from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode
+from pytest_agentv.engine.answers import Attempts, invoke_with_retries
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.finish_reasons import is_cut
-from pytest_agentv.models.masking.secrets import Masker, Secret, masking
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
-from pytest_agentv.providers.apis.failures import refused_parameter
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, is_cut
+from pytest_agentv.model.secrets import Masker, Secret, masking
+from pytest_agentv.providers.api import litellm as llm_import
+from pytest_agentv.providers.api.failures import refused_parameter
+from pytest_agentv.providers.api.provider import LlmProvider
+from pytest_agentv.providers.api.replies import DEFAULT_SYSTEM_PROMPT
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.llm import litellm_import as llm_import
-from pytest_agentv.providers.llm.provider import LlmProvider
-from pytest_agentv.providers.llm.request import DEFAULT_SYSTEM_PROMPT
-from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
+from pytest_agentv.providers.table import create_provider
 
 KEY = "sk-0123456789abcdef"
 KINDS = ("azure", "anthropic", "gemini", "openai")
@@ -932,13 +930,13 @@ def test_the_import_starts_with_the_first_provider_looks_nothing_up_and_leaves_t
         asked = []
         sys.addaudithook(lambda event, args: asked.append(args[0]) if event == "socket.getaddrinfo" else None)
         before = dict(os.environ)
-        from pytest_agentv.models.masking.secrets import Secret
-        from pytest_agentv.models.targets import Target
-        from pytest_agentv.prompts.prompt import Prompt
-        from pytest_agentv.providers.llm import litellm_import as llm_import
-        from pytest_agentv.providers.apis.anthropic import Anthropic
+        from pytest_agentv.model.secrets import Secret
+        from pytest_agentv.model.cases import Target
+        from pytest_agentv.cases.prompts import Prompt
+        from pytest_agentv.providers.api import litellm as llm_import
+        from pytest_agentv.providers.api.anthropic import Anthropic
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.registry import create_provider
+        from pytest_agentv.providers.table import create_provider
 
         async def main():
             print("litellm" in sys.modules)
@@ -975,11 +973,11 @@ def test_a_litellm_that_cannot_be_imported_is_said_and_does_not_hang(tmp_path: P
         """
         import asyncio
         from pytest_agentv.errors import ProviderError
-        from pytest_agentv.models.targets import Target
-        from pytest_agentv.prompts.prompt import Prompt
+        from pytest_agentv.model.cases import Target
+        from pytest_agentv.cases.prompts import Prompt
         from pytest_agentv.providers.base import ProviderRequest
-        from pytest_agentv.providers.apis.litellm import Litellm
-        from pytest_agentv.providers.registry import create_provider
+        from pytest_agentv.providers.api.model import Litellm
+        from pytest_agentv.providers.table import create_provider
 
         async def main():
             provider = create_provider(Target("t", "litellm", Litellm(model="m")), {})
@@ -1008,12 +1006,12 @@ ASK_AND_TELL_THE_PRICE = """
                 importers.append(threading.current_thread().name)
 
     sys.meta_path.insert(0, Watch)
-    from pytest_agentv.models.masking.secrets import Secret
-    from pytest_agentv.models.targets import Target
-    from pytest_agentv.prompts.prompt import Prompt
-    from pytest_agentv.providers.apis.openai import OpenAi
+    from pytest_agentv.model.secrets import Secret
+    from pytest_agentv.model.cases import Target
+    from pytest_agentv.cases.prompts import Prompt
+    from pytest_agentv.providers.api.openai import OpenAi
     from pytest_agentv.providers.base import ProviderRequest
-    from pytest_agentv.providers.registry import create_provider
+    from pytest_agentv.providers.table import create_provider
 
     async def main():
         settings = OpenAi(model="gpt-4o", api_key=Secret("x"), base_url="{url}")

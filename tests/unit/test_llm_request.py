@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
-from pytest_agentv.providers.apis.azure import resource_url
-from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.llm.request import (
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
+from pytest_agentv.providers.api.base import ModelSettings
+from pytest_agentv.providers.api.openai import resource_url
+from pytest_agentv.providers.api.replies import (
     DEFAULT_SYSTEM_PROMPT,
     build_arguments,
     build_messages,
 )
+from pytest_agentv.providers.base import ProviderRequest
 
 
 def messages(prompt: Prompt, system_prompt: str | None = None) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.targets import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
+from pytest_agentv.model.cases import DEFAULT_RETRY_STATUS_CODES, RetryPolicy
 from pytest_agentv.runtime.retry import (
     RequestError,
     RequestFailure,

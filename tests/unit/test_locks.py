@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from pytest_agentv.runtime.locks import FolderLock, InUse, ProcessLock, is_in_use
+from pytest_agentv.runtime.files import FolderLock, InUse, ProcessLock, is_in_use
 
 
 def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> Non
 FORKING = """
 import os, signal, sys, time
 from pathlib import Path
-from pytest_agentv.runtime.locks import InUse, is_in_use
+from pytest_agentv.runtime.files import InUse, is_in_use
 
 path, using = Path(sys.argv[1]), InUse()
 using.begin(path)

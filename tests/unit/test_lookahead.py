@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.compat import queued_items
-from pytest_agentv.session.running import lookahead as module
-from pytest_agentv.session.running.lookahead import Lookahead
+from pytest_agentv.session.running import turns as module
+from pytest_agentv.session.running.turns import Lookahead
 
 CASES = "evalcases:\n" + "".join(
     f"  - {{id: {name}, expected_outcome: o, input: q, evaluators: [{{name: l, type: latency, threshold: 9}}]}}\n"

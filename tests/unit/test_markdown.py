@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage
-from pytest_agentv.reporting.ci.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
 
 FILE = "evals/qa.eval.yaml"
 HOSTILE = (

@@ -12,22 +12,20 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm
 
-from pytest_agentv.engine.targets.cache import CachedProvider
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.prompts import Prompt, PromptMode, build_prompt
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.cases.written import LoadContext
+from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import CaseError, ProviderError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.cases import LoadContext, load_case
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.messages import MEDIA_LIMIT, FilePart, Message
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.build import build_prompt
-from pytest_agentv.prompts.prompt import Prompt, PromptMode
+from pytest_agentv.model.cases import EvalCase, Target
+from pytest_agentv.model.messages import MEDIA_LIMIT, FilePart, Message
+from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python.foreign import adapt_provider
-from pytest_agentv.providers.python.question import build_question
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.python import adapt_provider
+from pytest_agentv.providers.python_calls import build_question
+from pytest_agentv.providers.table import KINDS, create_provider
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(40))
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"

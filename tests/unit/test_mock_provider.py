@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.traces import TraceEvent
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import ToolCall, TraceEvent, candidate_answer
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.kind import Provider
 from pytest_agentv.providers.mock import Mock, MockProvider, choose_delay, dry_run_provider

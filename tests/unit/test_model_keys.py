@@ -10,17 +10,15 @@ import pytest
 from fake_llm import FakeLlm, Reply, Request, ToolCall
 from pydantic import ValidationError
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.apis.azure import Azure
-from pytest_agentv.providers.apis.gemini import Gemini
-from pytest_agentv.providers.apis.openai import OpenAi
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.api.gemini import Gemini
+from pytest_agentv.providers.api.openai import Azure, OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.table import KINDS, create_provider
 
 PRICE = {
     "name": "price_of",

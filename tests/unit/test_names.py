@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.session.names import clean_name, unique_names
+from pytest_agentv.session.outcomes import clean_name, unique_names
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.options.table import RUN_OPTIONS
-from pytest_agentv.models.options.values import (
+from pytest_agentv.model.options import (
+    RUN_OPTIONS,
     parse_bool,
     parse_milliseconds,
     parse_output_format,
@@ -21,6 +20,7 @@ from pytest_agentv.models.options.values import (
     parse_seconds,
     parse_threshold,
 )
+from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.session.options import run_options
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pytest_agentv.runtime.outcomes import attempt_async, attempt_here
+from pytest_agentv.runtime.user_code import attempt_async, attempt_here
 
 ATTEMPTS = pytest.mark.parametrize("attempt", [attempt_async, attempt_here])
 

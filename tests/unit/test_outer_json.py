@@ -9,11 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
-from pytest_agentv.evaluators.comparing.answer_data import parse_answer
-from pytest_agentv.evaluators.judging.grading import has_score
-from pytest_agentv.evaluators.judging.outer_json import outer_objects, outer_values
-from pytest_agentv.evaluators.judging.reply import JudgeQuestion, own_object
-from pytest_agentv.models.base import ABSENT
+from pytest_agentv.evaluators.answer_data import parse_answer
+from pytest_agentv.evaluators.json_text import outer_objects, outer_values
+from pytest_agentv.evaluators.judge_reply import JudgeQuestion, has_score, own_object
+from pytest_agentv.model.base import ABSENT
 
 PART = {"score": 1}
 TEXTS = st.lists(

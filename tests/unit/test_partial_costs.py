@@ -10,23 +10,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by
-from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage
-from pytest_agentv.reporting.ci.comment import comment_lines
-from pytest_agentv.reporting.ci.junit import junit_xml
-from pytest_agentv.reporting.ci.properties import result_properties
-from pytest_agentv.reporting.ci.spreadsheet import results_csv
-from pytest_agentv.reporting.comparing.combinations import combination_lines
-from pytest_agentv.reporting.comparing.runs import read_runs
-from pytest_agentv.reporting.comparing.runs_table import figures_of
-from pytest_agentv.reporting.failing.footer import footer
-from pytest_agentv.reporting.failing.sections import Look
-from pytest_agentv.reporting.html.opened.costs import cost_line
-from pytest_agentv.reporting.html.values import cost_of
-from pytest_agentv.session.showing.properties import add_properties, forget_properties
+from pytest_agentv.engine.repeats import RepeatPlan, combine_answers, confirmed_by
+from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, TokenUsage
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.ci import junit_xml, results_csv
+from pytest_agentv.reports.failure import Look, footer
+from pytest_agentv.reports.figures import result_properties
+from pytest_agentv.reports.html.opened import cost_line
+from pytest_agentv.reports.html.reading import cost_of
+from pytest_agentv.reports.markdown import comment_lines
+from pytest_agentv.reports.runs_table import combination_lines, figures_of, read_runs
+from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
 
 PAID = ExecutionMetrics(TokenUsage(10, 5), 0.25)
 SILENT = ExecutionMetrics(duration_ms=1.0)

@@ -1,6 +1,6 @@
 """The document that agents get."""
 
-from pytest_agentv.prompts.preread import build_preread, file_uri
+from pytest_agentv.cases.prompts import build_preread, file_uri
 
 CLOSING = """\
 Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from fake_llm import FakeLlm, Reply
 
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.providers.apis.base import Billing
-from pytest_agentv.providers.apis.prices import Price, price
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import TokenUsage
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.api.base import Billing
+from pytest_agentv.providers.api.prices import Price, price
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
+from pytest_agentv.providers.table import create_provider
 
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-flash"}
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime.processes import process, process_tree
-from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.processes.process_tree import ProcessTree, has_group, read_processes
-from pytest_agentv.runtime.processes.reaper import temporary_folder
-from pytest_agentv.runtime.threads import run_in_thread
+from pytest_agentv.runtime import process_tree
+from pytest_agentv.runtime import processes as process
+from pytest_agentv.runtime.process_tree import ProcessTree, has_group, read_processes
+from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.user_code import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 HAS_PROC = Path("/proc/self/stat").exists()
@@ -339,9 +340,9 @@ def test_a_temporary_folder_is_kept_on_demand(tmp_path: Path, monkeypatch: pytes
 KILLED_RUN = textwrap.dedent(
     """
     import asyncio, os, sys
-    from pytest_agentv.runtime.processes import reaper
-    from pytest_agentv.runtime.processes.process import run_process
-    from pytest_agentv.runtime.processes.reaper import temporary_folder
+    from pytest_agentv.runtime import reaper
+    from pytest_agentv.runtime.processes import run_process
+    from pytest_agentv.runtime.reaper import temporary_folder
 
     folder, command = sys.argv[1:]
     tell = reaper._WATCHER.tell
@@ -423,8 +424,8 @@ def test_the_watcher_ends_with_a_run_that_ends_well() -> None:
     program = (
         "import asyncio, logging, os\n"
         "logging.getLogger('asyncio').setLevel('ERROR')  # it warns of steps that take long on a busy machine\n"
-        "from pytest_agentv.runtime.processes import reaper\n"
-        "from pytest_agentv.runtime.processes.process import run_process\n"
+        "from pytest_agentv.runtime import reaper\n"
+        "from pytest_agentv.runtime.processes import run_process\n"
         "asyncio.run(run_process(['true'], cwd='/', env=dict(os.environ), timeout_seconds=9))\n"
         "print(reaper._WATCHER._process.pid)\n"
     )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.loading.file_states import FileStates
-from pytest_agentv.loading.project_files import ProjectFiles, command_words
+from pytest_agentv.store.program_files import FileStates, ProjectFiles, command_words
 
 
 @pytest.fixture

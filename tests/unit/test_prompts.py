@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import (
+from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, build_prompt, guidelines_section
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import (
     ROLES,
     ContentPart,
     FilePart,
@@ -15,9 +16,7 @@ from pytest_agentv.models.messages import (
     Role,
     TextPart,
 )
-from pytest_agentv.models.text import trim
-from pytest_agentv.prompts.build import build_prompt, guidelines_section
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt, PromptMode
+from pytest_agentv.model.text import trim
 
 CODE = FilePart("a.py", "a.py", "/R/evals/a.py", "print(1)\n")
 SPEC = FilePart("/docs/spec.txt", "docs/spec.txt", "/R/docs/spec.txt", "DOC\n")

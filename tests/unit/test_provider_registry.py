@@ -5,20 +5,18 @@ import sys
 import pytest
 
 from pytest_agentv.cli.schema import schema_of
-from pytest_agentv.models.targets import Target
-from pytest_agentv.providers.apis.anthropic import Anthropic
-from pytest_agentv.providers.apis.azure import Azure
-from pytest_agentv.providers.apis.gemini import Gemini
-from pytest_agentv.providers.apis.litellm import Litellm
-from pytest_agentv.providers.apis.openai import OpenAi
+from pytest_agentv.model.cases import Target
+from pytest_agentv.providers.api.anthropic import Anthropic
+from pytest_agentv.providers.api.gemini import Gemini
+from pytest_agentv.providers.api.model import Litellm
+from pytest_agentv.providers.api.openai import Azure, OpenAi
+from pytest_agentv.providers.api.provider import LlmProvider
 from pytest_agentv.providers.base import BatchProvider
-from pytest_agentv.providers.cli.cli import Cli, CliProvider
+from pytest_agentv.providers.cli import Cli, CliProvider
 from pytest_agentv.providers.kind import Provider
-from pytest_agentv.providers.llm.provider import LlmProvider
 from pytest_agentv.providers.mock import Mock, MockProvider
-from pytest_agentv.providers.python.python import Python, PythonProvider
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
+from pytest_agentv.providers.python import Python, PythonProvider
+from pytest_agentv.providers.table import KINDS, create_provider
 
 
 @pytest.mark.parametrize(
@@ -73,7 +71,7 @@ def test_a_kind_of_a_plugin_is_opened_by_its_factory_and_comes_before_ours() -> 
 
 def test_the_table_imports_no_provider() -> None:
     program = (
-        "import sys, pytest_agentv.providers.registry\n"
+        "import sys, pytest_agentv.providers.table\n"
         "print([name for name in ('pydantic', 'asyncio', 'litellm') if name in sys.modules])\n"
     )
 

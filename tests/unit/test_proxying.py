@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from pytest_agentv.engine.targets.judging import needs_targets
-from pytest_agentv.engine.targets.proxying import CallableTargets
+from pytest_agentv.engine.embedding import CallableTargets
+from pytest_agentv.engine.judging import needs_targets
 from pytest_agentv.errors import ProviderError, TargetError
-from pytest_agentv.evaluators.base import Evaluator, ProxiedQuestion
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
-from pytest_agentv.evaluators.kinds.limits.cost import Cost
-from pytest_agentv.models.messages import Message
-from pytest_agentv.models.targets import Target
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.context import ProxiedQuestion
+from pytest_agentv.evaluators.limits import Cost
+from pytest_agentv.evaluators.script import CodeJudge, Proxy
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import Message
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.table import KINDS
 

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ErrorKind, ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.python.python import Python, PythonProvider
-from pytest_agentv.runtime.outcomes import Outcome
-from pytest_agentv.runtime.user_loop import UserLoop
+from pytest_agentv.providers.python import Python, PythonProvider
+from pytest_agentv.runtime.user_code import Outcome, UserLoop
 
 EXPECTED = "a str, a mapping with 'text' or 'output_messages', a result of an agent framework, or a ProviderResponse"
 REQUEST = ProviderRequest(Prompt("the question"), "case")
@@ -127,7 +124,7 @@ def test_messages_come_before_a_text_that_is_none() -> None:
 
 def test_a_response_of_ours_is_handed_on() -> None:
     source = (
-        "from pytest_agentv.models.messages import Message\n"
+        "from pytest_agentv.model.messages import Message\n"
         "from pytest_agentv.providers.base import ProviderResponse\n"
         "def run(prompt): return ProviderResponse((Message('assistant', 'x'),), error='careful', duration_ms=1)\n"
     )

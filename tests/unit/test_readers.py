@@ -8,14 +8,13 @@ import pytest
 from results_files import read_results
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.values import OutputFormat
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting import readers
-from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.readers import iter_entries, iter_results, iter_texts
-from pytest_agentv.reporting.writers import ResultSink
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.options import OutputFormat
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.store import readers
+from pytest_agentv.store.readers import RecordedResult, iter_entries, iter_recorded, iter_results, iter_texts
+from pytest_agentv.store.writers import ResultSink
 
 
 def file_of(tmp_path: Path, content: bytes, name: str = "run.jsonl") -> Path:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime.reading import read_regular_file
+from pytest_agentv.runtime.files import read_regular_file
 
 
 def reason(path: Path) -> str | None:

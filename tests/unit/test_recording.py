@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.recording.recorder import RECORDER_THREAD, Recorder
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.session.recording.records import RECORDER_THREAD, Recorder
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 

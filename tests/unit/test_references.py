@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.cases.references import Reference, References
-from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import Problem
+from pytest_agentv.cases.references import Reference, References
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.files.source import Source
 
 EVAL_FILE = Path("evals/deep/qa.eval.yaml")
 

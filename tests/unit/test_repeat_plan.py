@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 from thorough import tries
 
-from pytest_agentv.engine.repeating.combining import combine_answers, confirmed_by, judged_anew
-from pytest_agentv.engine.repeating.plan import RepeatPlan, stops_early
-from pytest_agentv.engine.repeating.splitting import answers_of
-from pytest_agentv.engine.scoring import Threshold
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
-from pytest_agentv.reporting.figures import is_part
-from pytest_agentv.reporting.totals import total_figures
-from pytest_agentv.reporting.verdicts import case_reading
-from pytest_agentv.statistics.repeats import verdict
+from pytest_agentv.engine.repeats import RepeatPlan, answers_of, combine_answers, confirmed_by, judged_anew, stops_early
+from pytest_agentv.engine.results import Threshold
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.results import ErrorDetail, EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.reports import judged_cases as case_reading
+from pytest_agentv.reports.figures import is_part
+from pytest_agentv.reports.totals import total_figures
+from pytest_agentv.stats.intervals import verdict
 
 RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
 

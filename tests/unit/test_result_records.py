@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from thorough import tries
 
 from pytest_agentv.errors import ErrorKind, ErrorStage
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail, EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
+from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 
 REQUESTS = ("agent_provider_request", "lm_provider_request", "evaluator_provider_request")
 

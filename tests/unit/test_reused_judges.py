@@ -14,19 +14,17 @@ import pytest
 from pydantic import ValidationError
 from thorough import varied
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context, Services
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge
-from pytest_agentv.evaluators.scripts.payload import build_payload
-from pytest_agentv.evaluators.scripts.python_words import python_words
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.text import pretty_json
-from pytest_agentv.prompts.prompt import Prompt
-from pytest_agentv.runtime.closing import close_all
-from pytest_agentv.runtime.processes.fork_server import Program, run_forked
-from pytest_agentv.runtime.processes.process_tree import read_processes
+from pytest_agentv.evaluators.context import Context, Services, build_payload
+from pytest_agentv.evaluators.script import CodeJudge, python_words
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.model.text import pretty_json
+from pytest_agentv.runtime.fork_server import Program, run_forked
+from pytest_agentv.runtime.loop import close_all
+from pytest_agentv.runtime.process_tree import read_processes
 
 HEAD = "from pytest_agentv.sdk import Result, code_judge\n\n@code_judge\n"
 
@@ -316,7 +314,7 @@ def test_a_server_that_is_killed_between_cases_is_replaced_whenever_that_happens
 
 RUN = """
 import asyncio, os, sys
-from pytest_agentv.runtime.processes.fork_server import Program, run_forked
+from pytest_agentv.runtime.fork_server import Program, run_forked
 
 program = Program(sys.executable, ("judge.py",), os.getcwd(), tuple(os.environ.items()))
 asyncio.run(run_forked(program, sys.argv[1].encode(), variables={}, timeout_seconds=None, memory_mb=100))

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.judging.reply import JudgeQuestion
-from pytest_agentv.evaluators.judging.rubrics import CHECKS_CONTRACT, Rubric, build_question, judge_rubrics
-from pytest_agentv.evaluators.judging.rubrics import read_checks as read_checks_of
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.scores import NOTHING_COUNTS, Score
-from pytest_agentv.models.traces import TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.judge import CHECKS_CONTRACT, Rubric, judge_rubrics
+from pytest_agentv.evaluators.judge import build_rubrics_question as build_question
+from pytest_agentv.evaluators.judge import read_checks as read_checks_of
+from pytest_agentv.evaluators.judge_reply import JudgeQuestion
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import TraceSummary
+from pytest_agentv.model.results import NOTHING_COUNTS, Score
 
 RUBRICS = (
     Rubric(id="a", description="A d", weight=2.0),

@@ -5,21 +5,20 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.ci.stored import read_stored
-from pytest_agentv.reporting.comparing.case_scores import read_scores
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
-from pytest_agentv.reporting.html.page import ReportInput, report_text
-from pytest_agentv.reporting.html.reading import read_run as read_report
-from pytest_agentv.reporting.merging.parts import read_part
-from pytest_agentv.reporting.totals import total_figures
-from pytest_agentv.reporting.verdicts.case_reading import read_cases
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.last_run import ResumedFile
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import compact_json
+from pytest_agentv.reports.ci import read_stored
+from pytest_agentv.reports.compare import read_scores
+from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reports.html.page import ReportInput, report_text
+from pytest_agentv.reports.html.reading import read_run as read_report
+from pytest_agentv.reports.judged_cases import read_cases
+from pytest_agentv.reports.merging import read_part
+from pytest_agentv.reports.totals import total_figures
+from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity
 from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
+from pytest_agentv.store.writers import ResultSink
 
 USAGE = {"input": 10, "output": 2}
 TEXTS: dict[str, Any] = {

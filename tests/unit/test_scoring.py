@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.engine.scoring import (
+from pytest_agentv.engine.results import (
     CombinedScore,
     Judgement,
     Threshold,
@@ -14,14 +14,13 @@ from pytest_agentv.engine.scoring import (
     decide_status,
     effective_threshold,
 )
-from pytest_agentv.evaluators.judging.rubrics import Rubric, score_checks
-from pytest_agentv.evaluators.kinds.composing.aggregators import weighted_average
-from pytest_agentv.evaluators.kinds.data.field_accuracy import FieldAccuracy, score_fields
-from pytest_agentv.evaluators.kinds.data.field_check import FieldCheck
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.scores import NOTHING_COUNTS, EvaluatorResult, verdict_of
+from pytest_agentv.evaluators.composite import weighted_average
+from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck, score_fields
+from pytest_agentv.evaluators.judge import Rubric, score_checks
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.results import NOTHING_COUNTS, EvaluatorResult, verdict_of
+from pytest_agentv.model.run_options import RunOptions
 
 CASE = EvalCase("c1", "d", "/R/d.yaml", 1, "It works.", "", (), ())
 

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from thorough import varied
 
 from pytest_agentv import sdk
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.evaluators.base import Context, ProxiedQuestion
-from pytest_agentv.evaluators.scripts.judgement import parse_judgement
-from pytest_agentv.evaluators.scripts.payload import build_payload
-from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy
-from pytest_agentv.models import messages, traces
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.context import Context, ProxiedQuestion, build_payload
+from pytest_agentv.evaluators.script import parse_judgement
+from pytest_agentv.evaluators.target_proxy import TargetProxy
+from pytest_agentv.model import messages
+from pytest_agentv.model import messages as traces
+from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.sdk.wire import build_reply, read_input
+from pytest_agentv.sdk.judge import build_reply, read_input
 
 MINIMAL = {
     "question": "q",

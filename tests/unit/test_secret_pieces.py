@@ -9,14 +9,14 @@ from fake_llm import FakeLlm, Reply
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.masking.pieces import mask_pieces
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.cut_secrets import mask_pieces
+from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.registry import create_provider
 from pytest_agentv.providers.table import KINDS as TABLE
+from pytest_agentv.providers.table import create_provider
 
 KEY = "sk-Zq9Secret0123456789abcdefXY"
 

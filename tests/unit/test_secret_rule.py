@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.loading.problems import describe_value
-from pytest_agentv.models.masking.secret_rule import is_secret_name, is_secret_value, secrets_of
+from pytest_agentv.files.problems import describe_value
+from pytest_agentv.model.secrets import is_secret_name, is_secret_value, secrets_of
 
 KEY_ALPHABET = string.ascii_letters + string.digits
 

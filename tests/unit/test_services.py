@@ -12,19 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pytest_agentv.engine.targets.cache import CachedProvider
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
+from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.masking.secrets import Masker, Secret, masking
-from pytest_agentv.models.messages import ToolCall
-from pytest_agentv.models.targets import Target
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import TokenUsage, ToolCall, candidate_answer
+from pytest_agentv.model.secrets import Masker, Secret, masking
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.services.events import read_events
-from pytest_agentv.providers.services.http import Http
-from pytest_agentv.providers.services.json_path import MissingPathError, parse_path
+from pytest_agentv.providers.http import Http
+from pytest_agentv.providers.service_reply import MissingPathError, parse_path, read_events
+from pytest_agentv.providers.table import create_provider
 
 NASTY = 'it\'s "quoted" {{ prompt }} $(rm) \\ \n & ä 🙂'
 Answer = Callable[["Asked"], tuple[int, dict[str, str], Any]]

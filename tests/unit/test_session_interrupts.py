@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_agentv.session import workers as interrupts
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.workers import interrupts
-from pytest_agentv.session.workers.crashes import CrashWatch
-from pytest_agentv.session.workers.interrupts import Parent, shorten_traceback, stop_mark
+from pytest_agentv.session.workers import CrashWatch, Parent, shorten_traceback, stop_mark
 
 
 def config(**attributes: Any) -> Any:

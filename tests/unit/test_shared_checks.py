@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.targets.checks import check_together
+from pytest_agentv.engine.pool import check_together
 from pytest_agentv.errors import ProviderError
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.session.running.stopping import FailureLimit
-from pytest_agentv.session.workers.shares import WORKER_NUMBER, ProcessShare, WorkerNumbers, process_share
+from pytest_agentv.session.running.case_runs import FailureLimit
+from pytest_agentv.session.workers import WORKER_NUMBER, ProcessShare, WorkerNumbers, process_share
 
 
 @given(count=st.integers(1, 20), workers=st.integers(1, 50))

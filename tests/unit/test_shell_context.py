@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
-from pytest_agentv.providers.cli.shell_context import find_unsafe
-from pytest_agentv.providers.cli.template import quote
+from pytest_agentv.providers.cli_template import find_unsafe, quote
 
 PLACEHOLDER = re.compile(r"\{PROMPT\}")
 UNCLEAR = "behind shell code whose quoting cannot be told for certain"

@@ -15,26 +15,35 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.results import CaseIdentity
-from pytest_agentv.engine.targets.folders import Places
-from pytest_agentv.engine.targets.pool import TargetPool
-from pytest_agentv.executors.base import Reply, WorkerLost
-from pytest_agentv.executors.shipper import Shipper
-from pytest_agentv.executors.shipping.bundle import BundleTooLarge, make_bundle
-from pytest_agentv.executors.shipping.ignoring import ShippingRules
-from pytest_agentv.executors.shipping.needs import OutsideProject
-from pytest_agentv.executors.shipping.outgoing import Outgoing, SentFile, write_sent
-from pytest_agentv.executors.shipping.packing import JobRefused, pack, unpack
-from pytest_agentv.executors.shipping.parcel import Parcel
-from pytest_agentv.executors.shipping.roots import PROJECT, Roots, Spot, Translation, roots_of
-from pytest_agentv.executors.shipping.site import FilesAbsent, SeenFiles
-from pytest_agentv.executors.shipping.store import Store
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.kind_table import no_kinds
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.messages import FilePart, InputMessage, TextPart
-from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.pool import Places, TargetPool
+from pytest_agentv.executors.base import (
+    JobRefused,
+    Outgoing,
+    Parcel,
+    Reply,
+    SentFile,
+    WorkerLost,
+    pack,
+    unpack,
+    write_sent,
+)
+from pytest_agentv.executors.bundles import (
+    PROJECT,
+    BundleTooLarge,
+    Roots,
+    ShippingRules,
+    Spot,
+    Translation,
+    make_bundle,
+    roots_of,
+)
+from pytest_agentv.executors.shipping import FilesAbsent, OutsideProject, SeenFiles, Shipper, Store
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.kind_table import no_kinds
+from pytest_agentv.model.messages import FilePart, InputMessage, TextPart
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
 from pytest_agentv.runtime.files import listen_to_writing, write_atomically
 
 HERE, THERE = Roots((("project", "/home/me/shop"),)), Roots((("project", "/srv/x"),))
@@ -315,7 +324,7 @@ def test_a_damaged_bundle_is_refused(own_temp: Path) -> None:
 
 def test_the_next_store_removes_those_of_processes_that_died(own_temp: Path) -> None:
     program = (
-        "import os, sys; from pytest_agentv.executors.shipping import store; from pathlib import Path\n"
+        "import os, sys; from pytest_agentv.executors import shipping as store; from pathlib import Path\n"
         "store.remove_at_end = lambda folder: None\n"  # as if its watcher had died too
         "made = store.Store(store.Roots((('project', '/x'),))); print(made.name, flush=True); sys.stdin.read()"
     )
@@ -551,7 +560,7 @@ def test_a_folder_that_is_too_large_is_looked_through_once(
     for _ in range(2):
         with pytest.raises(BundleTooLarge):
             asyncio.run(one.parcel(job))
-        monkeypatch.setattr("pytest_agentv.executors.shipper.make_bundle", None)
+        monkeypatch.setattr("pytest_agentv.executors.shipping.make_bundle", None)
 
 
 def test_a_file_outside_of_the_project_keeps_its_case_at_home(

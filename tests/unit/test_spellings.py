@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.masking.secrets import MASK, Masker
+from pytest_agentv.model.secrets import MASK, Masker
 
 
 def _json_in_json(text: str) -> str:
@@ -190,7 +190,7 @@ def test_a_new_token_for_each_test_takes_little_time() -> None:
 
 def test_a_masker_with_secrets_has_imported_all_that_it_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later, a process that is out of open files could not: its results were lost."""
-    name = "pytest_agentv.models.masking.shortened"
+    name = "pytest_agentv.model.cut_secrets"
     monkeypatch.delitem(sys.modules, name, raising=False)
     Masker()
     assert name not in sys.modules

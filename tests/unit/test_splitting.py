@@ -2,13 +2,19 @@
 
 import pytest
 
-from pytest_agentv.engine.repeating.combining import added_metrics, combine_answers, confirmed_by
-from pytest_agentv.engine.repeating.plan import RepeatPlan
-from pytest_agentv.engine.repeating.splitting import answers_of, first_answer, numbered_answers
-from pytest_agentv.engine.scoring import Threshold
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.traces import ExecutionMetrics, JudgeMetrics, TokenUsage, TraceSummary, added_judge_metrics
-from pytest_agentv.reporting.figures import cost_of, known_answers, moment_of
+from pytest_agentv.engine.repeats import (
+    RepeatPlan,
+    added_metrics,
+    answers_of,
+    combine_answers,
+    confirmed_by,
+    first_answer,
+    numbered_answers,
+)
+from pytest_agentv.engine.results import Threshold
+from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, TokenUsage, TraceSummary, added_judge_metrics
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.figures import cost_of, known_answers, moment_of
 
 PLAN = RepeatPlan(3, 0.6, "file", stops_early=False)
 HALF = Threshold(0.5, "default")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.statistics import (
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.reports.totals import (
     ScoreStatistics,
     judged_results,
     lowest_results,

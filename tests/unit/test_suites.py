@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.discovery import find_sidecar
+from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files.shapes import find_sidecar
-from pytest_agentv.loading.files.suites import read_suite
 
 CASE = "{id: a, expected_outcome: ok, input: hi}"
 

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.cases import load_case
+from pytest_agentv.cases.discovery import case_list_line, is_eval_file, left_out, looks_like_suite, read_fault
+from pytest_agentv.cases.entries import table_spec
+from pytest_agentv.cases.suites import dataset_fault, read_suite
+from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.errors import NO_REGULAR_FILE, CaseError, SourceError
-from pytest_agentv.loading.cases.cases import load_case
-from pytest_agentv.loading.cases.written import LoadContext
-from pytest_agentv.loading.files.discovery import is_eval_file, left_out
-from pytest_agentv.loading.files.entries import table_spec
-from pytest_agentv.loading.files.shapes import case_list_line, looks_like_suite, read_fault
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.files.suites import dataset_fault, read_suite
-from pytest_agentv.loading.places import Place
-from pytest_agentv.models.options.defaults import DEFAULT_EVAL_GLOBS
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.scores import ErrorDetail
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceSummary
-from pytest_agentv.reporting.summary import summary_lines
-from pytest_agentv.reporting.totals import waiting_hint
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.results import ErrorDetail, EvalResult
+from pytest_agentv.reports.summary import summary_lines
+from pytest_agentv.reports.totals import waiting_hint
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.entries import is_function, names_a_table, no_functions, sample
+from pytest_agentv.cases.tables import read_tables
 from pytest_agentv.errors import AgentvError, SourceError
-from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import near_file
-from pytest_agentv.loading.tables.names import is_function, names_a_table, no_functions
-from pytest_agentv.loading.tables.reading import read_tables
-from pytest_agentv.loading.tables.sampling import sample
-from pytest_agentv.providers.python.row_makers import call_row_maker
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import near_file
+from pytest_agentv.files.source import Source
+from pytest_agentv.providers.row_makers import call_row_maker
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +153,7 @@ def test_a_table_that_memory_cannot_hold_is_an_error_with_its_path(monkeypatch):
     def fill(*_):
         raise MemoryError
 
-    monkeypatch.setattr("pytest_agentv.loading.tables.delimited._records", fill)
+    monkeypatch.setattr("pytest_agentv.cases.table_files._records", fill)
     assert error_of("q.csv", "a\n1\n") == "q.csv: cannot be read: it is too large for the free memory"
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.engine.targets.folders import FolderTargets, Places
+from pytest_agentv.engine.pool import FolderTargets, Places
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.kind_table import no_kinds
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.run_options import RunOptions
+from pytest_agentv.model.kind_table import no_kinds
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
 
 GOOD = "targets: [{name: default, provider: mock}]\n"
 

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import tries
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
-from pytest_agentv.evaluators.base import Context, ProxiedQuestion, Services
-from pytest_agentv.evaluators.kinds.code.code_judge import CodeJudge, Proxy
-from pytest_agentv.evaluators.scripts import loopback_server
-from pytest_agentv.evaluators.scripts.target_proxy import TargetProxy, raw_text
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators import target_proxy as loopback_server
+from pytest_agentv.evaluators.context import Context, ProxiedQuestion, Services
+from pytest_agentv.evaluators.script import CodeJudge, Proxy
+from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import Message, ToolCall
+from pytest_agentv.model.results import Score
 from pytest_agentv.providers.base import ProviderResponse
 
 

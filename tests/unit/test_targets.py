@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import AgentvError, SourceError, TargetError, TargetsError
-from pytest_agentv.loading.targets.definitions import TargetsFile
-from pytest_agentv.loading.targets.files import TARGETS_FILES, find_targets_file
-from pytest_agentv.loading.targets.files import load_targets_file as load_with_kinds
 from pytest_agentv.providers.table import KINDS
+from pytest_agentv.targets.definitions import TargetsFile
+from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file
+from pytest_agentv.targets.files import load_targets_file as load_with_kinds
 
 
 @pytest.fixture
@@ -617,7 +617,7 @@ targets:
 
 
 def test_pydantic_is_not_imported_before_a_file_is_loaded() -> None:
-    modules = "pytest_agentv.loading.targets.files, pytest_agentv.loading.cases.config"
+    modules = "pytest_agentv.targets.files, pytest_agentv.cases.references"
     code = f"import sys, {modules}; print('pydantic' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "False\n"

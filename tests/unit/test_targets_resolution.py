@@ -10,22 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import TargetError, TargetsError
-from pytest_agentv.loading.targets.environment import Environment
-from pytest_agentv.loading.targets.files import load_targets_file, resolve_target
-from pytest_agentv.models.masking.secrets import Masker, Secret
-from pytest_agentv.models.targets import RetryPolicy, Target
+from pytest_agentv.model.cases import RetryPolicy, Target
+from pytest_agentv.model.secrets import Masker, Secret
 from pytest_agentv.providers.agents.agent import CodingAgent
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.agents.codex import Codex
 from pytest_agentv.providers.agents.pi import Pi
-from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.apis.model import Model
-from pytest_agentv.providers.cli.cli import Cli
-from pytest_agentv.providers.cli.healthcheck import CommandHealthcheck, HttpHealthcheck
+from pytest_agentv.providers.api.base import ModelSettings
+from pytest_agentv.providers.api.model import Model
+from pytest_agentv.providers.cli import Cli, CommandHealthcheck, HttpHealthcheck
 from pytest_agentv.providers.mock import Mock
-from pytest_agentv.providers.python.python import Python
+from pytest_agentv.providers.python import Python
 from pytest_agentv.providers.table import KINDS
-from pytest_agentv.providers.vscode.provider import Vscode, VscodeInsiders
+from pytest_agentv.providers.vscode import Vscode, VscodeInsiders
+from pytest_agentv.targets.definitions import Environment
+from pytest_agentv.targets.files import load_targets_file, resolve_target
 
 KEY = "sk-0123456789"
 

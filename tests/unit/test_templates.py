@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.prompts.templates import render_template, template_variables
+from pytest_agentv.cases.prompts import render_template, template_variables
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.models.text import compact_json, digits_apart, format_fixed, format_number, json_fault, pretty_json
+from pytest_agentv.model.text import compact_json, digits_apart, format_fixed, format_number, json_fault, pretty_json
 
 
 @pytest.mark.parametrize(

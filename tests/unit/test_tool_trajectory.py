@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.comparing.equality import json_equal
-from pytest_agentv.evaluators.comparing.expected_calls import ExpectedCall, args_match
-from pytest_agentv.evaluators.kinds.calls.tool_trajectory import ToolTrajectory, reported_calls, score_trajectory
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score
-from pytest_agentv.models.traces import TraceEvent, TraceSummary, traced_calls
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.calls import ExpectedCall, ToolTrajectory, args_match, reported_calls, score_trajectory
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.json_text import json_equal
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import Message, ToolCall, TraceEvent, TraceSummary, traced_calls
+from pytest_agentv.model.results import Score
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 NO_TRACE = "No trace available for evaluation"

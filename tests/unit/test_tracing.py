@@ -10,25 +10,23 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.answers import read_answer
-from pytest_agentv.engine.attempts import Attempts
-from pytest_agentv.engine.tracing import (
+from pytest_agentv.engine.answers import (
+    Attempts,
     ReportedMetrics,
     execution_metrics,
     extract_trace,
+    read_answer,
     summarize_trace,
     validated_metrics,
     without_odd_durations,
 )
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.options.defaults import DEFAULT_EXPLORATION_TOOLS
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.traces import ExecutionMetrics, TokenUsage, TraceEvent, TraceSummary
-from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.trace_files import read_trace, with_trace
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.messages import ExecutionMetrics, Message, TokenUsage, ToolCall, TraceEvent, TraceSummary
+from pytest_agentv.model.options import DEFAULT_EXPLORATION_TOOLS
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.providers.base import ProviderResponse, read_trace, with_trace
 
 NOTHING = ReportedMetrics()
 SEARCH = TraceEvent("tool_call", name="searchDocs")

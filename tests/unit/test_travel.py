@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.recording.travel import RECORDS, Place, TravellingSink, unpack
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.session.recording.identity import RECORDS, Place, TravellingSink, unpack
+from pytest_agentv.store.writers import ResultSink
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "tops3cret", "default", node_id="x::a")
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.exchange import HttpReply
+from pytest_agentv.model.messages import TokenUsage
+from pytest_agentv.providers.api.base import HttpReply
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.services.json_path import parse_path
-from pytest_agentv.providers.services.reply import Paths, read_reply
+from pytest_agentv.providers.service_reply import Paths, parse_path, read_reply
 
 ANTHROPIC = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
 RESPONSE = {

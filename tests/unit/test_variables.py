@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from pytest_agentv.loading.files.source import Source
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.variables.filling import Unfilled, fill, render
-from pytest_agentv.loading.variables.rendering import TemplateFault
+from pytest_agentv.cases.rendering import TemplateFault
+from pytest_agentv.cases.variables import Unfilled, fill, render
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import Source
 
 VARIABLES = {
     "question": "Why?",
@@ -220,7 +220,7 @@ def test_nested_values_are_filled_but_keys_and_code_are_not(tmp_path):
 
 
 def test_names_alone_do_not_import_jinja(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pytest_agentv.loading.variables.jinja", None)
+    monkeypatch.setitem(sys.modules, "pytest_agentv.cases.jinja", None)
     assert render("plain names {{ question }} need none: {{ n }}", VARIABLES) == "plain names Why? need none: 5"
     with pytest.raises(ImportError):
         render("filters do: {{ question | lower }}", VARIABLES)

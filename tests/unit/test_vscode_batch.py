@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from code_stand_in import CodeStandIn
 
-from pytest_agentv.engine.batching import Batch
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine.scheduler import Batch
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import candidate_answer
+from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, TargetEnvironment
-from pytest_agentv.providers.vscode import dispatch, window
-from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
+from pytest_agentv.providers.vscode import Vscode, VscodeProvider
 
 
 @pytest.fixture(autouse=True)

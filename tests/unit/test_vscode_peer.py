@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from code_stand_in import CodeStandIn, until
 
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import candidate_answer
+from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.vscode import dispatch, window
-from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
+from pytest_agentv.providers.vscode import Vscode, VscodeProvider
 
 _PREFIX = os.environ.get("AGENTV_TEST_PROGRAMS")
 _FOLDERS = os.pathsep.join(filter(None, (_PREFIX and f"{_PREFIX}/node_modules/.bin", os.environ["PATH"])))

@@ -12,18 +12,19 @@ from typing import Any
 import pytest
 from code_stand_in import CodeStandIn, until
 
-from pytest_agentv.engine import attempts
-from pytest_agentv.engine.targets.cache import CachedProvider
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine import answers as attempts
+from pytest_agentv.engine.cache import CachedProvider
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.models.masking.secrets import Masker, masking
-from pytest_agentv.models.targets import Target
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import candidate_answer
+from pytest_agentv.model.secrets import Masker, masking
+from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode as window
+from pytest_agentv.providers import vscode_folders as messages
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
-from pytest_agentv.providers.registry import create_provider
-from pytest_agentv.providers.table import KINDS
-from pytest_agentv.providers.vscode import dispatch, messages, window
-from pytest_agentv.providers.vscode.provider import Vscode, VscodeProvider
+from pytest_agentv.providers.table import KINDS, create_provider
+from pytest_agentv.providers.vscode import Vscode, VscodeProvider
 
 LIMIT = 20.0
 

@@ -15,13 +15,13 @@ import pytest
 import warm
 from code_stand_in import until
 
-from pytest_agentv.providers.vscode import subagents
-from pytest_agentv.providers.vscode.subagents import Claim, SubagentRoot, SubagentTakenError
+from pytest_agentv.providers import vscode_folders as subagents
+from pytest_agentv.providers.vscode_folders import Claim, SubagentRoot, SubagentTakenError
 
 HOLDER = """
 import asyncio, sys, time
 from pathlib import Path
-from pytest_agentv.providers.vscode.subagents import SubagentRoot
+from pytest_agentv.providers.vscode_folders import SubagentRoot
 
 async def hold():
     async with SubagentRoot(Path(sys.argv[1]), sys.argv[2]).turn(is_waiting=True) as (claim, root_lock):

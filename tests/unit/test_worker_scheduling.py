@@ -13,10 +13,9 @@ from thorough import tries
 from xdist import scheduler
 from xdist.scheduler import LoadScheduling as OfXdist
 
-from pytest_agentv.session.workers import scheduling
-from pytest_agentv.session.workers.scheduling import LoadScheduling
-from pytest_agentv.session.workers.shares import PLACES
-from pytest_agentv.session.workers.starts import RESTARTS
+from pytest_agentv.session import scheduling
+from pytest_agentv.session.scheduling import RESTARTS, LoadScheduling
+from pytest_agentv.session.workers import PLACES
 
 KINDS = ("LoadScheduling", "LoadFileScheduling", "LoadScopeScheduling", "LoadGroupScheduling")
 

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 
-from pytest_agentv.cli.starting.workflows import PATHS, workflow
-from pytest_agentv.reporting.ci.comment import MARKER
+from pytest_agentv.cli.init import PATHS, workflow
+from pytest_agentv.reports.markdown import MARKER
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"

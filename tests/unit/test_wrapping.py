@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.reporting.escaping import columns, padded
+from pytest_agentv.reports.figures import columns, padded
 from pytest_agentv.session.compat import is_watched
-from pytest_agentv.session.showing.ending.wrapping import wrapped
+from pytest_agentv.session.showing.texts import wrapped
 
 
 @pytest.mark.parametrize(

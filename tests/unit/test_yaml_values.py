@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.loading.files import source
-from pytest_agentv.loading.files.source import read_jsonl, read_yaml
-from pytest_agentv.loading.files.yaml_scalars import plain_value
-from pytest_agentv.loading.files.yaml_values import build_yaml
+from pytest_agentv.files import source
+from pytest_agentv.files.source import build_yaml, plain_value, read_jsonl, read_yaml
 
 HERE = Path("cases.yaml")
 

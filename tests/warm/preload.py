@@ -63,7 +63,7 @@ def _prepare_workers() -> None:
     remote = importlib.import_module("xdist.remote")
     base.compile(inspect.getsource(remote) + "\n", inspect.getsourcefile(remote), "exec")
     identity = importlib.import_module("pytest_agentv.session.recording.identity")
-    importlib.import_module("pytest_agentv.models.base")._adapter(identity.RunIdentity)
+    importlib.import_module("pytest_agentv.model.base")._adapter(identity.RunIdentity)
 
 
 def _read_constants() -> None:
@@ -93,7 +93,7 @@ def load_all(package: str) -> None:
 
 def load_prices() -> None:
     """Load the tables of prices. A run within a test takes what it has imported out of `sys.modules` at its end."""
-    importlib.import_module("pytest_agentv.providers.apis.prices").load_tables()
+    importlib.import_module("pytest_agentv.providers.api.prices").load_tables()
 
 
 def forget_folder() -> None:

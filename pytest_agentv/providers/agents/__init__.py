@@ -1,1 +1,1 @@
-"""Coding agents: Claude Code, Codex and pi, and the code that they share."""
+"""Coding agents."""

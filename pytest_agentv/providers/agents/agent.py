@@ -1,15 +1,28 @@
-"""The shared part of all coding agents: starts and watches their program, reads its output, and cleans up."""
+"""The shared part of all coding agents: starts and watches their program, reads its output, tells whether it failed."""
 
-from collections.abc import Iterator, Sequence
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from pytest_agentv.errors import ProviderError
-from pytest_agentv.loading.problems import describe_value
-from pytest_agentv.loading.targets.fields import (
+from pytest_agentv.cases.prompts import PromptMode, build_preread
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.files.problems import describe_value
+from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.messages import Message, TokenUsage
+from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.providers.agents.output import MOST_KEPT, AgentOutput, guess_kind, stream_logs
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
+from pytest_agentv.providers.kind import Provider, Sources
+from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reaper import marked_processes, temporary_folder
+from pytest_agentv.targets.fields import (
     DefaultText,
     Items,
     OptionalText,
@@ -18,21 +31,131 @@ from pytest_agentv.loading.targets.fields import (
     filled_text,
     path_in,
     program_in,
+    reveal,
 )
-from pytest_agentv.loading.targets.free_data import reveal
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.kind import spelled
-from pytest_agentv.models.masking.secrets import Secret, masked
-from pytest_agentv.prompts.preread import build_preread
-from pytest_agentv.prompts.prompt import PromptMode
-from pytest_agentv.providers.agents.failure import check_failure
-from pytest_agentv.providers.agents.log import stream_logs
-from pytest_agentv.providers.agents.output import AgentOutput
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand, find_program
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
-from pytest_agentv.providers.kind import Provider, Sources
-from pytest_agentv.runtime.processes.process import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.processes.reaper import marked_processes, temporary_folder
+
+# Finds and calls the program of a coding agent, and describes what its events report.
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCommand(Record):
+    """How to call a program."""
+
+    arguments: tuple[str | Secret, ...]
+    stdin: str
+    environment: Mapping[str, str | Secret | None] = field(default_factory=dict)
+    """Variables to set; None: remove the variable."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Variables to set only if they are not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer(Record):
+    """The facts that the events of a program report."""
+
+    messages: tuple[Message, ...] = ()
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API; None: not reported."""
+    is_complete: bool = False
+    """Whether the program reported that it was done.
+
+    A killed program may end with exit code 0, but without that report.
+    """
+    failure: str | None = None
+    """Why there is no answer, in the program's words."""
+    failure_kind: ErrorKind | None = None
+    """None: guess it from these words."""
+
+
+def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
+    """Return the absolute path of a program, and the other words of `executable`.
+
+    The path is absolute because the program starts in another folder. Raises `ProviderError` that names `place`.
+    """
+    words = [executable] if Path(executable).is_file() else executable.split()
+    found = shutil.which(words[0], path=search_path)
+    if found is None:
+        what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
+        message = f"{place}: executable {words[0]!r} {what}; install it, or write its path as `executable`"
+        raise ProviderError(message, "config")
+    return (str(Path(found).absolute()), *words[1:])
+
+
+# Tells whether a coding agent failed, and why. The exit code alone does not tell.
+
+_NO_ANSWER: Final = "ended without a word and without a call of a tool"
+_LONGEST_HEADLINE: Final = 1000
+"""The most characters of each text of a program."""
+
+
+def check_failure(
+    response: ProviderResponse,
+    title: str,
+    result: ProcessResult,
+    output: AgentOutput,
+    answer: AgentAnswer,
+    *,
+    limit: float | None,
+) -> ProviderResponse:
+    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
+
+    Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
+    CLI provider".
+    """
+    fault = _fault(result, output, answer, limit)
+    if fault is None:
+        return response
+    if fault == _NO_ANSWER:
+        answer = answer.replace(failure_kind="no_answer")
+    error = _explain(f"{title} {fault}", result, output, answer, response.raw)
+    if not (answer.token_usage or answer.cost_usd):
+        raise error
+    return response.replace(error=str(error), error_kind=error.kind, raw=error.raw)
+
+
+def _explain(
+    headline: str, result: ProcessResult, output: AgentOutput, answer: AgentAnswer, raw: JsonObject
+) -> ProviderError:
+    said = _said(output, answer)
+    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
+    where = f"\nlog: {raw['log_file']}" if "log_file" in raw else ""
+    text = f"{headline}{': ' if said else ''}{said}{where}"
+    return ProviderError(text, kind, {**raw, "stdout": output.stdout})
+
+
+def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
+    if result.timed_out:
+        return f"timed out after {math.ceil(limit or 0)}s"
+    if output.overflowed:
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
+    if result.exit_code < 0:
+        return f"was ended by signal {-result.exit_code}"
+    if result.exit_code > 0:
+        return f"exited with code {result.exit_code}"
+    if answer.failure:
+        return "failed"
+    if not output.events:
+        return "wrote no events"
+    if not answer.is_complete:
+        return "ended without a result"
+    return None if answer.messages else _NO_ANSWER
+
+
+def _said(output: AgentOutput, answer: AgentAnswer) -> str:
+    """Return the program's texts about its failure: in events, on standard error, and beside its events."""
+    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
+    found = [f"{label}{_shortened(masked(text))}" for label, text in texts.items() if text]
+    return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_HEADLINE else f"{text[:_LONGEST_HEADLINE]}…"
+
+
+# The shared part of all coding agents: starts and watches their program, reads its output, and cleans up.
 
 DEFAULT_SYSTEM_PROMPT: Final = (
     "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "

@@ -10,12 +10,19 @@ from pathlib import PurePath
 from typing import ClassVar, Final
 
 from pytest_agentv.errors import ErrorKind
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key, system_prompt
-from pytest_agentv.providers.agents.events import (
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.agents.agent import (
+    AgentAnswer,
+    AgentCommand,
+    CodingAgent,
+    Executable,
+    agent_prompt,
+    executable_key,
+    system_prompt,
+)
+from pytest_agentv.providers.agents.output import (
     as_list,
     as_number,
     joined_text,
@@ -24,7 +31,6 @@ from pytest_agentv.providers.agents.events import (
     status_kind,
     with_outputs,
 )
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
 from pytest_agentv.providers.base import ProviderRequest
 
 _MADE_UP: Final = "<synthetic>"

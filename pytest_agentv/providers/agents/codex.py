@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from pytest_agentv.loading.targets.free_data import reveal
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
-from pytest_agentv.providers.agents.events import as_number, shorten
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.providers.agents.agent import (
+    AgentAnswer,
+    AgentCommand,
+    CodingAgent,
+    Executable,
+    agent_prompt,
+    executable_key,
+)
+from pytest_agentv.providers.agents.output import as_number, shorten
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.targets.fields import reveal
 
 _OPTIONS: Final = ("--ask-for-approval", "never", "exec", "--json", "--color", "never", "--skip-git-repo-check")
 _TEXTS: Final = frozenset({"agent_message", "reasoning", "error"})

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pytest_agentv.loading.targets.fields import OptionalText, SecretText
-from pytest_agentv.models.base import ABSENT, Json, JsonObject, mapping, text_or_none
-from pytest_agentv.models.kind import spelled
-from pytest_agentv.models.masking.secrets import Secret
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.agents.agent import CodingAgent, Executable, agent_prompt, executable_key
-from pytest_agentv.providers.agents.events import as_list, as_number, joined_text, result_output, shorten, with_outputs
-from pytest_agentv.providers.agents.program import AgentAnswer, AgentCommand
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
+from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
+from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.agents.agent import (
+    AgentAnswer,
+    AgentCommand,
+    CodingAgent,
+    Executable,
+    agent_prompt,
+    executable_key,
+)
+from pytest_agentv.providers.agents.output import as_list, as_number, joined_text, result_output, shorten, with_outputs
 from pytest_agentv.providers.base import ProviderRequest
+from pytest_agentv.targets.fields import OptionalText, SecretText
 
 _DEFAULT_LLM_PROVIDER: Final = "google"
 _KEY_VARIABLES: Final = {

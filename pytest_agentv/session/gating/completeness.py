@@ -1,15 +1,39 @@
-"""Compares the cases of a run with those of its baseline: an incomplete run gets no verdict."""
+"""Whether a run left out evaluations, so that it gets no verdict, and whether it may become the baseline."""
 
-from collections.abc import Collection, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.verdicts.baseline import Baseline
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.session.gating.marked_items import MarkedItems
-from pytest_agentv.session.gating.selection import MAY_LEAVE_OUT_NONE, narrowed_by
+from pytest_agentv.errors import AgentvError, FileError, locate, name_below
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.options import OutputFormat
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.baseline import (
+    Baseline,
+    baseline_of,
+    baseline_text,
+    held_by,
+    left_out,
+    pooled,
+    read_baseline,
+    updated,
+)
+from pytest_agentv.reports.judged_cases import JudgedCase
+from pytest_agentv.reports.verdict import RunStatistics
+from pytest_agentv.runtime.files import FolderLock, write_atomically
+from pytest_agentv.session.gating.judged_cases import MAY_LEAVE_OUT_NONE, MarkedItems, narrowed_by, narrowing_option
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.store.writers import amend, verdict_path
+
+# Compares the cases of a run with those of its baseline: an incomplete run gets no verdict.
 
 
 class Completeness:
@@ -52,3 +76,213 @@ class Completeness:
         files = {case.eval_file for case in self.baseline.cases} if self.baseline is not None else set()
         root = self._config.rootpath
         return sorted(file for file in files - set(seen) if file is not None and (root / file).is_file())
+
+
+# Refuses a baseline that no run can be compared with: all its files are gone.
+
+_SHOWN: Final = 3
+
+
+def refuse_gone(config: pytest.Config) -> None:
+    """Raise `pytest.UsageError` for a baseline of files that are no longer there, unless the run writes it anew.
+
+    A baseline that cannot be read is told where it is used.
+    """
+    path = _compared(config)
+    if path is None:
+        return
+    try:
+        files = {case.eval_file for case in read_baseline(path).cases}
+    except AgentvError:
+        return
+    folders = config.rootpath, path.parent  # a run with another root directory has other names for the files
+    if not files or None in files or any((folder / str(file)).exists() for folder in folders for file in files):
+        return
+    shown = ", ".join(sorted(map(str, files))[:_SHOWN]) + (", …" if len(files) > _SHOWN else "")
+    text = f"the baseline {name_below(path, config.rootpath)} is stale: the files of its cases are gone ({shown})"
+    raise pytest.UsageError(f"{text}; --agentv-update-baseline writes it anew")
+
+
+def _compared(config: pytest.Config) -> Path | None:
+    """Return the baseline that the run is compared with, if it is there and the options are in order."""
+    with suppress(pytest.UsageError):
+        options = run_options(config)
+        if options.baseline is not None and options.update_baseline is None and not options.dry_run:
+            return options.baseline if options.baseline.is_file() else None
+    return None
+
+
+# Decides whether a run may become the baseline, and writes it.
+
+FLAG = "--agentv-update-baseline"
+_LOCK_SECONDS: Final = 30.0
+"""Writing takes milliseconds. A process that holds the lock for longer hangs."""
+
+
+def refuse_before(config: pytest.Config, options: RunOptions) -> None:
+    """Refuse options that rule out a baseline, before anything is paid for. Raises `pytest.UsageError`."""
+    given = {
+        "--agentv-dry-run (its scores mean nothing)": options.dry_run,
+        "--agentv-cache (a baseline needs fresh answers)": options.cache,
+        "--agentv-stop=certain (a baseline needs all answers)": options.stop == "certain",
+        "-k": config.getoption("keyword", ""),
+        "-m": config.getoption("markexpr", ""),
+        "-x or --maxfail": config.getoption("maxfail", 0),
+        "--deselect": config.getoption("deselect", None),
+        "--agentv-sample": options.sample is not None,
+        "--reruns (a case that is asked until it passes tells nothing)": config.getoption("reruns", 0),
+    }
+    found = [name for name, value in given.items() if value]
+    narrowing = narrowing_option(config, options)
+    if narrowing is not None:
+        found.append(narrowing)
+    if found:
+        raise pytest.UsageError(f"{FLAG} does not go with {', '.join(found)}")
+    if os.environ.get("CI") and options.update_baseline != "force":
+        text = "is refused where CI is set: write the baseline on your machine and commit it"
+        raise pytest.UsageError(f"{FLAG} {text} (or use {FLAG}=force)")
+
+
+def refusal_after(
+    cases: Sequence[JudgedCase], trouble: str | None, old: Baseline | None, how: str, name: str
+) -> str | None:
+    """Return why a run does not become the baseline of this name; None if it may."""
+    if trouble is not None:
+        return trouble
+    named = {
+        "could not be judged": [case for case in cases if case.is_error],
+        "came from the cache": [case for case in cases if "cached" in case.flags],
+        "were asked again until they passed (--reruns)": [case for case in cases if "reruns" in case.flags],
+        "were asked only until the verdict was certain": [case for case in cases if case.stopped is not None],
+    }
+    for what, found in named.items():
+        if found:
+            return f"{len(found)} of {len(cases)} cases {what}"
+    if how != "add" or old is None:
+        return None
+    if old.target_hash != baseline_of(cases).target_hash:
+        return "the target changed, so its answers cannot be added to those of the baseline: write it anew"
+    if held := held_by(old, cases, name):
+        return (
+            f"the answers of {len(held)} of {len(cases)} cases are in {name} already: run without --agentv-resume to "
+            f"add new ones"
+        )
+    return None
+
+
+def update_baseline(path: Path, name: str, cases: Sequence[JudgedCase], how: str, whole: Completeness) -> str:
+    """Write the baseline of this name, and return a line about it. Raises `AgentvError` with the reason if it may not.
+
+    Others may have written the file since the run read it. So it is locked, read again and checked again.
+    """
+    read = whole.baseline
+    with _writing(path):
+        now = whole.baseline = read_baseline(path) if path.exists() else None
+        is_other = now is not None and (read is None or now.sha256 != read.sha256)
+        skipped = whole.skipped(cases)
+        refused = refusal_after(cases, whole.part(cases), now, how, name)
+        lost = left_out(now, read, cases, skipped) if now is not None and how == "add" else ()
+        if refused is None and lost:
+            what = f"it holds answers of {counted(len(lost), 'case')} that this run did not ask, or asked differently"
+            refused = f"{what} (a run with --agentv-resume pays for no answer twice)"
+        if refused is not None:
+            raise AgentvError(f"{name} was changed during the run: {refused}" if is_other else refused)
+        return write_baseline(path, cases, now, how, skipped)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Shut out other runs that write the baseline. Raises `FileError` if one of them does not end."""
+    folder = Path(os.path.realpath(path)).parent
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FolderLock(folder).hold(_LOCK_SECONDS))
+        except TimeoutError:
+            text = f"the baseline cannot be written: another process has locked its folder for {_LOCK_SECONDS:g} s"
+            raise FileError(path, text) from None
+        except OSError:
+            pass  # a file system without locks; what else is wrong with the folder, writing tells
+        yield
+
+
+def write_baseline(
+    path: Path, cases: Sequence[JudgedCase], old: Baseline | None, how: str, skipped: Sequence[JudgedCase] = ()
+) -> str:
+    """Write the baseline and return a line about it; `skipped` are skipped cases of the old one. Raises `FileError`.
+
+    A run that was killed between this and the marks in its results may be resumed: its answers are not added again.
+    """
+    run = baseline_of(cases).replace(runs=(_run_name(cases),))
+    if how == "add" and old is not None and run.runs[0] in old.runs:
+        return f"Baseline not changed: {locate(path, None)} holds the answers of this run already"
+    new = run if old is None else pooled(old, run, skipped) if how == "add" else updated(old, run)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, baseline_text(new))
+    except OSError as error:
+        raise FileError(path, f"the baseline cannot be written: {error.strerror or error}") from None
+    text = f"Baseline written to: {locate(path, None)} ({len(new.cases):,} cases x {new.repeat})"
+    if skipped:
+        count, were = f"{len(skipped):,}", "was" if len(skipped) == 1 else "were"
+        text += f", {count} of them skipped" if how == "add" else f", without {count} that {were} skipped"
+    if new.rolls > 1:
+        text += (
+            f"; written {new.rolls} times for the same cases and target: the luckiest of several runs makes false "
+            f"alarms, so add answers instead ({FLAG}=add)"
+        )
+    return text
+
+
+def _run_name(cases: Sequence[JudgedCase]) -> str:
+    """Return a name for the answers of a run. A run that is resumed with nothing to ask has the same one."""
+    facts = sorted(repr((case.key, case.scores, case.ended)) for case in cases)
+    return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+# Writes the verdict to a file of its own, and into the line of each case.
+
+
+def write_verdict(contract: JsonObject, results_path: Path) -> str | None:
+    """Write the verdict beside the results; return why it cannot be."""
+    if not results_path.is_file():
+        return None
+    path = verdict_path(results_path)
+    try:
+        write_atomically(path, json.dumps(contract, ensure_ascii=False, indent=2, sort_keys=False) + "\n")
+    except (AgentvError, OSError) as error:
+        return f"the verdict was not written: {error}"
+    return None
+
+
+def amend_results(statistics: RunStatistics, identity: RunIdentity, output_format: OutputFormat) -> str | None:
+    """Write into the results how each case did against the baseline; return why that cannot be."""
+    additions = {
+        (case.node_id, case.eval_id): {"baseline": figures.to_plain()} for case, figures in statistics.figures()
+    }
+    try:
+        if additions and identity.results_path.is_file():
+            amend(identity.results_path, identity.run_id, output_format, additions)
+    except AgentvError as error:
+        return f"the results do not say how cases did against the baseline: {error}"
+    return None
+
+
+def mark_added(
+    cases: Sequence[JudgedCase], name: str, identity: RunIdentity, output_format: OutputFormat
+) -> str | None:
+    """Write into the results that a baseline holds their answers now; return why that cannot be.
+
+    Marks the resumed file as well: another run may go on from it.
+    """
+    files = {identity.results_path: identity.run_id}
+    if identity.resumed is not None:
+        files.setdefault(identity.resumed.path, identity.resumed.run_id)
+    additions = {(case.node_id, case.eval_id): {"in_baseline": name} for case in cases}
+    try:
+        for path, run_id in files.items():
+            if path.is_file():
+                amend(path, run_id, output_format, additions)
+    except AgentvError as error:
+        return f"the results do not say that the baseline holds their answers, so do not add them again: {error}"
+    return None

@@ -2,39 +2,167 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.errors import AgentvError, name_below
-from pytest_agentv.models.base import JsonObject
-from pytest_agentv.models.options.defaults import DEFAULT_BASELINE
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.baselines.reading import read_baseline
-from pytest_agentv.reporting.summary import SummaryLine
-from pytest_agentv.reporting.verdicts.baseline import Baseline
-from pytest_agentv.reporting.verdicts.case_reading import cases_of_run
-from pytest_agentv.reporting.verdicts.cases import JudgedCase
-from pytest_agentv.reporting.verdicts.gates import (
+from pytest_agentv.model.base import JsonObject
+from pytest_agentv.model.options import DEFAULT_BASELINE
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.baseline import Baseline, read_baseline
+from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.gates import (
     REGRESSION,
     GateOutcome,
     baseline_gate,
+    check_tags,
     gate_lines,
     gates_contract,
+    parse_tag_gates,
+    rate_check,
+    rate_gate,
+    suspects_of,
+    unmatched_tags,
 )
-from pytest_agentv.reporting.verdicts.lines import statistics_lines
-from pytest_agentv.reporting.verdicts.run_statistics import RunStatistics, compare_with_baseline, run_statistics
-from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.session.gating.baseline_update import FLAG, refuse_before, update_baseline
-from pytest_agentv.session.gating.completeness import Completeness
-from pytest_agentv.session.gating.gate_reports import report_gate
-from pytest_agentv.session.gating.marked_items import MarkedItems
-from pytest_agentv.session.gating.option_check import check_gates
-from pytest_agentv.session.gating.selection import DESELECTED, narrowed_by
-from pytest_agentv.session.gating.tag_rates import TagRates
-from pytest_agentv.session.gating.verdict_files import amend_results, mark_added, write_verdict
+from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
+from pytest_agentv.reports.summary import SummaryLine
+from pytest_agentv.reports.verdict import RunStatistics, compare_with_baseline, run_statistics
+from pytest_agentv.reports.verdict_lines import statistics_lines
+from pytest_agentv.session.gating.completeness import (
+    FLAG,
+    Completeness,
+    amend_results,
+    mark_added,
+    refuse_before,
+    update_baseline,
+    write_verdict,
+)
+from pytest_agentv.session.gating.judged_cases import (
+    DESELECTED,
+    MarkedItems,
+    left_out_of_rate,
+    left_out_tags,
+    narrowed_by,
+    tags_of,
+    uncollected_tags,
+)
+from pytest_agentv.session.outcomes import EvalFailed
 from pytest_agentv.session.recording.identity import RunIdentity
+
+# Reports gates as items: counted as tests, written to JUnit, and rerun by `--lf` until they pass.
+
+
+def report_gate(session: pytest.Session, outcome: GateOutcome) -> None:
+    """Report a gate to pytest like an item that ran last."""
+    name = visible(outcome.name)
+    location = (name.partition("::")[0], 0, name.partition("::")[2])
+    hook = session.config.hook
+    session.testscollected += 1
+    hook.pytest_runtest_logstart(nodeid=name, location=location)
+    for when in ("setup", "call", "teardown"):
+        hook.pytest_runtest_logreport(report=_report(name, location, when, outcome))
+    hook.pytest_runtest_logfinish(nodeid=name, location=location)
+
+
+def _report(name: str, location: tuple[str, int, str], when: str, outcome: GateOutcome) -> pytest.TestReport:
+    is_call = when == "call"
+    is_expected = is_call and outcome.is_unenforced
+    report = pytest.TestReport(
+        nodeid=name,
+        location=location,
+        keywords={},
+        outcome="failed" if is_call and outcome.is_red else "skipped" if is_expected else "passed",
+        longrepr=_account(name, outcome) if is_call and outcome.is_told else None,
+        when=when,  # type: ignore[arg-type]
+        sections=(),
+        duration=0.0,
+    )
+    if is_expected:
+        report.wasxfail = outcome.headline  # shown, but not enforced
+    return report
+
+
+def _account(name: str, outcome: GateOutcome) -> Any:
+    """Return a representation that keeps its message in the short summary."""
+    error = EvalFailed("\n".join([outcome.reason, *outcome.details]), outcome.headline)
+    try:
+        raise error
+    except EvalFailed as raised:
+        shown = pytest.ExceptionInfo.from_exception(raised).getrepr(style="value")
+    if shown.reprcrash is not None:
+        shown.reprcrash.path = name.partition("::")[0]
+        shown.reprcrash.lineno = 1
+        shown.reprcrash.message = outcome.headline
+    return shown
+
+
+# The pass rates that a run, and the cases with a tag, must reach.
+
+RUN: Final = "gate::run"
+
+
+class TagRates:
+    """The gates of a run's rates. `given` says whether there is one for a tag."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions) -> None:
+        self._config = config
+        self._options = options
+        self._gates = parse_tag_gates(options.gates)
+        self._set_aside: dict[str, str] = {}
+        """The names of gates without a verdict, with the reasons."""
+
+    @property
+    def given(self) -> bool:
+        return bool(self._gates) or self._options.min_rate is not None
+
+    def check(self, node_ids: Collection[str]) -> None:
+        """Set gates aside whose cases were not all collected. Raises `pytest.UsageError` for a tag without any case."""
+        missing = self._uncollected(node_ids)
+        tags = left_out_tags(self._config, [gate.tag for gate in self._gates]) if self._gates else {}
+        partly = {f"gate::{tag}": file for tag, file in tags.items()}
+        if self._options.min_rate is not None and (files := left_out_of_rate(self._config)):
+            partly[RUN] = files[0]
+        root = self._config.rootpath
+        reasons = {name: f"{name_below(file, root)} was not collected: no verdict" for name, file in partly.items()}
+        self._set_aside = reasons | dict.fromkeys(missing, "none of its cases was collected: no verdict")
+
+    def outcomes(self, cases: Sequence[JudgedCase]) -> Iterator[GateOutcome]:
+        """Yield how each rate turned out; those without a verdict come last."""
+        rate = self._options.min_rate
+        checks = [] if rate is None else [rate_check(RUN, rate, cases)]
+        checks += check_tags(self._gates, cases)
+        yield from (rate_gate(check, self._options.gate) for check in checks if check.name not in self._set_aside)
+        for check in checks:
+            if (reason := self._set_aside.get(check.name)) is not None:
+                yield GateOutcome(check.name, is_red=False, is_told=True, reason=reason)
+
+    def _uncollected(self, node_ids: Collection[str]) -> list[str]:
+        """Return the gates of which no case was collected. Raises `pytest.UsageError` for a tag without any case."""
+        wanted = [gate.tag for gate in self._gates]
+        tags = tags_of(node_ids, self._config.rootpath, wanted) if wanted else set()
+        if unmatched_tags(self._gates, tags) is None:
+            return []
+        others = uncollected_tags(self._config, node_ids) - tags
+        fault = unmatched_tags(self._gates, tags | others)
+        if fault is not None:
+            raise pytest.UsageError(f"agentv_gates: {fault}")
+        return [f"gate::{gate.tag}" for gate in self._gates if gate.tag in others]
+
+
+# Which options of gates do not go together.
+
+
+def check_gates(options: RunOptions) -> None:
+    """Raise `pytest.UsageError` for a gate without a case to judge."""
+    if options.gate in ("run", "strict"):
+        if options.baseline is None and options.min_rate is None and not options.gates:
+            needs = "--agentv-baseline, --agentv-min-rate or agentv_gates"
+            raise pytest.UsageError(f"--agentv-gate={options.gate} has nothing to judge the run by: it needs {needs}")
+    elif options.min_rate is not None and options.gate == "cases":
+        raise pytest.UsageError("--agentv-min-rate judges the run as a whole: it needs --agentv-gate=run or strict")
 
 
 class RunGate:

@@ -1,1 +1,1 @@
-"""Evals written in Python: the fixtures."""
+"""Evals in Python, and the fixtures."""

@@ -1,35 +1,372 @@
-"""Evaluations written in Python: the value of the `agentv` fixture."""
+"""Evaluations written in Python: the value of the `agentv` fixture, and its cases as eval files for the loader."""
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+import ast
+import hashlib
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from os import PathLike, fspath
+from os.path import normpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 import pytest
 
-from pytest_agentv.engine.jobs import CaseJob
-from pytest_agentv.engine.overrides import Overrides
-from pytest_agentv.engine.results import error_result
-from pytest_agentv.loading.keys import is_reason
-from pytest_agentv.models.base import Json, JsonObject
-from pytest_agentv.models.cases import AnyEvaluator
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource
+from pytest_agentv.engine.answers import require_writable
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob, Overrides
+from pytest_agentv.engine.results import effective_target_name, error_result
+from pytest_agentv.errors import locate
+from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, is_reason
+from pytest_agentv.files.source import KeyPath, Source
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.messages import Message, candidate_answer, is_null
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.reporting.failing.render import one_line
-from pytest_agentv.session.outcomes import RUN_ENDS, ended_text
-from pytest_agentv.session.python.answers import given_response, hash_of
-from pytest_agentv.session.python.cases import CaseWords, EvalInput, line_of, python_case, python_suite
-from pytest_agentv.session.python.ids import EvalIds
-from pytest_agentv.session.python.results import PythonEvalResult
-from pytest_agentv.session.running.begun import Begun
-from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.providers.wire import WireError, parse_response, response_fault, with_tuples
+from pytest_agentv.reports.failure import one_line
+from pytest_agentv.session.outcomes import RUN_ENDS, EvalFailed, ended_text
+from pytest_agentv.session.running.case_runs import Begun
+from pytest_agentv.session.running.items import EvalItem
 from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.session import EvalSession
 from pytest_agentv.session.running.turns import LOG_SECTION
-from pytest_agentv.session.showing.asked import Asked
-from pytest_agentv.session.showing.python_reports import forget_results, note_result
-from pytest_agentv.session.showing.texts import errored, failed
+from pytest_agentv.session.showing.item_outcomes import Asked
+from pytest_agentv.session.showing.texts import errored, failed, forget_results, note_result
 
-if TYPE_CHECKING:  # costs pydantic
-    from pytest_agentv.evaluators.base import Evaluator  # pyright does not take its classes for `AnyEvaluator`
+if TYPE_CHECKING:
+    from pytest_agentv.evaluators.base import Evaluator  # costs pydantic
+
+
+# Gives each evaluation of a test an id of its own.
+
+
+class EvalIds:
+    """The ids of the evaluations of one item, which may evaluate in several threads.
+
+    An evaluation has the id that its test gives it, or the name of its test. Further ones get numbers in the order in
+    which they begin. That order is not the same in each run if threads begin them. So a resumed run gives each
+    evaluation the id that the same case has in the earlier run.
+    """
+
+    def __init__(self, item: pytest.Item, find_earlier: Callable[[str], Sequence[EvalResult]]) -> None:
+        """`find_earlier` returns the results that an earlier run has for a node id."""
+        self._item = item
+        self._find_earlier = find_earlier
+        # A fixture of a case in an eval file may evaluate. The result of the case has the id of the case.
+        own = {item.name, item.entry.eval_id or item.name} if isinstance(item, EvalItem) else set[str]()
+        self._numbered, self._claimed = {*own}, {*own}
+        self._own = own
+        self._thread = threading.get_ident()
+        self._choosing = threading.Lock()
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the item has evaluated."""
+        return self._numbered != self._own
+
+    def number(self, given: Json) -> Json:
+        """Return an id with the next free number. The loader reports an id that is not a text."""
+        with self._choosing:
+            return _add_free(self._numbered, given, given) if isinstance(given, str) else given
+
+    def claim(self, given: Json, prepared: PreparedCase) -> PreparedCase:
+        """Return a case that was prepared under its numbered id, under the id that it has in the earlier run."""
+        job = prepared.job
+        earlier = self._find_earlier(self._item.nodeid)
+        if not earlier or not isinstance(given, str):
+            return prepared
+        if isinstance(job, EvalResult):
+            return prepared.replace(job=job.replace(eval_id=self._claim_free(given, job.eval_id, earlier)))
+        identity = job.identity.replace(
+            target=effective_target_name(job.identity.target, dry_run=job.options.dry_run),
+        )
+        name = self._claim_same(given, identity, earlier) or self._claim_free(given, identity.eval_id, earlier)
+        named = job.replace(identity=job.identity.replace(eval_id=name), case=job.case.replace(eval_id=name))
+        return prepared.replace(job=named)
+
+    def _claim_same(self, given: str, identity: CaseIdentity, earlier: Sequence[EvalResult]) -> str | None:
+        """Claim the id of an earlier result of the same case; None: there is none that is free."""
+        numbers = re.compile(f"{re.escape(given)}(?:-([0-9]+))?")
+        wanted = identity.case_hash, identity.target
+        found = [numbers.fullmatch(each.eval_id) for each in earlier if (each.case_hash, each.target) == wanted]
+        with self._choosing:
+            free = [match for match in found if match is not None and match[0] not in self._claimed]
+            if not free:
+                return None
+            name = min(free, key=lambda match: int(match[1] or 1))[0]
+            self._claimed.add(name)
+            return name
+
+    def _claim_free(self, given: str, name: str, earlier: Sequence[EvalResult]) -> str:
+        """Claim an id for a case that is new or has changed: its own one, if no other evaluation has claimed it.
+
+        In the thread of the test, evaluations come in order, and a changed case replaces its earlier result. In other
+        threads, the id may be that of a case that comes later.
+        """
+        is_in_order = threading.get_ident() == self._thread
+        with self._choosing:
+            later = set[str]() if is_in_order else {each.eval_id for each in earlier}
+            free = _add_free(self._claimed | later, given, name)
+            self._claimed.add(free)
+            return free
+
+
+def _add_free(taken: set[str], given: str, name: str) -> str:
+    """Return a name, or the given one with the first number that makes it free. Adds it to `taken`."""
+    copy = 1
+    while name in taken:
+        copy += 1
+        name = f"{given}-{copy}"
+    taken.add(name)
+    return name
+
+
+# Answers that a test gives to be judged, instead of those of a target.
+
+
+def given_response(
+    answer: str | JsonObject | ProviderResponse, output_messages: Sequence[Mapping[str, Any]] | None
+) -> ProviderResponse:
+    """Return the answer as the response of a target. Raises `TypeError` or `ValueError` for an invalid answer."""
+    __tracebackhide__ = True
+    if isinstance(answer, ProviderResponse):
+        if fault := response_fault(answer):
+            raise TypeError(f"expected an answer, got {fault}")
+        require_writable(answer.output_messages or (), answer.trace or ())
+        return with_tuples(answer)
+    if not isinstance(answer, str | Mapping | list):
+        raise TypeError(f"expected an answer: a text, data or a ProviderResponse, got {type(answer).__name__}")
+    try:
+        response = parse_response({"output_messages": list(map(dict, output_messages or ()))})
+    except WireError as error:
+        raise ValueError(f"output_messages: {error}") from None
+    messages = response.output_messages or ()
+    said = Message("assistant", content=answer)
+    require_writable((*messages, said), ())
+    if is_null(messages) or candidate_answer(messages) != candidate_answer((said,)):
+        messages = (*messages, said)
+    return ProviderResponse(output_messages=messages, is_text_only=not output_messages)
+
+
+def hash_of(*parts: object) -> str:
+    """Return the hash of plain data and responses."""
+    content = json.dumps(
+        [part.to_plain() if isinstance(part, ProviderResponse) else part for part in parts], default=str
+    )
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+# The results of evaluations in Python, which pytest shows readably in an assertion.
+
+_OWN_FIELDS: Final = ("account", "summary", "_reads")
+_VERDICT: Final = frozenset(
+    {
+        *("passed", "assert_passed", "status", "score", "hits", "misses", "evaluator_results", "reasoning", "repeat"),
+        *("unmet_required", "assertion", "to_plain"),
+    }
+)
+"""What a test reads that decides by the result."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PythonEvalResult(EvalResult):
+    """The result of an eval in Python. It is true when the case passed; its `repr` says in one line why it failed."""
+
+    account: str = ""
+    """The whole text of a failure."""
+    summary: str = ""
+    """One line of at most 200 characters, without secrets."""
+    _reads: list[str] = field(default_factory=list, compare=False)
+
+    if not TYPE_CHECKING:  # for type checkers, it would make misspelt attributes valid
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in _VERDICT:
+                object.__getattribute__(self, "_reads").append(name)
+            return object.__getattribute__(self, name)
+
+    @classmethod
+    def of(cls, result: EvalResult, account: str, summary: str, reads: list[str] | None = None) -> Self:
+        """Return a result with its texts. Adds to `reads` what a test reads of the verdict."""
+        values = {field.name: getattr(result, field.name) for field in fields(result)}
+        return cls(**values, account=account, summary=summary, _reads=[] if reads is None else reads)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case passed."""
+        return self.status == "pass"
+
+    def assert_passed(self) -> None:
+        """Raise `EvalFailed` with the whole text unless the case passed."""
+        __tracebackhide__ = True
+        if not self.passed:
+            raise EvalFailed(self.account, self.summary)
+
+    def to_plain(self) -> dict[str, Json]:
+        """Return what was recorded."""
+        plain = EvalResult.to_plain(self)
+        return {key: value for key, value in plain.items() if key not in _OWN_FIELDS}
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return self.summary
+
+
+# Turns cases written in Python into eval files for the loader.
+
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "xfail": "mark the test with pytest.mark.xfail",
+    "marks": "mark the test",
+    "fixtures": "let the test request them",
+}
+"""Keys of a case that pytest would have to know before the test begins, and what to do instead."""
+
+EvalInput: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""The prompt's text, messages, or a case as in an eval file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWords:
+    """The arguments of a test beside the prompt. Each overrides the same key of the case."""
+
+    eval_id: str | None = None
+    expected_outcome: str | None = None
+    reference_answer: str | None = None
+    expected_messages: Sequence[Mapping[str, Any]] | None = None
+    evaluators: "Sequence[str | Mapping[str, Any] | AnyEvaluator | Evaluator] | None" = None
+    rubrics: Sequence[Any] | None = None
+    threshold: float | None = None
+    files: Sequence[str | PathLike[str]] = ()
+    repeat: int | None = None
+    min_pass_rate: float | None = None
+
+
+class PythonSource(Source):
+    """A case written in Python: all of it stands on the line of its test."""
+
+    def __init__(self, path: Path, value: Json, line: int) -> None:
+        super().__init__(path, value, "", {})
+        self._line = line
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return True
+
+    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - all of the case is on one line
+        return self._line
+
+
+def python_case(prompt: EvalInput, words: CaseWords) -> dict[str, Json]:
+    """Return the case that a test describes, in the form of an eval file. Its id may be missing.
+
+    Raises `TypeError` for an invalid prompt, or for files with a prompt that is not a text.
+    """
+    __tracebackhide__ = True
+    case = _case_of(prompt, words.files)
+    case |= {} if words.eval_id is None else {"id": words.eval_id}
+    expected = words.expected_messages
+    if words.reference_answer is not None:
+        expected = [{"role": "assistant", "content": words.reference_answer}]
+    _set(case, OUTCOME_KEYS, words.expected_outcome)
+    _set(case, EXPECTED_KEYS, expected)
+    _set(case, ("threshold",), words.threshold)
+    _set(case, ("rubrics",), words.rubrics)
+    _set(case, ("repeat",), words.repeat)
+    _set(case, ("min_pass_rate",), words.min_pass_rate)
+    if words.evaluators is not None:
+        execution = case.get("execution")
+        if isinstance(execution, dict):
+            case["execution"] = {key: value for key, value in execution.items() if key not in EVALUATOR_LIST_KEYS}
+        _set(case, EVALUATOR_LIST_KEYS, words.evaluators)
+    return case
+
+
+def line_of(item: pytest.Item) -> int:
+    """Return the line of a test in its file, from 1. An inherited test has none there: then that of its class."""
+    file, line, _ = item.location
+    if normpath(item.config.rootpath / file) == str(item.path):
+        return (line or 0) + 1
+    cls = getattr(item, "cls", None)
+    with suppress(OSError, TypeError):
+        if cls is not None and Path(inspect.getfile(cls)) == item.path:
+            return inspect.getsourcelines(cls)[1]
+    return 1
+
+
+def python_suite(
+    path: Path, line: int, case: JsonObject, target: str, *, is_asked: bool = True, hashed_id: Json = None
+) -> SuiteSource:
+    """Return an eval file that holds one case, written at a line of a test file.
+
+    Args:
+        path: That of the test file.
+        line: The line of the test.
+        case: The case, as in an eval file.
+        target: The target of the test.
+        is_asked: Whether no answer is there yet.
+        hashed_id: The id without the number that tells the case from others of its test.
+    """
+    source = PythonSource(path, [case], line)
+    return SuiteSource(
+        path=path,
+        dataset=path.stem,
+        entries=(CaseEntry(0, case["id"] if isinstance(case["id"], str) else None, line, case),),
+        header={},
+        source=source,
+        header_source=source,
+        cases_key=None,
+        target=target,
+        threshold=None,
+        problems=(),
+        is_asked=is_asked,
+        hashed_id=hashed_id,
+        without_effect=_WITHOUT_EFFECT,
+    )
+
+
+def _case_of(prompt: EvalInput, files: Sequence[str | PathLike[str]]) -> dict[str, Json]:
+    __tracebackhide__ = True
+    if isinstance(files, str | PathLike) or not isinstance(files, Iterable):  # a text is a sequence, too
+        raise TypeError(f"files: expected a list of paths, got {files!r}")
+    if isinstance(prompt, str):
+        parts: list[dict[str, Json]] = [{"type": "text", "value": prompt}]
+        for file in files:  # A comprehension would appear as a frame in the traceback.
+            parts.append({"type": "file", "value": fspath(file)})  # noqa: PERF401
+        return {INPUT_KEYS[0]: [{"role": "user", "content": parts}] if files else prompt}
+    if files:
+        raise TypeError("files= goes with a prompt that is a text; messages name their files themselves")
+    if isinstance(prompt, Mapping):
+        return {str(key): _plain(value) for key, value in prompt.items()}
+    if isinstance(prompt, Sequence):
+        return {INPUT_KEYS[0]: _plain(prompt)}
+    raise TypeError(f"expected a text, a list of messages or a case, got {type(prompt).__name__}")
+
+
+def _set(case: dict[str, Json], synonyms: Collection[str], value: object) -> None:
+    if value is not None:
+        for key in synonyms:
+            case.pop(key, None)
+        case[next(iter(synonyms))] = _plain(value)
+
+
+def _plain(value: Any) -> Json:
+    """Return lists and mappings in the types of a YAML file. The loader reports faults in them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+# Evaluations written in Python: the value of the `agentv` fixture.
 
 _ENDED: Final = "ended before it was done: its test has ended"
 
@@ -218,3 +555,26 @@ class Agentv:
             self._open.discard(begun)
             if begun.log.lines:
                 self._item.add_report_section("call", LOG_SECTION, begun.log.text)
+
+
+# Finds tests that cannot fail, because Python leaves their assertions out.
+
+
+def left_out(item: pytest.Item) -> str | None:
+    """Return why a test cannot fail; None: it can.
+
+    pytest runs the assertions of test files even if Python leaves them out. It does not with `--assert=plain`.
+    """
+    if __debug__ or item.config.getoption("assertmode") != "plain":
+        return None
+    try:
+        statements = ast.walk(ast.parse(item.path.read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    line = next((statement.lineno for statement in statements if isinstance(statement, ast.Assert)), None)
+    if line is None:
+        return None
+    return (
+        f"{locate(item.path, line)}: Python leaves out each `assert` (-O or PYTHONOPTIMIZE, with --assert=plain), so "
+        "this test would pass whatever the answer is. Leave out one of the two options, or use `.assert_passed()`"
+    )

@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentv.session.importing import import_unchanged
-
 if TYPE_CHECKING:  # Types are imported for type checkers only, so that they cost pytest runs no time.
-    from pytest_agentv.loading.targets.definitions import TargetDefinition
-    from pytest_agentv.models.options.run_options import RunOptions
+    from pytest_agentv.model.run_options import RunOptions
     from pytest_agentv.session.python.evals import Agentv
-    from pytest_agentv.session.running.target_caller import TargetCaller
+    from pytest_agentv.session.running.items import TargetCaller
+    from pytest_agentv.targets.definitions import TargetDefinition
 
 
 def _values() -> Any:
     """Import and return the module that makes the values. If evals cannot run here, fail the test that requests one."""
-    from pytest_agentv.session.platforms import obstacle  # noqa: PLC0415 - see above
+    from pytest_agentv.session.outcomes import obstacle  # noqa: PLC0415 - see above
 
     if reason := obstacle():
         pytest.fail(reason, pytrace=False)
-    import_unchanged()
-    from pytest_agentv.session.python import fixture_values  # noqa: PLC0415 - see above
+    from pytest_agentv.session.python import values as fixture_values  # noqa: PLC0415 - see above
 
     return fixture_values
 

@@ -1,1 +1,1 @@
-"""The id of the run, its results file, and the results of earlier runs."""
+"""The results file of a run, and those of earlier runs."""

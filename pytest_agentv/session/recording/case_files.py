@@ -1,24 +1,23 @@
 """Finds cases in eval files by their node ids, for a process that has not collected them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from pytest_agentv.cases.discovery import is_eval_file
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.engine.results import effective_target_name
-from pytest_agentv.engine.targets.choosing import choose_target
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.files.discovery import is_eval_file
-from pytest_agentv.loading.files.entries import CaseEntry
-from pytest_agentv.loading.files.suite_source import SuiteSource
-from pytest_agentv.loading.files.suites import read_suite
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.records import record
-from pytest_agentv.providers.python.row_makers import call_row_maker
-from pytest_agentv.session.names import unique_names
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.session.outcomes import unique_names
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CaseFile:
     """An eval file, as far as it can be read."""
 

@@ -4,18 +4,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.executors.kept import KeptResult, KeptResults
-from pytest_agentv.executors.leash import clear_leash
-from pytest_agentv.executors.left_runs import LeftRuns, missing_text
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.values import is_cluster
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import compact_json
-from pytest_agentv.reporting.answers import NUMBER, iter_answers
-from pytest_agentv.reporting.checked import iter_recorded
-from pytest_agentv.reporting.writers import ResultSink, answers_path, kept_folder
+from pytest_agentv.executors.kept import KeptResult, KeptResults, LeftRuns, clear_leash, missing_text
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.options import is_cluster
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import compact_json
 from pytest_agentv.runtime.files import LockedAppender
+from pytest_agentv.store.readers import iter_recorded
+from pytest_agentv.store.writers import NUMBER, ResultSink, answers_path, iter_answers, kept_folder
 
 _Asked: TypeAlias = tuple[object, ...]
 """What a result answers. A clock that was set back says nothing of answers to another question."""
@@ -55,7 +52,7 @@ def fetch_left(results_path: Path, executor: str | None) -> None:
         return
     address = executor if is_cluster(executor) else None
     try:
-        from pytest_agentv.executors.dask.left import bring_home  # noqa: PLC0415 - only for runs on a cluster
+        from pytest_agentv.executors.dask_cluster import bring_home  # noqa: PLC0415 - only for runs on a cluster
     except ModuleNotFoundError as error:
         raise AgentvError(missing_text(address or found[0].address, error)) from None
     bring_home(lefts, address)

@@ -1,18 +1,153 @@
-"""The files of a run: its results, the results of the resumed run, and single answers."""
+"""The files of a run, and how each result is written as soon as its case is done."""
 
-from typing import TYPE_CHECKING
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Protocol, TypeAlias
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.reporting.writers import ResultSink
-from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.journal import FinishedCases
-from pytest_agentv.session.recording.recorder import Recorder
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
+from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
-from pytest_agentv.session.recording.travel import TravellingSink
+from pytest_agentv.store.writers import ResultSink
 
-if TYPE_CHECKING:  # for repeated cases only
-    from pytest_agentv.session.recording.answers import AnswerJournal
+# Writes each result as soon as its case is done.
+
+RECORDER_THREAD = "agentv-results"
+
+
+class _Written(asyncio.Future[EvalResult]):
+    """Holds a result when it is written or known to be lost. A task that is cancelled meanwhile is so after that."""
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - asyncio's signature
+        return False
+
+
+_Entry: TypeAlias = tuple[EvalResult, _Written]
+
+
+class Sink(Protocol):
+    """Where results are written."""
+
+    def write(self, *results: EvalResult) -> Sequence[EvalResult]:
+        """Write results. Return them as written: an error in place of each that cannot be. Raises `AgentvError`."""
+
+    def probe(self) -> None:
+        """Raise `AgentvError` if results cannot be written."""
+
+    def close(self) -> None:
+        """End writing."""
+
+
+class Recorder:
+    """Passes results to the sink in a thread of its own: a lock of another process must not block the event loop.
+
+    Results that arrive during a write are written together, under one lock.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.error: str | None = None
+        """Why results could not be written; the first reason is kept."""
+        self._sink = sink
+        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_probed = False
+
+    def probe(self) -> None:
+        """Check, once, that results can be written, before anything is paid for."""
+        if not self._is_probed:
+            self._is_probed = True
+            try:
+                self._sink.probe()
+            except AgentvError as error:
+                self.error = self.error or str(error)
+
+    def record(self, result: EvalResult) -> "asyncio.Future[EvalResult]":
+        """Queue a result. The future has it, as it was written, when it is or is known to be lost. Called on the loop.
+
+        A result is written even if its case is cancelled meanwhile: the future cannot be cancelled.
+        """
+        written = _Written()
+        if self._has_thread():
+            self._queue.put((result, written))
+        else:
+            self._write([(result, written)])
+        return written
+
+    def record_here(self, result: EvalResult) -> EvalResult:
+        """Write a result in this thread, for want of a loop. Return it as it was written."""
+        try:
+            return self._sink.write(result)[0]
+        except Exception as error:  # noqa: BLE001 - as for all results
+            self._note_loss(error)
+            return result
+
+    def close(self) -> None:
+        """Write the waiting results, end the thread and close the file."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self._sink.close()
+
+    def _has_thread(self) -> bool:
+        """Start the thread unless it runs. False: the system gives no more threads, as at a limit of processes."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._write_all, name=RECORDER_THREAD, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        return True
+
+    def _write_all(self) -> None:
+        is_open = True
+        while is_open:
+            entries = self._next_entries()
+            is_open = None not in entries
+            self._write([entry for entry in entries if entry is not None])
+
+    def _next_entries(self) -> list[_Entry | None]:
+        entries = [self._queue.get()]
+        while not self._queue.empty():  # no other thread takes entries
+            entries.append(self._queue.get())
+        return entries
+
+    def _write(self, entries: Sequence[_Entry]) -> None:
+        try:
+            if entries:
+                written = self._sink.write(*(result for result, _ in entries))
+                entries = [(result, future) for result, (_, future) in zip(written, entries, strict=True)]
+        except Exception as error:  # noqa: BLE001 - whatever it is, cases wait for this thread
+            # The cases were judged. The lost lines are reported at the end, and do not change the outcomes.
+            self._note_loss(error)
+        finally:
+            _tell(entries)
+
+    def _note_loss(self, error: Exception) -> None:
+        reason = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
+        self.error = self.error or reason
+
+
+def _tell(entries: Sequence[_Entry]) -> None:
+    """Complete all waiting futures in one call into the loop, because each call costs a switch of threads."""
+    if entries:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            entries[0][1].get_loop().call_soon_threadsafe(_end_waiting, entries)
+
+
+def _end_waiting(entries: Sequence[_Entry]) -> None:
+    for result, written in entries:
+        written.set_result(result)
+
+
+# The files of a run: its results, the results of the resumed run, and single answers.
 
 
 class RunRecords:
@@ -32,8 +167,6 @@ class RunRecords:
 
     def open_answers(self) -> "AnswerJournal | None":
         """Open the file of single answers; None: this process cannot write to the files of the run."""
-        from pytest_agentv.session.recording.answers import AnswerJournal  # noqa: PLC0415 - only for repeated cases
-
         if self.travelling is None:
             self._answers = AnswerJournal(self._results_path, self._masker)
         return self._answers

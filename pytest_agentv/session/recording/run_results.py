@@ -2,22 +2,19 @@
 
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from pytest_agentv.engine.jobs import CaseVersion, version_of
 from pytest_agentv.errors import AgentvError, locate
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.base import Record
-from pytest_agentv.models.records import record
-from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.models.traces import ExecutionMetrics
-from pytest_agentv.reporting.checked import RecordedResult, iter_recorded
-from pytest_agentv.reporting.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.messages import ExecutionMetrics
+from pytest_agentv.model.results import EvalResult, EvaluatorResult, RepeatFigures
+from pytest_agentv.reports.figures import cost_of, duration_of, tokens_of
+from pytest_agentv.reports.totals import Replaced, attempt_of
 from pytest_agentv.session.recording.identity import RunIdentity
-
-if TYPE_CHECKING:
-    from pytest_agentv.reporting.merging.replaced import Replaced
+from pytest_agentv.store.readers import RecordedResult, iter_recorded
 
 _Case: TypeAlias = tuple[str | None, str]
 """Node id of the item, and id of the case."""
@@ -39,7 +36,7 @@ _MOST_SHARED: Final = 1000
 """How many values are shared. Most runs have few scores."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RunResults(Record):
     """The results of a run."""
 
@@ -166,8 +163,6 @@ def _answers_of(figures: RepeatFigures | None) -> int:
 
 
 def _no_replaced() -> "Replaced[_Case, EvalResult]":
-    from pytest_agentv.reporting.merging.replaced import Replaced, attempt_of  # noqa: PLC0415 - few runs have reruns
-
     return Replaced(attempt_of)
 
 

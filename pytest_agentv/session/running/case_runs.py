@@ -4,28 +4,204 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from pytest_agentv.engine.asking_hooks import tell
-from pytest_agentv.engine.case import run_case
+import pytest
+
+from pytest_agentv.engine.case import run_case, tell
 from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.pool import Pace, TargetPool
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.engine.targets.pool import TargetPool
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.reporting.prints import CaseLog, current_log
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.options import MAX_WORKERS
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.figures import shown
+from pytest_agentv.reports.prints import CaseLog, current_log
+from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.recording.journal import Carried
-from pytest_agentv.session.recording.recorder import Recorder
-from pytest_agentv.session.running.begun import Begun, Ending
-from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.signing import CaseSigner
-from pytest_agentv.session.running.stopping import FailureLimit, Stopping, lost_text
-from pytest_agentv.session.showing.live.progress import Progress
+from pytest_agentv.session.recording.records import Recorder
+from pytest_agentv.session.running.preparing import CaseSigner, PreparedCase
+from pytest_agentv.session.showing.item_outcomes import Asked
+from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.workers import Parent, ProcessShare
+from pytest_agentv.store.writers import stored_name
 
-if TYPE_CHECKING:  # only for batches and executors
-    from pytest_agentv.engine.batching import BatchMember
-    from pytest_agentv.session.away.away import Away
+if TYPE_CHECKING:
+    from pytest_agentv.engine.scheduler import BatchMember  # only for batches and executors
+    from pytest_agentv.session.running.away import Away
+
+
+# Cases that were handed to the engine.
+
+
+class Ending:
+    """Ends a running case. pytest's thread asks for it, and the event loop cancels the case's task.
+
+    The running task may be cancelled within its `with` block. It is cancelled at once if that was requested before.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.reason: str | None = None
+        """The reason in the case's result; None: the case gets no result."""
+        self.is_too_late = False
+        """Whether the case was judged before it was cancelled."""
+        self._task: asyncio.Task[object] | None = None
+
+    def note_judged(self) -> None:
+        """Note that the case is judged. If its target swallowed a cancellation, the cancellation was not too late."""
+        self.is_too_late = self._task is not None and self._task.cancelling() == 0
+
+    def ask(self, loop: LoopThread, reason: str | None) -> None:
+        """Cancel the case. Its future is done when its processes have ended."""
+        self.reason, self.is_asked = reason, True
+        loop.call(self._cancel)
+
+    def __enter__(self) -> None:
+        if self.is_asked:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+
+    def __exit__(self, *_: object) -> None:
+        self._task = None
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A case that was handed to the engine."""
+
+    future: "Future[EvalResult]"
+    """Done when the result is written and hooks have seen it."""
+    limit: int
+    """How many cases of its group may be in flight."""
+    problems: tuple[Problem, ...]
+    """Warnings about the case's file."""
+    asked: Asked
+    """The question and the expected outcome of the case."""
+    log: CaseLog = field(default_factory=CaseLog)
+    ending: Ending = field(default_factory=Ending)
+    hurry: Callable[[], None] | None = None
+    """Starts the answers of a repeated case before all others; None: the case is one job of the scheduler."""
+
+    @property
+    def result(self) -> EvalResult | None:
+        """The result of the case; None: it has none yet, or was cancelled."""
+        future = self.future
+        return future.result() if future.done() and not future.cancelled() and future.exception() is None else None
+
+    @staticmethod
+    def of(
+        future: "Future[EvalResult]",
+        limit: int,
+        prepared: PreparedCase,
+        log: CaseLog,
+        ending: Ending | None = None,
+        *,
+        hurry: Callable[[], None] | None = None,
+    ) -> "Begun":
+        """Keep only what the item shows, so that the case, with the texts of its files, is freed when it is done."""
+        return Begun(future, limit, prepared.problems, Asked.of(prepared.case), log, ending or Ending(), hurry)
+
+
+# Decides whether a run goes on: it may end at failures, or for other reasons.
+
+
+class FailureLimit:
+    """Whether the run is about to stop at `-x`, `--maxfail` or `--stepwise`.
+
+    pytest counts the failures that it has reported. A case that failed ahead of its turn counts as well, but only until
+    its turn is over: pytest may see it in another way (xfail, reruns, hooks that change reports).
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.maximum = _max_failures(config)
+        """0: any number may fail."""
+        self._session: pytest.Session | None = None
+        self._current = ""
+        self._ahead: set[str] = set()
+        """Node ids of cases that failed before their turn. Only the event loop adds, only pytest's thread removes."""
+
+    def begin(self, item: pytest.Item) -> None:
+        """Note which item's turn it is."""
+        self._session, self._current = item.session, stored_name(item.nodeid)
+
+    def end(self, item: pytest.Item) -> None:
+        """Note that an item's turn is over: pytest has counted its failure."""
+        self._current = ""
+        self._ahead.discard(stored_name(item.nodeid))
+
+    def note(self, node_id: str | None) -> None:
+        """Note a case that did not pass."""
+        if self.maximum and node_id is not None and node_id != self._current:
+            self._ahead.add(node_id)
+
+    @property
+    def is_reached(self) -> bool:
+        reported = self._session.testsfailed if self._session is not None else 0
+        return 0 < self.maximum <= reported + len(self._ahead)
+
+
+class Stopping:
+    """Tells whether a run stops: unhealthy targets, lost results, failures, Ctrl-C, or a controller that is gone.
+
+    Any thread may ask.
+    """
+
+    def __init__(
+        self, *, pool: TargetPool, recorder: Recorder, failures: FailureLimit, parent: Parent, masker: Masker
+    ) -> None:
+        self.is_ending = False
+        """Set by pytest's thread when the run ends. Cases that are cancelled later get no result."""
+        self._pool = pool
+        self._recorder = recorder
+        self._failures = failures
+        self._parent = parent
+        self._masker = masker
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether cases may start before their turn."""
+        return not (
+            self.is_ending
+            or self._pool.stop_reason is not None
+            or self._recorder.error is not None
+            or self._failures.is_reached
+        )
+
+    def stop_if_needed(self, session: pytest.Session) -> None:
+        """End the run after the current item if a target is unhealthy or results are lost."""
+        reason = self._pool.stop_reason
+        if reason is not None:
+            headline = shown(reason, self._masker).partition("\n")[0]
+            session.shouldstop = f"agentv: {headline}"
+        elif self._recorder.error is not None:
+            session.shouldfail = f"agentv: {lost_text(self._recorder.error)}"
+
+    def end_without_parent(self) -> None:
+        """End a worker whose controller is gone. Nobody would see the results that it pays for."""
+        if self._parent.is_gone():
+            self.is_ending = True
+            pytest.exit("the controller of this worker is gone")
+
+
+def lost_text(reason: str) -> str:
+    return f"results cannot be recorded: {reason}"
+
+
+def _max_failures(config: pytest.Config) -> int:
+    if config.getoption("stepwise", default=False):
+        return 2 if config.getoption("stepwise_skip", default=False) else 1
+    return int(config.getoption("maxfail", default=0) or 0)
 
 
 class CaseRuns:
@@ -232,3 +408,55 @@ def _broken(job: CaseJob, reason: str | None, error: BaseException) -> EvalResul
         return error_result(identity, "provider", "cancelled", reason, dry_run=job.options.dry_run)
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
     return error_result(identity, "provider", "crash", message, dry_run=job.options.dry_run)
+
+
+# Tells how many cases of each target may be in flight in this process.
+
+_ONE_BY_ONE: Final = Pace(workers=1, is_batched=False)
+
+
+class Paces:
+    """Asks for the limit of each target once per folder."""
+
+    def __init__(
+        self,
+        loop: LoopThread,
+        pool: TargetPool,
+        options: RunOptions,
+        share: ProcessShare,
+        processes: Callable[[], int],
+    ) -> None:
+        """Take a pool. `processes` returns how many processes run the cases of this one."""
+        self._loop = loop
+        self._pool = pool
+        self._options = options
+        self._share = share
+        self._processes = processes
+        self._paces: dict[tuple[Path, str], Pace] = {}
+
+    def limit(self, prepared: PreparedCase) -> int:
+        """Return how many cases of the same target may be in flight in this process."""
+        processes = self._processes()
+        limit = self._pace(prepared).limit(self._options, processes)
+        return self._share.of(min(limit, processes * MAX_WORKERS))
+
+    def is_batched(self, prepared: PreparedCase) -> bool:
+        """Whether a case's target takes many cases in one call."""
+        return self._pace(prepared).is_batched
+
+    def answers_by_id(self, prepared: PreparedCase) -> bool:
+        """Whether only the ids of cases tell which of its answers belongs to which case."""
+        return self._pace(prepared).is_by_id
+
+    def _pace(self, prepared: PreparedCase) -> Pace:
+        """Return the limits of a case's target. A broken target gets the default limits: its case reports the error."""
+        job = prepared.job
+        if isinstance(job, EvalResult) or prepared.own.replace_target:
+            return _ONE_BY_ONE
+        key = (job.case.folder, job.identity.target)
+        if key not in self._paces:
+            try:
+                self._paces[key] = self._loop.run(self._pool.pace(*key))
+            except (AgentvError, OSError):
+                self._paces[key] = _ONE_BY_ONE
+        return self._paces[key]

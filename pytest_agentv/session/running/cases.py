@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_agentv.engine.scheduler import Scheduler
 from pytest_agentv.errors import LoopStartError
-from pytest_agentv.models.options.values import MAX_WORKERS
-from pytest_agentv.models.results import EvalResult
+from pytest_agentv.model.options import MAX_WORKERS
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
 from pytest_agentv.session.recording.journal import FinishedCases
-from pytest_agentv.session.recording.recorder import Recorder
-from pytest_agentv.session.running.begun import Begun, Ending
-from pytest_agentv.session.running.case_runs import CaseRuns
-from pytest_agentv.session.running.paces import Paces
-from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.signing import CaseSigner
-from pytest_agentv.session.running.stopping import Stopping, lost_text
-from pytest_agentv.session.showing.live.progress import Progress
+from pytest_agentv.session.recording.records import Recorder
+from pytest_agentv.session.running.case_runs import Begun, CaseRuns, Ending, Paces, Stopping, lost_text
+from pytest_agentv.session.running.preparing import CaseSigner, PreparedCase
+from pytest_agentv.session.showing.progress import Progress
 
-if TYPE_CHECKING:  # only for batches and repeated cases
-    from pytest_agentv.engine.batching import BatchMember
-    from pytest_agentv.session.repeating.repeats import Repeats
+if TYPE_CHECKING:
+    from pytest_agentv.engine.scheduler import BatchMember  # only for batches and repeated cases
+    from pytest_agentv.session.running.repeats import Repeats
+
 
 _ALL_TARGETS: Final = ""
 """The group of all cases when `--agentv-workers` counts them together."""
@@ -245,3 +242,30 @@ def _result_soon(begun: Begun) -> EvalResult | None:
         return None
     finally:
         begun.log.print_again()
+
+
+# From items to results.
+#
+# Three threads take part in a process that runs evals:
+#
+# - pytest's thread owns items, `Turns`, `Lookahead` and the terminal. It begins cases, waits for them and ends them
+#   through `Cases`. Threads that a test starts may call `Cases` as well, through the fixture `agentv`.
+# - The thread `agentv` runs the event loop of `LoopThread`. It owns targets, providers and the coroutines of
+# `CaseRuns`,
+#   and must never block: code of users that may block runs in threads of its own.
+# - The thread `agentv-results` belongs to `Recorder` and alone writes to the results file.
+#
+# Other threads reach the loop through `LoopThread.submit`, `run` and `call` only. The loop's own thread must not wait
+# for cases: `LoopThread.refuse_own_thread` raises there. `Scheduler` may be used from any thread; it has a lock.
+#
+# A cancellation goes from the item to the process:
+#
+# 1. Something ends the item while it waits: a time-out, `pytest.exit`, Ctrl-C. `Turns.take` sees the exception.
+# 2. `Cases.end` asks the case's `Ending`, which calls `task.cancel()` on the loop. When the run ends, all tasks are
+#    cancelled at the same time.
+# 3. `CancelledError` rises through `run_case` to the provider, and there to `run_process`, which ends the process
+# group.
+# 4. `CaseRuns.run` records the case as an error of the kind `cancelled`. Its future is done, and pytest's thread goes
+# on.
+#
+# A case that was begun ahead and whose item is skipped takes the same way through `Cases.drop`, but gets no result.

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.targets.choosing import choose_target
-from pytest_agentv.engine.targets.judging import evaluators_of
-from pytest_agentv.loading.files.source import folder_of
-from pytest_agentv.models.options.values import MAX_WORKERS
+from pytest_agentv.engine.jobs import choose_target
+from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.files.source import folder_of
+from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.session.outcomes import EvalFailed
-from pytest_agentv.session.recording.travel import RECORDS
-from pytest_agentv.session.running.eval_session import EvalSession
+from pytest_agentv.session.recording.identity import RECORDS
 from pytest_agentv.session.running.items import TAKE_TURN, EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead
-from pytest_agentv.session.running.turns import LOG_SECTION, Turns
-from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD
-from pytest_agentv.session.showing.properties import forget_properties
-from pytest_agentv.session.showing.report_masking import (
+from pytest_agentv.session.running.session import EvalSession
+from pytest_agentv.session.running.turns import LOG_SECTION, Lookahead, Turns
+from pytest_agentv.session.selecting import keep, left_out, select_ids, select_retried
+from pytest_agentv.session.showing.item_outcomes import EVALUATED, HELD, forget_properties
+from pytest_agentv.session.showing.masking import (
     is_masked,
     mask_account,
     mask_end,
@@ -29,8 +28,7 @@ from pytest_agentv.session.showing.report_masking import (
     mask_warning,
 )
 from pytest_agentv.session.showing.terminal import RunReporter
-from pytest_agentv.session.workers.interrupts import shorten_traceback
-from pytest_agentv.session.workers.shares import PLACES
+from pytest_agentv.session.workers import PLACES, shorten_traceback
 
 _NAME = "agentv-session"
 _LOG_TITLE = f"Captured {LOG_SECTION} setup"
@@ -78,18 +76,11 @@ class SessionHooks:
         counts = Counter(eval_id.casefold() for item in cases if (eval_id := item.entry.eval_id))
         self._session.preparer.ambiguous_ids = {eval_id for eval_id, count in counts.items() if count > 1}
         if self._session.options.eval_id:
-            from pytest_agentv.session.choosing.selecting import select_ids  # noqa: PLC0415 - only for runs that ask for it
-
             select_ids(config, items, self._session.options.eval_id)
         if (is_retried := self._session.identity.retried_items()) is not None:
-            from pytest_agentv.session.choosing.selecting import select_retried  # noqa: PLC0415 - as above
-
             select_retried(config, items, is_retried, self._session.preparer.eval_file)
         yield
         if self._session.options.sample is not None:
-            from pytest_agentv.session.choosing.samples import left_out  # noqa: PLC0415 - as above
-            from pytest_agentv.session.choosing.selecting import keep  # noqa: PLC0415 - as above
-
             unwanted = set(left_out(items, self._session.options.sample, lambda item: isinstance(item, EvalItem)))
             keep(config, items, {item for item in items if item not in unwanted})
         self._skip_unasked([item for item in items if isinstance(item, EvalItem)])
@@ -151,7 +142,7 @@ class SessionHooks:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(item, EvalItem):
             return (yield)
-        from pytest_agentv.session.showing.python_reports import running  # noqa: PLC0415 - only for Python tests
+        from pytest_agentv.session.showing.texts import running  # noqa: PLC0415 - only for Python tests
 
         with running(item):
             return (yield)
@@ -175,7 +166,7 @@ class SessionHooks:
                 self._told.update(new)
             vars(report)[EVALUATED] = item.result is not None and report.when == "setup"
             if report.when == "teardown" and "agentv" in item.fixturenames:  # a fixture may evaluate as well
-                from pytest_agentv.session.showing.python_reports import tell_heed  # noqa: PLC0415 - few cases have such
+                from pytest_agentv.session.showing.texts import tell_heed  # noqa: PLC0415 - few cases have such
 
                 tell_heed(item, report)
             if item.result is not None and self._session.options.verbose and report.when == "setup":
@@ -185,7 +176,7 @@ class SessionHooks:
                 log = dict(report.sections).get(_LOG_TITLE, "")
                 vars(report)["agentv_verbose"] = verbose_text(item.result, log)
         else:
-            from pytest_agentv.session.showing.python_reports import complete_report  # noqa: PLC0415 - only for Python tests
+            from pytest_agentv.session.showing.texts import complete_report  # noqa: PLC0415 - only for Python tests
 
             complete_report(item, call, report, self._session.masker, verbose=self._session.options.verbose)
         if item.has_foreign_properties() if isinstance(item, EvalItem) else is_masked(item):
@@ -212,7 +203,7 @@ class SessionHooks:
         self._session.finish()
         mask_suite_properties(self._config, self._session.masker)
         if self._session.away is not None:
-            from pytest_agentv.session.away.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
+            from pytest_agentv.session.running.away import executor_lines  # noqa: PLC0415 - only for runs with an executor
 
             reporter = RunReporter.register(session.config, self._session.identity, self._session.options)
             for line in executor_lines(self._session.away):

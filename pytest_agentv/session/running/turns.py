@@ -1,29 +1,258 @@
-"""Gives each item its result when its turn comes, and begins the cases of the following items ahead."""
+"""Gives each item its result when its turn comes, and decides which items may begin before theirs."""
 
+import os
 import unittest
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
-from pytest_agentv.errors import ErrorKind
-from pytest_agentv.loading.problems import Problem
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.session.conftests import bound_by, fixtures_per_case
+from pytest_agentv.engine.scheduler import Batch, BatchMember
+from pytest_agentv.errors import ErrorKind, locate
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.session.compat import has_same_fixtures, queued_items
 from pytest_agentv.session.outcomes import RUN_ENDS, ended_text, kind_of_break, text_of_break
-from pytest_agentv.session.running.begun import Begun
-from pytest_agentv.session.running.eval_session import EvalSession
-from pytest_agentv.session.running.items import EvalItem
-from pytest_agentv.session.running.lookahead import Lookahead, leaves_others_alone
-from pytest_agentv.session.running.preparing import PreparedCase
-from pytest_agentv.session.running.target_caller import OWN_FIXTURES
-from pytest_agentv.session.showing.asked import NOTHING_ASKED
-from pytest_agentv.session.workers.shares import AHEAD
+from pytest_agentv.session.running.case_runs import Begun
+from pytest_agentv.session.running.cases import Cases
+from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
+from pytest_agentv.session.running.preparing import CasePreparer, PreparedCase
+from pytest_agentv.session.running.session import EvalSession
+from pytest_agentv.session.showing.item_outcomes import NOTHING_ASKED
+from pytest_agentv.session.user_hooks import bound_by, fixtures_per_case, hook_around, is_free_to_run_ahead
+from pytest_agentv.session.workers import AHEAD
 
-if TYPE_CHECKING:  # only for batches
-    from pytest_agentv.session.running.batches import Batches
+# Decides which items may begin before their turn.
+
+_CONDITIONS: Final = frozenset({"skip", "skipif", "xfail"})
+"""Marks that decide only at an item's turn whether it runs."""
+
+
+_STEPS: Final = 10
+"""The reach grows by a tenth at a time."""
+
+
+class Lookahead:
+    """Knows the items that follow the current one. Under xdist, these are the items that this process was given."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.items: list[pytest.Item] = []
+        """The items of the run, in their final order."""
+        self._position = 0
+        """The position of the last item that was searched for."""
+        self._first_new = 0
+        """Items before this position cannot be begun, so they are not checked again."""
+        self._next: pytest.Item | None = None
+        self.held: dict[str, None] = {}
+        """The hooks that kept cases from running ahead of their turn."""
+        worker: dict[str, Any] = getattr(config, "workerinput", {})
+        self._is_worker = bool(worker)
+        # `worksteal` takes back items that are begun already. Only the next item is certain.
+        self._only_next = self._is_worker and worker.get("agentv_dist") == "worksteal"
+        self._has_debugger = bool(config.getoption("usepdb", default=False))
+        self._process = os.getpid()
+
+    @property
+    def _is_off(self) -> bool:
+        """Whether no case may begin before its turn: nor may it in a process that ends with the current item."""
+        return self._has_debugger or os.getpid() != self._process
+
+    def remember(self, items: list[pytest.Item]) -> None:
+        """Learn the items of the run, in their final order."""
+        self.items = items
+        self._position = self._first_new = 0
+
+    def begin(self, next_item: pytest.Item | None) -> None:
+        """Learn which item comes after the one that begins now."""
+        self._next = next_item
+
+    def after(
+        self,
+        item: pytest.Item,
+        known: Container[object],
+        *,
+        reach: int | None = None,
+        count: int | None = None,
+    ) -> Iterator[EvalItem]:
+        """Yield the following eval items that may run ahead of their turn.
+
+        Checks the first `count` unknown items among the next `reach` items; None: all. Stops at a test in Python, and
+        at an item with a hook or a fixture of its own: a case behind it must not see what it patches.
+        """
+        if self._is_off:
+            return
+        following = self._queue(reach) if self._is_worker else self._behind(item, known, reach)
+        new = (case for case in _cases_until_a_test(following) if case not in known)
+        for number, each in enumerate(islice(new, count)):
+            if (hook := hook_around(each)) is not None:
+                self.held[hook] = None
+                return
+            if not is_free_to_run_ahead(each) or (number == 0 and not leaves_others_alone(item)):
+                return
+            if _may_run_ahead(each, item):
+                yield each
+
+    def of_batch(self, item: pytest.Item, known: Container[object]) -> Iterator[EvalItem]:
+        """Yield all following eval items that may run ahead, also behind tests in Python: one call answers all."""
+        if self._is_off:
+            return
+        following = self._queue(None) if self._is_worker else self._behind(item, known, None)
+        for each in following:
+            if not isinstance(each, EvalItem) or each in known:
+                continue
+            if leaves_others_alone(each) and _may_run_ahead(each, item):
+                yield each
+
+    def _queue(self, reach: int | None) -> Iterator[pytest.Item]:
+        queued = None if self._only_next else queued_items(self._config, self.items)
+        if queued is None:
+            queued = iter(() if self._next is None else (self._next,))
+        return islice(queued, reach)
+
+    def _find(self, item: pytest.Item) -> int:
+        """Return the position of an item. It is usually near the last one, because pytest runs items in order."""
+        for start in (self._position, 0):
+            try:
+                self._position = self.items.index(item, start)
+            except ValueError:
+                continue
+            return self._position
+        return len(self.items)
+
+    def _behind(self, item: pytest.Item, known: Container[object], reach: int | None) -> Iterator[pytest.Item]:
+        items = self.items
+        start = self._find(item) + 1
+        end = len(items) if reach is None else min(len(items), start + reach)
+        if reach is not None and end < len(items):
+            # The reach grows by steps: beginning many cases together costs a tenth less than one by one.
+            end -= end % max(1, reach // _STEPS)
+        start = max(start, self._first_new)
+        while start < end and items[start] in known:
+            start += 1
+        self._first_new = start
+        return map(items.__getitem__, range(start, end))
+
+
+def _cases_until_a_test(items: Iterable[pytest.Item]) -> Iterator[EvalItem]:
+    for item in items:
+        if not isinstance(item, EvalItem):
+            return
+        yield item
+
+
+def leaves_others_alone(item: pytest.Item) -> bool:
+    """Whether an item is a case, and no hook and no fixture around it can change what other cases see."""
+    return isinstance(item, EvalItem) and hook_around(item) is None and is_free_to_run_ahead(item)
+
+
+def _may_run_ahead(item: EvalItem, current: pytest.Item) -> bool:
+    if item.own_fixtures and not (
+        isinstance(current, EvalItem) and has_same_fixtures(item, current, item.own_fixtures)
+    ):
+        return False
+    return not any(mark.name in _CONDITIONS for mark in item.iter_markers())
+
+
+# Tells which cases share a call of a target with `provider_batching`. No batch has the same id twice.
+
+
+class Batches:
+    """Begins the cases of such targets, each together with the following ones."""
+
+    def __init__(
+        self,
+        cases: Cases,
+        lookahead: Lookahead,
+        preparer: CasePreparer,
+        prepare: Callable[[EvalItem, EvalItem], PreparedCase],
+        is_unasked: Callable[[PreparedCase], bool],
+    ) -> None:
+        """Take the engine's cases.
+
+        `prepare` loads the case of an item, seen from another one, and `is_unasked` tells whether nobody asked to pay.
+        """
+        self._cases = cases
+        self._lookahead = lookahead
+        self._preparer = preparer
+        self._prepare = prepare
+        self._is_unasked = is_unasked
+
+    def checked(self, item: EvalItem, prepared: PreparedCase) -> PreparedCase:
+        """Return a case, or its error if the answers of its target cannot be told apart.
+
+        A target that answers by id would answer two questions at once. It does not know which cases a process was
+        given, so all items count, not only those of the batch.
+        """
+        other = self._namesake(item, prepared) if self._cases.paces.answers_by_id(prepared) else None
+        if other is None or isinstance(prepared.job, EvalResult):
+            return prepared
+        identity = prepared.job.identity
+        reason = (
+            f"{locate(Path(other.location[0]), other.entry.line)} has the id {identity.eval_id!r} as well. Target "
+            f"{identity.target!r} has `provider_batching` and answers by id, so in one folder each of its cases needs "
+            "an id of its own"
+        )
+        broken = self._preparer.broken(item.suite, item.entry, item.nodeid, "config", reason)
+        return prepared.replace(job=broken.job, folder=broken.folder)
+
+    def begin(self, item: EvalItem, prepared: PreparedCase) -> Iterator[Begun]:
+        """Begin the cases that share calls. Repeated cases share one call per answer."""
+        cases = {item: prepared} | self._followers(item, prepared)
+        for each, members in zip(cases, _members([*cases.values()], self._cases.paces.limit(prepared)), strict=True):
+            yield self._cases.begin(each, cases[each], members)
+
+    def _followers(self, item: EvalItem, prepared: PreparedCase) -> dict[EvalItem, PreparedCase]:
+        """Return the other cases of an item's batch: those in its folder with the same target."""
+        assert not isinstance(prepared.job, EvalResult)
+        identity, folder = prepared.job.identity, item.path.parent
+        candidates = [each for each in self._lookahead.of_batch(item, self._cases) if each.path.parent == folder]
+        ids = {identity.eval_id}
+        found: dict[EvalItem, PreparedCase] = {}
+        for following in candidates:
+            case = self._prepare(following, item)
+            if isinstance(case.job, EvalResult) or case.job.identity.target != identity.target:
+                continue
+            eval_id = case.job.identity.eval_id
+            if case.own.replace_target or self._is_unasked(case):
+                continue
+            if eval_id in ids or self.checked(following, case) is not case:
+                continue  # of those with the same id, the second goes into the next batch
+            ids.add(eval_id)
+            found[following] = case
+        return found
+
+    def _namesake(self, item: EvalItem, prepared: PreparedCase) -> EvalItem | None:
+        """Return another case in the folder with the same id and the same target."""
+        assert not isinstance(prepared.job, EvalResult)
+        target = prepared.job.identity.target
+        same = self._by_id[item.path.parent, item.entry.eval_id]
+        others = (each for each in same if each is not item)
+        return next((each for each in others if self._preparer.target_of(each.suite, each.entry) == target), None)
+
+    @cached_property
+    def _by_id(self) -> dict[tuple[Path, str | None], list[EvalItem]]:
+        """The items of each folder and id that are to run."""
+        items: dict[tuple[Path, str | None], list[EvalItem]] = defaultdict(list)
+        for item in self._lookahead.items:
+            if isinstance(item, EvalItem) and item.get_closest_marker("skip") is None:
+                items[item.path.parent, item.entry.eval_id].append(item)
+        return items
+
+
+def _members(cases: Sequence[PreparedCase], limit: int) -> list[tuple[BatchMember, ...]]:
+    """Return the places of each case in the calls for its answers."""
+    counts = [prepared.repeat for prepared in cases]
+    batches = [Batch(sum(count > number for count in counts), limit) for number in range(max(counts))]
+    return [tuple(BatchMember(batch, place) for batch in batches[:count]) for place, count in enumerate(counts)]
+
+
+# Gives each item its result when its turn comes, and begins the cases of the following items ahead.
 
 LOG_SECTION: Final = "agentv log"
 _SKIPPED: Final = (pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception)
@@ -163,8 +392,6 @@ class Turns:
     @cached_property
     def _batches(self) -> "Batches":
         """What only targets that take batches need."""
-        from pytest_agentv.session.running.batches import Batches  # noqa: PLC0415
-
         return Batches(self._cases, self._lookahead, self._session.preparer, self._prepare, self._session.is_unasked)
 
     def _begin_ahead(self, item: EvalItem, current: EvalItem) -> None:

@@ -1,1 +1,1 @@
-"""What users see: outcomes, reports, the terminal."""
+"""What users see: reports, logs, the terminal."""

@@ -1,16 +1,24 @@
-"""pytest's outcomes of the items with evaluations."""
+"""pytest's outcomes of the items with evaluations, and their properties."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.engine.targets.choosing import not_overridden
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.serialization import json_safe
-from pytest_agentv.session.names import may_be_eval
+from pytest_agentv.engine.jobs import not_overridden
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, TextPart
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.text import compact_json, counted
+from pytest_agentv.reports.figures import SCORE, Property
+from pytest_agentv.session.compat import TerminalReporter, drop_phases
+from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.store.writers import json_safe
+
+# pytest's outcomes of the items with evaluations.
 
 EVALUATED: Final = "agentv_evaluated"
 """The attribute of a report whose item has a result."""
@@ -179,3 +187,111 @@ def lost_text(lost: Sequence[str]) -> str:
     """Return how many cases were lost to crashed workers."""
     cases = counted(len(lost), "case was", "cases were")
     return f"{cases} not run, because a worker crashed"
+
+
+# Gives items the figures of their cases as properties. JUnit files have them, and `user_properties` for others.
+
+_OWN: Final = frozenset(
+    f"agentv_{name}"
+    for name in (
+        *(
+            "file",
+            "line",
+            "status",
+            "score",
+            "threshold",
+            "target",
+            "attempts",
+            "duration_ms",
+            "cost_usd",
+            "judge_cost_usd",
+        ),
+        *("cached", "cost_known_for", "tokens_known_for", "judge_cost_known_for"),
+        *("tokens_input", "tokens_output", "tokens_cached", "tokens_reasoning"),
+        *("repeat", "judged", "passes", "pass_rate", "pass_rate_low", "pass_rate_high", "stopped"),
+    )
+)
+"""The names of our properties, beside those of the scores of evaluators."""
+
+
+def add_properties(item: pytest.Item, properties: Iterable[Property]) -> None:
+    item.user_properties.extend(properties)
+
+
+def forget_properties(item: pytest.Item) -> None:
+    """Remove our properties, so that a rerun does not add its own to them."""
+    given = item.user_properties
+    if given:
+        given[:] = [each for each in given if not _is_own(each)]
+
+
+def _is_own(given: object) -> bool:
+    return is_own(given[0] if isinstance(given, tuple) and given else None)
+
+
+def is_own(name: object) -> bool:
+    """Whether a property of this name is ours."""
+    return isinstance(name, str) and (name in _OWN or name.startswith(SCORE))
+
+
+def suite_properties(config: pytest.Config) -> list[Any]:
+    """Return the list of properties that pytest writes for the whole run into the JUnit file, which is its own list."""
+    found = (getattr(plugin, "global_properties", None) for plugin in config.pluginmanager.get_plugins())
+    return next((each for each in found if isinstance(each, list)), [])
+
+
+# Keeps the question and the expected outcome of a case for its failure text, after the case is freed.
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Record):
+    """The question and the expected outcome of a case, as its failure text shows them."""
+
+    question: str = ""
+    """The text of the last message of the user."""
+    reference_answer: str = ""
+
+    @staticmethod
+    def of(case: EvalCase | None) -> "Asked":
+        if case is None:
+            return NOTHING_ASKED
+        messages = [message for message in case.messages if message.role == "user"]
+        parts = messages[-1].parts if messages else ()
+        return Asked("\n".join(filter(None, map(_part_text, parts))), case.reference_answer)
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+def _part_text(part: ContentPart) -> str:
+    match part:
+        case TextPart():
+            return part.value
+        case FilePart():
+            return f"[{part.path}]"
+        case ObjectPart():
+            return compact_json(json_safe(part.value))
+    return ""
+
+
+# Frees reports that pytest would keep to the end of a run. It keeps three per case, and shows one.
+
+_ITEMS: Final = 500
+"""The number of items after which reports are freed."""
+
+
+class KeptReports:
+    """Drops the reports of set-ups and tear-downs of cases that passed and have nothing to show."""
+
+    def __init__(self, terminal: TerminalReporter) -> None:
+        self._terminal = terminal
+        self._finished = 0
+
+    def pytest_runtest_logfinish(self) -> None:
+        self._finished += 1
+        if self._finished % _ITEMS == 0:
+            drop_phases(self._terminal, _is_of_a_case)
+
+
+def _is_of_a_case(report: Any) -> bool:
+    return hasattr(report, EVALUATED)

@@ -1,31 +1,165 @@
-"""Prints the end of a run and sets its exit code, in the one process that owns the terminal."""
+"""Prints the end of a run, owns its results file and sets its exit code, in the one process that owns the terminal."""
 
 import os
+import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_agentv.models.options.run_options import RunOptions
-from pytest_agentv.session.choosing.asking import REASON, send_named, unasked_line
+from pytest_agentv.engine.waiting import drop_waiting
+from pytest_agentv.errors import AgentvError, locate
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.runtime.files import InUse, remove_leftovers
+from pytest_agentv.session.choosing import REASON, send_named, unasked_line
 from pytest_agentv.session.compat import TerminalReporter
-from pytest_agentv.session.names import may_be_eval
-from pytest_agentv.session.recording.identity import RunIdentity, send_to_worker
-from pytest_agentv.session.recording.run_results import KnownLines, RunResults, read_run
-from pytest_agentv.session.recording.travel import RECORDS, unpack
-from pytest_agentv.session.showing.item_outcomes import ItemOutcomes
-from pytest_agentv.session.showing.kept_reports import KeptReports
-from pytest_agentv.session.showing.results_home import ResultsHome
-from pytest_agentv.session.workers.interrupts import EndingInterrupt
-from pytest_agentv.session.workers.shares import WORKER_NUMBER, WorkerNumbers
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.session.recording.identity import (
+    RECORDS,
+    RunIdentity,
+    refuse_in_worker,
+    run_identity,
+    send_to_worker,
+    unpack,
+)
+from pytest_agentv.session.recording.run_results import KnownLines, RunResults, judged_versions, read_run, recorded_now
+from pytest_agentv.session.showing.item_outcomes import ItemOutcomes, KeptReports
+from pytest_agentv.session.workers import WORKER_NUMBER, CrashWatch, EndingInterrupt, WorkerNumbers
+from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
+from pytest_agentv.store.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 
-if TYPE_CHECKING:  # needed by few runs
-    from pytest_agentv.reporting.summary import SummaryLine
-    from pytest_agentv.session.showing.ending.ended_run import EndedRun
-    from pytest_agentv.session.showing.ending.verdict_section import VerdictSection
-    from pytest_agentv.session.workers.crashes import CrashWatch
+if TYPE_CHECKING:
+    from pytest_agentv.reports.summary import SummaryLine  # needed by few runs
+    from pytest_agentv.session.showing.ending import EndedRun
+    from pytest_agentv.session.showing.verdict_section import VerdictSection
+
+
+# Writes and checks the results file in the process that owns the terminal.
+
+
+class ResultsHome:
+    """Writes the lines that workers could not write, and checks that all results are in the file."""
+
+    def __init__(
+        self, identity: RunIdentity, options: RunOptions, at_end: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`at_end` takes what is to be called when pytest ends."""
+        self._identity = identity
+        self._options = options
+        self._sink = ResultSink(identity.results_path, options.output_format, Masker())
+        self.write_errors: list[str] = []
+        """Why results were lost."""
+        self.late_crashes: tuple[str, ...] = ()
+        """Texts on cases whose worker crashed after their results were recorded."""
+        self._crashes: CrashWatch | None = None
+        self._in_use = InUse()
+        at_end(self._in_use.end)
+
+    def check(self, ids: Iterable[str], root: Path) -> None:
+        """Check that the run may resume its file, and delete the unjudged answers of an earlier run with this file.
+
+        Raises `pytest.UsageError`.
+        """
+        resumed = self._identity.resumed
+        files = {node_id.partition("::")[0] for node_id in ids}
+        if resumed is not None and (fault := resumed.foreign_fault(files, root)):
+            raise pytest.UsageError(fault)
+        self._check_places({root / file for file in files})
+        if not self._identity.goes_on:
+            shutil.rmtree(unjudged_folder(self._identity.results_path), ignore_errors=True)
+
+    def _check_places(self, collected: Collection[Path]) -> None:
+        """Check that the run writes to none of its inputs. Raises `pytest.UsageError`."""
+        out, html = self._options.out, self._options.html
+        for flag, path, begin in (("--agentv-out", out, RESULTS), ("--agentv-html", html, REPORT)):
+            if path is not None:
+                fault = "is an eval file of this run" if path.absolute() in collected else foreign_fault(path, begin)
+                if fault is not None:
+                    raise pytest.UsageError(f"{flag}: {locate(path, None)} {fault}, which this would spoil")
+
+    def begin(self) -> None:
+        """Delete the verdict on an earlier run. Raises `pytest.UsageError` if no results can be written."""
+        try:
+            self._sink.probe()
+        except AgentvError as error:
+            hint = "" if self._options.out or self._options.resume else " (--agentv-out names a file)"
+            raise pytest.UsageError(f"no results can be recorded: {error}{hint}") from None
+        finally:
+            self._sink.close()  # another process may write the results
+        self._in_use.begin(self._identity.results_path)  # a run that resumed it now would pay for the same cases
+        self.drop_verdict()  # a failure is reported at the end of the run
+        remove_leftovers(self._identity.results_path.parent)
+
+    def append(self, texts: Sequence[str]) -> None:
+        if texts:
+            try:
+                self._sink.write_texts(texts)
+            except AgentvError as error:
+                self.write_errors.append(str(error))
+
+    def close(self, crashes: "CrashWatch | None") -> None:
+        """Write an error for each case that a worker died on, because the worker could not, and close the file."""
+        self._crashes = crashes
+        if crashes is not None and crashes.has_crashes:
+            recorded = list(recorded_now(self._identity))
+            self.late_crashes = tuple(crashes.late({result.node_id or "": result.status for result in recorded}))
+            written = {(result.node_id, result.eval_id) for result in recorded}
+            older = [each for each in read_run(self._identity).results if (each.node_id, each.eval_id) not in written]
+            masker = Masker.of_environment()
+            sink = ResultSink(self._identity.results_path, self._options.output_format, masker)
+            self.append(tuple(map(sink.serialize, crashes.crash_results(node_ids(recorded), older))))
+        self._sink.close()
+
+    def lost(self, run: RunResults) -> tuple[str, ...]:
+        """Return the node ids of cases that were lost with crashed workers."""
+        return tuple(self._crashes.lost(node_ids(run.results))) if self._crashes is not None else ()
+
+    def find_loss(self, run: RunResults, outcomes: ItemOutcomes) -> None:
+        """Check that the results of all cases that ran are in the file."""
+        path = self._identity.results_path
+        is_readable = path.is_file() or not path.exists()  # a device cannot be read back
+        if (
+            is_readable
+            and not self.write_errors
+            and (fault := outcomes.unrecorded(node_ids(run.all), locate(path, None)))
+        ):
+            self.write_errors.append(fault)
+
+    def drop_verdict(self) -> str | None:
+        """Delete the verdict on an earlier run. Return why it cannot be deleted."""
+        path = verdict_path(self._identity.results_path)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            return f"{locate(path, None)}: the verdict on an earlier run cannot be deleted: {error.strerror}"
+        return None
+
+    def drop_answers(self, *, is_broken_off: bool) -> None:
+        """Delete kept answers that no resumed run needs: single answers of repeated cases, and unjudged answers."""
+        if is_broken_off and self._options.baseline is not None:
+            return  # some suspects may have fresh answers, but not all
+        self._drop_unjudged()
+        if not self.write_errors and answers_path(self._identity.results_path).is_file():
+            from pytest_agentv.session.recording.journal import drop_answers  # noqa: PLC0415 - only for repeated cases
+
+            drop_answers(self._identity.results_path, judged_versions(self._identity))
+
+    def _drop_unjudged(self) -> None:
+        folder = unjudged_folder(self._identity.results_path)
+        if folder.is_dir():
+            drop_waiting(folder, lambda: judged_versions(self._identity))
+
+
+def node_ids(results: Iterable[EvalResult]) -> set[str]:
+    return {result.node_id for result in results if result.node_id is not None}
+
+
+# Prints the end of a run and sets its exit code, in the one process that owns the terminal.
 
 _GITHUB: Final = ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
 """Variables that make a run show the findings of all cases, also of passing ones with low scores."""
@@ -67,7 +201,7 @@ class RunReporter:
             config.pluginmanager.register(reporter, cls.NAME)
             reporter._outcomes.join(config, reporter._terminal)
             if config.getoption("xmlpath", None):
-                from pytest_agentv.session.showing.ci.junit_places import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
+                from pytest_agentv.session.showing.ci import JunitPlaces  # noqa: PLC0415 - only if a JUnit file is written
 
                 config.pluginmanager.register(JunitPlaces(config, is_renewed=bool(options.baseline)), JunitPlaces.NAME)
             if reporter._terminal is not None:
@@ -78,8 +212,6 @@ class RunReporter:
     def configure_worker(self, node: Any) -> None:
         """Act as the controller for a worker that is about to start."""
         if self._crashes is None:
-            from pytest_agentv.session.workers.crashes import CrashWatch  # noqa: PLC0415 - only for runs with workers
-
             self._crashes = CrashWatch(node.config, self._identity, self._options)
             node.config.pluginmanager.register(self._crashes)
             if self._section is not None:
@@ -147,7 +279,7 @@ class RunReporter:
             return
         self._is_broken_off = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
         if self._outcomes.explained and self._terminal is not None:
-            from pytest_agentv.session.showing.ending.wrapping import wrap_accounts  # noqa: PLC0415 - only for runs with failures
+            from pytest_agentv.session.showing.texts import wrap_accounts  # noqa: PLC0415 - only for runs with failures
 
             wrap_accounts(self._terminal)
         self._home.close(self._crashes)
@@ -181,12 +313,12 @@ class RunReporter:
     def _tell_others(self, config: pytest.Config, *, wants_results: bool) -> None:
         """Call the CI service and the hooks of users."""
         if any(map(os.environ.get, _GITHUB)):
-            from pytest_agentv.session.showing.ci.github import tell_github  # noqa: PLC0415 - only in CI
+            from pytest_agentv.session.showing.ci import tell_github  # noqa: PLC0415 - only in CI
 
             remarks, self._annotations = tell_github(self._ended())
             self._remarks += remarks
         if wants_results:
-            from pytest_agentv.session.hooking.user_hooks import tell_summary  # noqa: PLC0415 - only if a hook wants it
+            from pytest_agentv.session.user_hooks import tell_summary  # noqa: PLC0415 - only if a hook wants it
 
             verdict = self._section.contract() if self._section is not None else None
             self._remarks += tell_summary(config, self._run.results, verdict)
@@ -196,7 +328,7 @@ class RunReporter:
             terminalreporter.write_line(unasked_line(self._unasked, self._options.run), yellow=True)
         if not (self._run.results or self._home.write_errors or self._remarks or self._home.lost(self._run)):
             return
-        from pytest_agentv.session.showing.ending.summary import RunEnd, write_end  # noqa: PLC0415 - only for runs with results
+        from pytest_agentv.session.showing.ending import RunEnd, write_end  # noqa: PLC0415 - only for runs with results
 
         end = RunEnd(
             ended=self._ended(),
@@ -211,7 +343,7 @@ class RunReporter:
         write_end(terminalreporter, end)
 
     def _open_section(self, config: pytest.Config) -> "VerdictSection":
-        from pytest_agentv.session.showing.ending.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
+        from pytest_agentv.session.showing.verdict_section import VerdictSection  # noqa: PLC0415 - only for runs with repeats or a gate
 
         return VerdictSection(config, self._options, self._identity, lambda: self._read().results)
 
@@ -224,7 +356,7 @@ class RunReporter:
 
     def _write_html(self, path: Path) -> None:
         """Write the HTML report, or note why it could not be written."""
-        from pytest_agentv.session.showing.ending.html_report import write_html  # noqa: PLC0415 - only if asked for
+        from pytest_agentv.session.showing.html_report import write_html  # noqa: PLC0415 - only if asked for
 
         contract = self._section.contract() if self._section is not None else None
         if fault := write_html(path, self._ended(), contract, self._config):
@@ -233,7 +365,7 @@ class RunReporter:
             self._report = path
 
     def _ended(self) -> "EndedRun":
-        from pytest_agentv.session.showing.ending.ended_run import EndedRun  # noqa: PLC0415 - only for runs with results
+        from pytest_agentv.session.showing.ending import EndedRun  # noqa: PLC0415 - only for runs with results
 
         return EndedRun(
             identity=self._identity,
@@ -247,3 +379,20 @@ class RunReporter:
             lost=self._home.lost(self._run),
             elapsed_ms=self._elapsed_ms,
         )
+
+
+# The controller's part of an xdist run: it collects nothing, names the run, and owns the terminal.
+
+
+def configure_worker(node: Any) -> None:
+    """Tell a worker which run it is part of. Wrong ini values are reported by the workers, if they collect evals."""
+    try:
+        options = run_options(node.config)
+    except pytest.UsageError:
+        return
+    try:
+        identity = run_identity(node.config, options)
+    except pytest.UsageError as error:
+        refuse_in_worker(node, error)
+        return
+    RunReporter.register(node.config, identity, options).configure_worker(node)

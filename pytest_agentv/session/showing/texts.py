@@ -1,20 +1,40 @@
-"""The errors of failed and broken cases, with the command that runs a case again."""
+"""The texts of failed and broken cases and of evaluations in Python, with the command that runs a case again."""
 
 import re
-from typing import Final
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
 
-from pytest_agentv.models.masking.secrets import Masker
-from pytest_agentv.models.results import EvalResult
-from pytest_agentv.models.text import counted
-from pytest_agentv.reporting.escaping import escaped_size, shown, visible
-from pytest_agentv.reporting.failing.render import error_text, failure_headline, failure_text
-from pytest_agentv.reporting.failing.rerun import Start
-from pytest_agentv.reporting.failing.sections import TEXT_LIMIT
-from pytest_agentv.reporting.figures import format_duration, format_score
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
+from pytest_agentv.reports.figures import (
+    columns,
+    escaped_size,
+    format_duration,
+    format_score,
+    result_properties,
+    shown,
+    visible,
+)
+from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
-from pytest_agentv.session.showing.asked import NOTHING_ASKED, Asked
+from pytest_agentv.session.showing.item_outcomes import (
+    EVALUATED,
+    HEEDED,
+    NOTHING_ASKED,
+    Asked,
+    add_properties,
+    forget_properties,
+)
+from pytest_agentv.session.showing.masking import SubtestMasking, is_masked, mask_account
+
+# The errors of failed and broken cases, with the command that runs a case again.
 
 _LONGEST_HEADLINE = 300
 _LEAD: Final = re.compile(
@@ -147,3 +167,144 @@ def start_of(config: pytest.Config) -> Start:
     given = ((name, config.getoption(f"agentv_{name.replace('-', '_')}")) for name in _REPEATED_FLAGS)
     flags = tuple(f"--agentv-{name}={value}" for name, value in given if value is not None)
     return Start(config.rootpath, config.invocation_params.dir, flags)
+
+
+# Breaks the texts of failures between words, on terminals only.
+
+_WHOLE: Final = ("Rerun:", "Case:", "Log:")
+"""The beginnings of lines that people copy from the terminal."""
+_NARROWEST: Final = 40
+
+
+def wrap_accounts(terminal: TerminalReporter) -> None:
+    """Wrap our texts in the failed reports that pytest is about to print.
+
+    Other plugins have read the reports already, with the original texts.
+    """
+    width = terminal.config.get_terminal_writer().fullwidth
+    if width < _NARROWEST or not is_watched(terminal):
+        return
+    for report in (*terminal.stats.get("failed", ()), *terminal.stats.get("error", ())):
+        if hasattr(report, EVALUATED):
+            for entry in _texts(report.longrepr):
+                entry.lines = [part for line in entry.lines for part in wrapped(line, width)]
+
+
+def _texts(shown: Any) -> Iterator[Any]:
+    """Yield those parts of a representation that are our texts, not tracebacks."""
+    traceback = getattr(shown, "reprtraceback", None)
+    for entry in getattr(traceback, "reprentries", ()):
+        if getattr(entry, "style", None) == "value":
+            yield entry
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most `width` columns with the same indentation. Rows of tables stay whole."""
+    text = line.lstrip(" ")
+    if len(line) <= width or line.startswith(_WHOLE) or "  " in text or columns(line) != len(line):
+        return [line]
+    indent = line[: len(line) - len(text)]
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if text.startswith("- ") else indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+
+
+# Adds evaluations in Python to the reports of their tests.
+
+_SECTION: Final = "Captured agentv call"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A result and its failure text."""
+
+    result: EvalResult
+    account: str
+    reads: Sequence[str]
+    """What the test has read of the verdict."""
+
+
+_TOLD: Final = pytest.StashKey[list[Told]]()
+"""The evaluations of the current attempt of a test."""
+
+
+_RUNS: Final = pytest.StashKey[bool]()
+
+
+@contextmanager
+def running(item: pytest.Item) -> Iterator[None]:
+    """Tell reports within a test, as of its subtests, from that of the test."""
+    item.stash[_RUNS] = True
+    try:
+        yield
+    finally:
+        item.stash[_RUNS] = False
+
+
+def note_result(item: pytest.Item, result: EvalResult, account: str, reads: Sequence[str] = ()) -> None:
+    """Remember a result for the report of its test."""
+    item.stash[_TOLD].append(Told(result, account, reads))
+
+
+def forget_results(item: pytest.Item) -> None:
+    """Forget earlier results, because the test may run again."""
+    item.stash[_TOLD] = []
+    forget_properties(item)
+
+
+def complete_report(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, masker: Masker, *, verbose: bool
+) -> None:
+    """Add the evaluations of a Python test to its report."""
+    told = item.stash.get(_TOLD, [])
+    SubtestMasking.join(item.config, masker)
+    if is_masked(item):
+        mask_account(report, masker)
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed:
+        _head(report, error)  # a fixture may evaluate as well
+    # As attributes of the report, they reach the process that owns the terminal, also from a worker.
+    added: dict[str, Any] = vars(report)
+    tell_heed(item, report)
+    if report.when != "call" or not told or item.stash.get(_RUNS, False):
+        return  # a subtest has a report while its test runs; that of the test has the figures of all
+    if not report.passed:
+        item.stash[_TOLD] = []
+    added[EVALUATED] = True
+    if isinstance(error, EvalErrored):
+        added["agentv_errored"] = True
+    if verbose:
+        added["agentv_verbose"] = "\n".join(verbose_text(each.result, "") for each in told)
+    if report.failed:
+        _explain(report, error, [each for each in told if each.result.status != "pass"])
+    if len(told) == 1:  # several results would repeat the names of properties
+        add_properties(item, result_properties(told[0].result))
+        report.user_properties = list(item.user_properties)
+
+
+def tell_heed(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Tell with the last report of an item whether it looked at the verdicts of its evaluations that failed."""
+    failed = [each for each in item.stash.get(_TOLD, []) if each.result.status == "fail"]
+    if report.when == "teardown" and failed:
+        vars(report)[HEEDED] = all(each.reads for each in failed)
+
+
+def _explain(report: pytest.TestReport, error: BaseException | None, bad: list[Told]) -> None:
+    """Show the accounts of evaluations that did not pass, except the one that failed the test."""
+    said = str(error)
+    texts = [f"{visible(each.result.eval_id)}\n\n{each.account}\n" for each in bad if each.account != said]
+    if texts:
+        report.sections.append((_SECTION, "\n".join(texts)))
+
+
+def _head(report: pytest.TestReport, error: BaseException | None) -> None:
+    """Show the headline of an evaluation in the short summary."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if isinstance(error, EvalErrored | EvalFailed) and crash is not None:
+        crash.message = error.headline

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.evaluators.base import Context, Services
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
-from pytest_agentv.models.cases import EvalCase
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import EvaluatorResult
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.messages import Message, ToolCall
+from pytest_agentv.model.results import EvaluatorResult
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 

@@ -8,14 +8,14 @@ import threading
 import pytest
 from pydantic import Field
 
-from pytest_agentv.evaluators.base import Context, Evaluator, Services
-from pytest_agentv.evaluators.kinds.code.python import PythonCheck
-from pytest_agentv.evaluators.kinds.text.contains import Contains
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.python import PythonCheck
 from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import Score, unmet_required
-from pytest_agentv.models.traces import UNNAMED, ExecutionMetrics, TraceEvent
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.evaluators.text import Contains
+from pytest_agentv.model.messages import UNNAMED, ExecutionMetrics, Message, ToolCall, TraceEvent
+from pytest_agentv.model.results import Score, unmet_required
 
 from .conftest import CASE
 
@@ -794,7 +794,7 @@ def test_a_check_loads_no_library_that_it_does_not_need():
 
 @pytest.mark.parametrize(("kind", "package"), [("rouge", "rouge-score"), ("bleu", "sacrebleu")])
 def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
-    monkeypatch.setattr("pytest_agentv.evaluators.kinds.likeness.likeness.find_spec", lambda _: None)
+    monkeypatch.setattr("pytest_agentv.evaluators.likeness.find_spec", lambda _: None)
     result = bench.judged({kind: "x"}, "x")
     assert result.error == f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
 

@@ -11,12 +11,12 @@ import warm
 from busy import slowness
 from thorough import varied
 
+from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.base import Context
-from pytest_agentv.evaluators.comparing.answer_data import is_in_one_of_several
-from pytest_agentv.evaluators.comparing.patterns import search_now
+from pytest_agentv.evaluators.answer_data import is_in_one_of_several
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.patterns import search_now
 from pytest_agentv.evaluators.run import run_evaluator
-from pytest_agentv.prompts.prompt import Prompt
 
 from .conftest import CASE
 
@@ -275,7 +275,7 @@ def test_a_pattern_beside_unevaluated_properties_is_not_searched_by_re():
     answer = json.dumps({"o": {"a" * 40 + "!": 1}, "a" * 40 + "!": 1})
     code = (
         "import sys, json\n"
-        "from pytest_agentv.evaluators.kinds.data.is_json import IsJson\n"
+        "from pytest_agentv.evaluators.json_checks import IsJson\n"
         "for schema in json.loads(sys.argv[1]):\n"
         "    print(IsJson(value=schema).faults(json.loads(sys.argv[2])), flush=True)"
     )
@@ -418,7 +418,7 @@ def test_a_panic_of_the_schema_library_is_an_error_of_the_case(bench, monkeypatc
         raise fault("__eq__ failed!")
 
     evaluator = bench.one({"is-json": {}})
-    monkeypatch.setattr("pytest_agentv.evaluators.kinds.data.json_check.validator_for", fail)
+    monkeypatch.setattr("pytest_agentv.evaluators.json_checks.validator_for", fail)
     with pytest.raises(EvaluatorError if is_ours else fault) as caught:
         evaluator.faults({})
     assert not is_ours or str(caught.value) == "the schema or the answer is nested too deeply"
@@ -434,7 +434,7 @@ def test_references_are_never_fetched_nor_followed_out(bench):
 
 
 def test_a_pattern_of_a_schema_has_a_time_limit(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.02)
+    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS_HELD_UP", 0.02)
     result = bench.judged({"is-json": {"pattern": "(a|a)+$"}}, f'"{"a" * 40}b"')
     assert (result.error_kind, result.score) == ("timeout", 0.0)
 

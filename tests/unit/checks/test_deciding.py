@@ -8,17 +8,16 @@ from typing import Any, get_args
 import pytest
 from pydantic import Field
 
-from pytest_agentv.engine.scoring import Judgement, Threshold, decide_status
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine.results import Judgement, Threshold, decide_status
 from pytest_agentv.errors import ErrorKind, EvaluatorError
-from pytest_agentv.evaluators.base import Context, Evaluator
-from pytest_agentv.evaluators.kinds.composing.aggregators import WeightedAverage
-from pytest_agentv.evaluators.kinds.composing.composite import Composite
+from pytest_agentv.evaluators.base import Evaluator
+from pytest_agentv.evaluators.composite import Composite, WeightedAverage
+from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import run_evaluator
 from pytest_agentv.evaluators.shared import with_requirement
-from pytest_agentv.models.messages import Message, ToolCall
-from pytest_agentv.models.scores import EvaluatorResult, Score, clamp_score
-from pytest_agentv.models.traces import JudgeMetrics, TraceSummary
-from pytest_agentv.prompts.prompt import Prompt
+from pytest_agentv.model.messages import JudgeMetrics, Message, ToolCall, TraceSummary
+from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score
 
 from .conftest import CASE
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.models.messages import Message, ToolCall
+from pytest_agentv.model.messages import Message, ToolCall
 
 SCHEMA = {"type": "object", "required": ["price"]}
 

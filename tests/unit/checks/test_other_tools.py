@@ -5,15 +5,15 @@ import json
 import pytest
 from docs_pages import ROOT, read_page
 
-from pytest_agentv.evaluators.kinds.data.is_json import IsJson
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.cases.sentences import kind_hint
+from pytest_agentv.evaluators.json_checks import IsJson
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.foreign_kinds import kind_hint
-from pytest_agentv.loading.places import Place
-from pytest_agentv.loading.problems import Hint
-from pytest_agentv.models.cases import EvalCase
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import Hint
+from pytest_agentv.files.source import read_yaml
+from pytest_agentv.model.cases import EvalCase
 
 CASE = EvalCase("c", "d", "/e/x.eval.yaml", 1, "outcome", "q", (), ())
 NEEDS_PRICE = {"contains-json": {"required": ["price"]}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.evaluators.kinds.likeness import rouge
+from pytest_agentv.evaluators import likeness as rouge
 
 scorer = pytest.importorskip("rouge_score.rouge_scorer")
 

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from pytest_agentv.evaluators.comparing.patterns import of_schema, search_now
+from pytest_agentv.evaluators.patterns import of_schema, search_now
 
 
 @pytest.mark.parametrize(

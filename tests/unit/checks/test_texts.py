@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.evaluators.comparing.patterns import check_pattern, search, search_now
-from pytest_agentv.evaluators.kinds.text.check import _normalized
-from pytest_agentv.evaluators.kinds.text.word import has_word
-from pytest_agentv.models.masking.secrets import Masker, masking
+from pytest_agentv.evaluators.patterns import check_pattern, search, search_now
+from pytest_agentv.evaluators.text import _normalized, has_word
+from pytest_agentv.model.secrets import Masker, masking
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_many_misses_in_a_long_answer_bring_it_into_each_unicode_form_once(bench
         normalized.append((form, len(text)))
         return unicodedata.normalize(form, text)
 
-    monkeypatch.setattr("pytest_agentv.evaluators.kinds.text.check.normalize", counting)
+    monkeypatch.setattr("pytest_agentv.evaluators.text.normalize", counting)
     answer = f"{kind} {NFD} " * 1000
     assert bench.judged({kind: [f"caf{number}\u00e9" for number in range(20)]}, answer).score == 0
     assert [form for form, size in normalized if size >= len(answer)] == ["NFC", "NFKC"]
@@ -202,7 +201,7 @@ def test_a_long_text_is_cut_in_findings(bench):
 
 
 def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS", 0.3)
+    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS", 0.3)
     pattern, answer = "(a|a)+$", "a" * 40 + "b"
     result = bench.judged({"regex": pattern}, answer)
     assert (result.error_kind, result.score) == ("timeout", 0.0)
@@ -222,7 +221,7 @@ def test_a_bad_pattern_is_given_up_and_does_not_hold_up_the_loop(bench, monkeypa
 
 
 def test_an_error_is_no_pass_when_it_is_negated(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS", 0.05)
+    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS", 0.05)
     result = bench.judged({"not-regex": "(a|a)+$"}, "a" * 40 + "b")
     assert (result.score, result.error_kind) == (0.0, "timeout")
 
@@ -241,7 +240,7 @@ def test_a_reference_finds_what_it_finds_in_python(pattern, text):
 
 
 def test_a_search_on_the_loop_is_short(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.comparing.patterns.SECONDS_HELD_UP", 0.01)
+    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS_HELD_UP", 0.01)
     started = time.process_time()
     with pytest.raises(TimeoutError, match="given up after"):
         search_now("(a|a)+$", "a" * 40 + "b")

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 
+from pytest_agentv.cases.evaluators import load_evaluators
+from pytest_agentv.cases.references import References, Scope
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.loading.cases.evaluators import load_evaluators
-from pytest_agentv.loading.cases.references import References, Scope
-from pytest_agentv.loading.files.source import read_yaml
-from pytest_agentv.loading.places import Place
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.source import read_yaml
 
 CHECKS = (
     "contains_any: xyz",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.python.answers import _read
+from pytest_agentv.providers.python import _read
 
 
 def of(package: str, **fields: Any) -> Any:

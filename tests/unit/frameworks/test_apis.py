@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_agentv.models.base import ABSENT
-from pytest_agentv.models.traces import TokenUsage
-from pytest_agentv.providers.apis.base import ModelSettings
-from pytest_agentv.providers.apis.gemini import GeminiApi
+from pytest_agentv.model.base import ABSENT
+from pytest_agentv.model.messages import TokenUsage
+from pytest_agentv.providers.api.base import ModelSettings
+from pytest_agentv.providers.api.gemini import GeminiApi
 from pytest_agentv.providers.base import require_answer
-from pytest_agentv.providers.python.frameworks import chat, google_genai, openai_agents
-from pytest_agentv.providers.python.streams import Chunks
+from pytest_agentv.providers.frameworks import chat, google_genai, openai_agents
+from pytest_agentv.providers.python_calls import Chunks
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": 7}'}}
 ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}

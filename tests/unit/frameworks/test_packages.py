@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.traces import TokenUsage
+from pytest_agentv.model.messages import TokenUsage
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, 600_000, UTC)
 

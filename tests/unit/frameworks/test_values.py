@@ -8,15 +8,15 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from pytest_agentv.cases.prompts import ChatMessage, Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.models.answers import candidate_answer
-from pytest_agentv.prompts.prompt import ChatMessage, Prompt
+from pytest_agentv.model.messages import candidate_answer
+from pytest_agentv.providers import python as answers
+from pytest_agentv.providers import python_calls as streams
 from pytest_agentv.providers.base import ProviderRequest
-from pytest_agentv.providers.python import answers, streams
-from pytest_agentv.providers.python.foreign import adapt_provider
-from pytest_agentv.providers.python.frameworks import plain as plain_module
-from pytest_agentv.providers.python.frameworks.plain import plain
-from pytest_agentv.providers.python.function import FunctionProvider
+from pytest_agentv.providers.frameworks import answer as plain_module
+from pytest_agentv.providers.frameworks.answer import plain
+from pytest_agentv.providers.python import FunctionProvider, adapt_provider
 
 REQUEST = ProviderRequest(Prompt("the question"), "case")
 

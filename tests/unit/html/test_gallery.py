@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.models.messages import Message
-from pytest_agentv.reporting.conversations.bounded import LONGEST_TEXT, bounded_messages
-from pytest_agentv.reporting.conversations.images import Image, image_of, without_images
-from pytest_agentv.reporting.html.opened import gallery as limits
-from pytest_agentv.reporting.html.opened.gallery import Gallery
+from pytest_agentv.model.messages import Message
+from pytest_agentv.reports.html import opened as limits
+from pytest_agentv.reports.html.opened import Gallery
+from pytest_agentv.store.conversations import LONGEST_TEXT, Image, bounded_messages, image_of, without_images
 
 
 def png(width: int = 2, height: int = 2, padding: int = 0) -> str:

@@ -16,18 +16,13 @@ import report_runs
 from thorough import varied
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.reporting.endings import Ending
-from pytest_agentv.reporting.html import overview
-from pytest_agentv.reporting.html.cases import Case, cases_of
-from pytest_agentv.reporting.html.compared import Compared, compare
-from pytest_agentv.reporting.html.figures import figures
-from pytest_agentv.reporting.html.headline import headline
-from pytest_agentv.reporting.html.history import past_runs
-from pytest_agentv.reporting.html.packing import index_of
-from pytest_agentv.reporting.html.page import STATIC_ROWS, ReportInput, report_text, write_report
-from pytest_agentv.reporting.html.plots.histograms import histograms
-from pytest_agentv.reporting.html.plots.runs import history_plot
-from pytest_agentv.reporting.html.reading import run_of
+from pytest_agentv.reports.gates import Ending
+from pytest_agentv.reports.html import headline as overview
+from pytest_agentv.reports.html.cases import Case, Compared, cases_of, compare, past_runs
+from pytest_agentv.reports.html.headline import figures, headline
+from pytest_agentv.reports.html.page import STATIC_ROWS, ReportInput, index_of, report_text, write_report
+from pytest_agentv.reports.html.plots import histograms, history_plot
+from pytest_agentv.reports.html.reading import run_of
 
 GATED = Ending(replaces_cases=True)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.reporting.figures import format_cost
-from pytest_agentv.reporting.html import texts
-from pytest_agentv.reporting.html.judgements import judgements_of, why_of
-from pytest_agentv.reporting.verdicts import columns
+from pytest_agentv.reports import columns
+from pytest_agentv.reports.figures import format_cost
+from pytest_agentv.reports.html import reading as texts
+from pytest_agentv.reports.html.cases import judgements_of, why_of
 
 
 @pytest.mark.parametrize(

@@ -5,38 +5,43 @@ import random
 
 import pytest
 
-from pytest_agentv.statistics.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
-from pytest_agentv.statistics.broken import answers_to_confirm, benjamini_hochberg, fisher_less
-from pytest_agentv.statistics.distributions import t_quantile, t_upper_tail
-from pytest_agentv.statistics.intervals import Interval, mean_interval, repeat_interval, spread, wilson
-from pytest_agentv.statistics.pairs import (
+from pytest_agentv.stats.agreement import confusion, corrected_rate, kappa, krippendorff_alpha, ppi
+from pytest_agentv.stats.comparing import (
     LEAST_DIFFERING,
-    compare_pairs,
-    decide_change,
-    sign_flip,
-    t_test_below,
-    tango,
-)
-from pytest_agentv.statistics.planning import (
+    answers_to_confirm,
+    benjamini_hochberg,
     cases_to_see,
     chance_of_red_case,
+    compare_pairs,
+    decide_change,
     drop_seen,
+    fisher_less,
     least_drop,
     most_within,
     required_cases,
+    sign_flip,
+    t_test_below,
+    tango,
     variance_between,
     variance_of,
     variance_within,
 )
-from pytest_agentv.statistics.repeats import (
+from pytest_agentv.stats.intervals import (
+    Interval,
     answer_variance,
     is_flaky,
+    mean_interval,
     needed_passes,
     pass_all,
     pass_at,
     pass_rate,
     passing,
+    repeat_interval,
+    spread,
+    t_quantile,
+    t_upper_tail,
     verdict,
+    wilson,
 )
 
 NEAR = 1e-9
@@ -120,7 +125,7 @@ def test_the_sign_flip_test_counts_equal_sums_of_thirds_as_equal(values):
 
 
 def test_the_sign_flip_test_gives_way_to_t_beyond_the_states_it_keeps(monkeypatch):
-    monkeypatch.setattr("pytest_agentv.statistics.pairs.MOST_STATES", 10)
+    monkeypatch.setattr("pytest_agentv.stats.comparing.MOST_STATES", 10)
     assert sign_flip(GRADED) == pytest.approx(0.0330225028424, rel=1e-10)
 
 

@@ -10,11 +10,9 @@ import random
 
 import pytest
 
-from pytest_agentv.statistics.agreement import kappa, krippendorff_alpha
-from pytest_agentv.statistics.broken import benjamini_hochberg, fisher_less
-from pytest_agentv.statistics.distributions import t_quantile, t_upper_tail
-from pytest_agentv.statistics.intervals import spread, wilson
-from pytest_agentv.statistics.pairs import sign_flip, t_test_below, tango
+from pytest_agentv.stats.agreement import kappa, krippendorff_alpha
+from pytest_agentv.stats.comparing import benjamini_hochberg, fisher_less, sign_flip, t_test_below, tango
+from pytest_agentv.stats.intervals import spread, t_quantile, t_upper_tail, wilson
 
 pytestmark = pytest.mark.oracle
 ROUNDS = 500

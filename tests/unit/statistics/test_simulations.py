@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 from thorough import tries, varied
 
-from pytest_agentv.statistics.intervals import mean_interval
-from pytest_agentv.statistics.pairs import compare_pairs, decide_change
-from pytest_agentv.statistics.repeats import needed_passes, pass_rate, verdict
+from pytest_agentv.stats.comparing import compare_pairs, decide_change
+from pytest_agentv.stats.intervals import mean_interval, needed_passes, pass_rate, verdict
 
 
 def share_of_passes(rng, p, answers):

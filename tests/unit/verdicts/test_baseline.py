@@ -7,10 +7,8 @@ import pytest
 from verdict_cases import case
 
 from pytest_agentv.errors import FileError
-from pytest_agentv.reporting.baselines.reading import read_baseline
-from pytest_agentv.reporting.baselines.writing import baseline_text
-from pytest_agentv.reporting.verdicts.baseline import baseline_of, pooled, updated
-from pytest_agentv.session.gating.baseline_update import refusal_after, write_baseline
+from pytest_agentv.reports.baseline import baseline_of, baseline_text, pooled, read_baseline, updated
+from pytest_agentv.session.gating.completeness import refusal_after, write_baseline
 
 CASES = [
     case("tent", 4, group="catalogue", scores=(1.0, 1.0, 0.4, 1.0, 1.0), threshold=0.8, judge="gpt@9f3c"),

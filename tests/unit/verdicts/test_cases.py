@@ -5,16 +5,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pytest_agentv.models.results import EvalResult, RepeatFigures
-from pytest_agentv.reporting.baselines.reading import read_baseline
-from pytest_agentv.reporting.baselines.writing import baseline_text
-from pytest_agentv.reporting.verdicts.baseline import baseline_of
-from pytest_agentv.reporting.verdicts.case_reading import case_of, cases_of_run, ended_at, read_cases, result_fault
-from pytest_agentv.reporting.verdicts.cases import Confirmation, unique_names
-from pytest_agentv.reporting.verdicts.columns import ShortNames
-from pytest_agentv.reporting.verdicts.pairing import pair_cases, shared_key
-from pytest_agentv.reporting.verdicts.run_statistics import run_statistics
-from pytest_agentv.session.gating.suspicion import Suspicion
+from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.reports.baseline import baseline_of, baseline_text, read_baseline
+from pytest_agentv.reports.columns import ShortNames
+from pytest_agentv.reports.judged_cases import (
+    Confirmation,
+    case_of,
+    cases_of_run,
+    ended_at,
+    pair_cases,
+    read_cases,
+    result_fault,
+    shared_key,
+    unique_names,
+)
+from pytest_agentv.reports.verdict import run_statistics
+from pytest_agentv.session.gating.judged_cases import Suspicion
 
 REPEAT = RepeatFigures(
     planned=5,

@@ -3,7 +3,7 @@
 import pytest
 from verdict_cases import case
 
-from pytest_agentv.reporting.verdicts.tag_gates import RateCheck, TagGate, check_tags, parse_tag_gates, unmatched_tags
+from pytest_agentv.reports.gates import RateCheck, TagGate, check_tags, parse_tag_gates, unmatched_tags
 
 
 def test_one_gate_a_line():

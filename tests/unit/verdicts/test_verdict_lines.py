@@ -3,14 +3,13 @@
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reporting.verdicts.baseline import baseline_of
-from pytest_agentv.reporting.verdicts.cases import Confirmation
-from pytest_agentv.reporting.verdicts.columns import interval_bar, plain, short_list
-from pytest_agentv.reporting.verdicts.gates import baseline_gate, gate_lines
-from pytest_agentv.reporting.verdicts.hints import tool_hint
-from pytest_agentv.reporting.verdicts.lines import statistics_lines
-from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, run_statistics
-from pytest_agentv.statistics.intervals import Interval
+from pytest_agentv.reports.baseline import baseline_of
+from pytest_agentv.reports.columns import interval_bar, plain, short_list
+from pytest_agentv.reports.gates import baseline_gate, gate_lines
+from pytest_agentv.reports.judged_cases import Confirmation
+from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, tool_hint
+from pytest_agentv.reports.verdict_lines import statistics_lines
+from pytest_agentv.stats.intervals import Interval
 
 NAME = "agentv.baseline.jsonl"
 

@@ -7,12 +7,11 @@ import pytest
 from thorough import tries, varied
 from verdict_cases import case, random_run
 
-from pytest_agentv.reporting.verdicts.baseline import baseline_of
-from pytest_agentv.reporting.verdicts.cases import Confirmation, values_of
-from pytest_agentv.reporting.verdicts.gates import baseline_gate
-from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline
-from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.statistics.repeats import verdict
+from pytest_agentv.reports.baseline import baseline_of
+from pytest_agentv.reports.gates import baseline_gate, suspects_of
+from pytest_agentv.reports.judged_cases import Confirmation, values_of
+from pytest_agentv.reports.verdict import compare_with_baseline
+from pytest_agentv.stats.intervals import verdict
 
 RUNS = tries(200, 400)
 

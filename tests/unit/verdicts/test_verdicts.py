@@ -3,15 +3,17 @@
 import pytest
 from verdict_cases import case, run_of
 
-from pytest_agentv.reporting.verdicts.baseline import baseline_of
-from pytest_agentv.reporting.verdicts.cases import Confirmation
-from pytest_agentv.reporting.verdicts.comparison import compare_runs
-from pytest_agentv.reporting.verdicts.gates import GateOutcome, baseline_gate, gates_contract, rate_gate
-from pytest_agentv.reporting.verdicts.pairing import compare_cases, deltas_of, pair_cases, shared_key
-from pytest_agentv.reporting.verdicts.parts import Part, parts_of
-from pytest_agentv.reporting.verdicts.run_statistics import compare_with_baseline, pass_rate_of, run_statistics
-from pytest_agentv.reporting.verdicts.suspects import suspects_of
-from pytest_agentv.reporting.verdicts.tag_gates import rate_check
+from pytest_agentv.reports.baseline import baseline_of
+from pytest_agentv.reports.gates import GateOutcome, baseline_gate, gates_contract, rate_check, rate_gate, suspects_of
+from pytest_agentv.reports.judged_cases import Confirmation, compare_cases, deltas_of, pair_cases, shared_key
+from pytest_agentv.reports.verdict import (
+    Part,
+    compare_runs,
+    compare_with_baseline,
+    parts_of,
+    pass_rate_of,
+    run_statistics,
+)
 
 NAME = "agentv.baseline.jsonl"
 

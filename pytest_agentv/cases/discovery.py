@@ -1,0 +1,397 @@
+"""Decides which files are eval files, by names and first bytes. Runs that collect YAML files import this."""
+
+import fnmatch
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate, name_below
+from pytest_agentv.files.problems import Problem
+
+# Recognizes eval files by their first bytes. Every pytest run that collects a YAML file imports this module.
+
+_SNIFFED_BYTES: Final = 65_536
+_MOST_KEYS: Final = 4
+"""How many keys of case lists are looked at. A file has one; contrived ones have thousands, and would take seconds."""
+_OUR_LISTS: Final = rb"eval_?cases"
+"""Keys that only eval files have."""
+_COMMON_LISTS: Final = rb"(?:cases|tests)"
+"""Keys of case lists that files of other tools have, too."""
+_SIDECAR_KEYS: Final = rb"(?:defaults|include)"
+"""Keys of a sidecar that may give all cases an input."""
+_ROOT: Final = re.compile(
+    rb"(?:[ \t]*+(?:#[^\n]*+)?\r?\n|%[^\n]*+\n|---[ \t]*+(?:#[^\n]*+)?\r?\n)*(?:---[ \t]++)?([ \t]*+)(\{)?"
+)
+"""The text before the first value of a YAML file, the value's indentation, and its opening brace, if any."""
+_FLOW_TOKEN: Final = re.compile(
+    rb""""[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|'[^']*+(?:'|\Z)|[{}\[\],:]|\#[^\n]*+|[^\s"'{}\[\],:\#][^\s{}\[\],:]*+""",
+    re.DOTALL,
+)
+_CASE_KEY: Final = re.compile(
+    rb"""(?:^[ \t-]*|[\[{,]\s*)["']?"""
+    rb"""(?:id|input|input_messages|expected_outcome|outcome|criteria|expected_messages|expected_output)["']?[ \t]*:""",
+    re.MULTILINE,
+)
+_BLANKS: Final = rb"[ \t]*+(?:(?:\#[^\n]*+)?\r?\n[ \t]*+)*"
+_GAP: Final = _BLANKS + rb"(?:[&!][^\s\[\]{},]*+" + _BLANKS + rb")*"
+"""Blanks, line breaks and comments, anchors and tags."""
+_FLOW: Final = re.compile(_GAP + rb"\{")
+_BLOCK: Final = re.compile(rb"[ \t]*+(?:\#[^\n]*+)?\r?\n(?:[ \t]*+(?:\#[^\n]*+)?\r?\n)*(?=( +)[^\s\#-])")
+"""The text between a key and the first line of the mapping below it, and the indentation of this line."""
+_ENDINGS: Final = rb"\.(?:csv|tsv|jsonl?|ya?ml|parquet|py:\w+)"
+_TABLE: Final = re.compile(
+    rb"""%b(?:\[\s*|-[ \t]+|)"""
+    rb"""(?:"[^"\n]+%b"|'[^'\n]+%b'|["']?(?:(?:[^\n"',:\[\]{}\#]|:(?=\S)|(?<=\S)\#)+%b|[A-Za-z_]\w*(?:\.\w+)+:[A-Za-z_]\w*)["']?)"""
+    rb"""[ \t]*(?:[,\]}\#\r\n]|\Z)""" % (_GAP, _ENDINGS, _ENDINGS, _ENDINGS)
+)
+"""The text after the key of a case list that is the name of a table, or a list of names."""
+_FILLED: Final = re.compile(_GAP + rb"(?:-[ \t\r\n]|\[\s*+[^\s\]]|\{\s*+[^\s}])")
+"""The text between a key and the first item of a list or a mapping in braces."""
+_JSONL_KEY: Final = re.compile(r'"(id|input|input_messages)"\s*:')
+_INPUT_KEYS: Final = frozenset({"input", "input_messages"})
+_OUR_LINE: Final = re.compile(rb"""\n["']?%s["']?[ \t]*:""" % _OUR_LISTS)
+"""A line that only eval files have (others have `case`), below whatever. `^` would take four times as long as `\\n`."""
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+def looks_like_suite(path: Path) -> bool:
+    """Whether the first 64 kB of a file show eval cases. Never raises.
+
+    YAML needs at top level a list or a table under `evalcases`, or one under `cases` or `tests` with some key of a case
+    or with the name of a table. JSONL needs a first object with an id and an input. The input may be missing if the
+    sidecar has one for all.
+    Source: decisions 4.
+    """
+    return case_list_line(path) is not None
+
+
+def case_list_line(path: Path) -> int | None:
+    """Return the line on which a file's cases begin; None if it does not look like an eval file. Never raises."""
+    return _case_line(_first_bytes(path).removeprefix(b"\xef\xbb\xbf"), path)
+
+
+def _case_line(head: bytes, path: Path) -> int | None:
+    if path.suffix == ".jsonl":
+        return _jsonl_line(head, path)
+    end = _list_end(head, _OUR_LISTS, _is_filled)
+    if end is None:
+        end = _list_end(head, _COMMON_LISTS, _names_tables)
+    return None if end is None else head.count(b"\n", 0, end) + 1
+
+
+def names_tables(path: Path) -> bool:
+    """Whether the case list of a YAML file is the name of a table. Never raises."""
+    head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    ends = islice(_top_keys(head, rb"(?:eval_?cases|cases|tests)"), _MOST_KEYS)
+    return any(_names_tables(head, end) for end in ends)
+
+
+def find_sidecar(path: Path) -> Path | None:
+    """Return the file beside a JSONL file with the same name and the suffix .yaml or .yml, even a broken symlink."""
+    sidecars = (path.with_suffix(suffix) for suffix in (".yaml", ".yml"))
+    return next((sidecar for sidecar in sidecars if sidecar.is_file() or sidecar.is_symlink()), None)
+
+
+def read_fault(path: Path) -> tuple[str, int | None] | None:
+    """Return why a file cannot be read, so that nobody knows whether it has eval cases, and the line; None if it can.
+
+    Files of others may be no UTF-8, YAML or JSON. Such faults count if the first 64 kB hint at cases. Never raises.
+    """
+    try:
+        if path.exists() and not path.is_file():  # reading a FIFO would block, but a link may be broken
+            return NO_REGULAR_FILE, None
+        with path.open("rb") as file:
+            head = file.read(_SNIFFED_BYTES)
+    except OSError as error:
+        return error.strerror or type(error).__name__, None
+    except ValueError:
+        return None
+    if head.startswith(_UTF_16_MARKS) or b"\0" in head[:2]:
+        head = _from_utf_16(head)
+        has_cases = _case_line(head, path) is not None or _hints_at_cases(head, path)
+        return ("expected UTF-8, got UTF-16", None) if has_cases else None
+    return _syntax_fault(path, head) if _hints_at_cases(head, path) else None
+
+
+def _from_utf_16(head: bytes) -> bytes:
+    """Return the bytes in UTF-8. Without a mark, the place of the first zero tells the order of the bytes."""
+    order = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
+    return head.decode(order, errors="ignore").encode(errors="ignore")
+
+
+def _hints_at_cases(head: bytes, path: Path) -> bool:
+    """Whether a file that does not look like an eval file may be meant as one."""
+    if path.suffix != ".jsonl":
+        if len(head) == _SNIFFED_BYTES or b"case" not in head:  # nobody knows whether what is cut is valid
+            return False
+        return _OUR_LINE.search(b"\n" + head) is not None or next(_top_keys(head, _OUR_LISTS), None) is not None
+    first, newline, _ = head.lstrip().partition(b"\n")
+    if _is_object(first) or (not newline and len(head) == _SNIFFED_BYTES):
+        return False
+    lines = map(_JSONL_KEY.findall, head.decode(errors="replace").split("\n"))
+    with_id = [keys for keys in lines if "id" in keys]
+    return any(not _INPUT_KEYS.isdisjoint(keys) for keys in with_id) or (bool(with_id) and _has_sidecar(path))
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _syntax_fault(path: Path, head: bytes) -> tuple[str, int | None] | None:
+    """Return the first fault of a YAML file, or that of the first line of a JSONL file."""
+    from pytest_agentv.files import source  # noqa: PLC0415 - the parsers, for few files
+
+    text = head.lstrip()
+    try:
+        if path.suffix == ".jsonl":
+            line = text.partition(b"\n")[0].decode(errors="replace")
+            source.parse_json_object(path, line, head.removesuffix(text).count(b"\n") + 1)
+        else:
+            source.read_yaml(path)
+    except SourceError as error:
+        return str(error).removeprefix(f"{locate(path, error.line)}: "), error.line
+    return None
+
+
+def _first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file; nothing if it cannot be read."""
+    try:
+        if not path.is_file():  # reading a FIFO would block
+            return b""
+        with path.open("rb") as file:
+            return file.read(_SNIFFED_BYTES)
+    except (OSError, ValueError):
+        return b""
+
+
+def _top_keys(head: bytes, names: bytes) -> Iterator[int]:
+    """Yield the offset after each of these keys at top level."""
+    root = _ROOT.match(head)
+    if root is None or not re.search(names, head):
+        return
+    if root[2]:
+        yield from _flow_keys(head, root.end(), names)
+        return
+    key = re.compile(rb"""^%s["']?%s["']?[ \t]*:""" % (root[1], names), re.MULTILINE)
+    yield from (found.end() for found in key.finditer(head))
+
+
+def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
+    """Yield the offset after each of these keys of one `{…}`, on one line or several. `start` is after its brace."""
+    name = re.compile(rb"""["']?%s["']?""" % names)
+    depth, before = 1, b""
+    for match in _FLOW_TOKEN.finditer(head, start):
+        token = match[0]
+        if token in b"{[":
+            depth += 1
+        elif token in b"}]":
+            depth -= 1
+        elif token == b":" and depth == 1 and name.fullmatch(before):
+            yield match.end()
+        before = before if token.startswith(b"#") else token
+        if depth == 0:
+            return
+
+
+def _list_end(head: bytes, names: bytes, is_list: Callable[[bytes, int], bool]) -> int | None:
+    """Return the offset after the first of these keys that has cases; None if none has."""
+    ends = list(islice(_top_keys(head, names), _MOST_KEYS))
+    # In a file of ours, the keys of cases may also stand above, below `case`.
+    if ends and _CASE_KEY.search(head, 0 if names is _OUR_LISTS else ends[0]):
+        return ends[0]
+    return next((end for end in ends if is_list(head, end)), None)
+
+
+def _is_filled(head: bytes, end: int) -> bool:
+    """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
+    return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
+
+
+def _names_tables(head: bytes, end: int) -> bool:
+    """Whether a table, or a mapping with a table at `from`, follows the key. Deeper keys are those of other tools."""
+    if _TABLE.match(head, end):
+        return True
+    flow, block = _FLOW.match(head, end), _BLOCK.match(head, end)
+    if flow is not None:
+        return any(_TABLE.match(head, each) for each in islice(_flow_keys(head, flow.end(), b"from"), _MOST_KEYS))
+    if block is None:
+        return False
+    line = rb"(?:%b[^\n]*+\n|(?!%b)[ \t]*+(?:\#[^\n]*+)?\r?\n)" % (block[1], block[1])
+    found = re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end())
+    return found is not None and _TABLE.match(head, found.end()) is not None
+
+
+def _jsonl_line(head: bytes, path: Path) -> int | None:
+    """Return the first line if it holds a case."""
+    line, newline, _ = head.lstrip().partition(b"\n")
+    keys = _jsonl_keys(line, is_cut=not newline)
+    has_input = not _INPUT_KEYS.isdisjoint(keys)
+    return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
+
+
+def _jsonl_keys(line: bytes, *, is_cut: bool) -> Collection[str]:
+    """Return the keys of the object on a line. The line may be cut, because it is longer than the bytes read."""
+    if not line.startswith(b"{"):
+        return ()
+    try:
+        keys: Collection[str] = json.loads(line)
+    except RecursionError:
+        return ()
+    except ValueError:
+        return _JSONL_KEY.findall(line.decode(errors="replace")) if is_cut else ()
+    return keys
+
+
+def _has_sidecar(path: Path) -> bool:
+    """Whether a JSONL file has a sidecar that may give its cases an input."""
+    sidecar = find_sidecar(path)
+    if sidecar is None or looks_like_suite(sidecar):
+        return False
+    return next(_top_keys(_first_bytes(sidecar), _SIDECAR_KEYS), None) is not None
+
+
+# Decides which files are eval files (decisions 4).
+
+SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
+EVALS_FOLDER = "evals"
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "build", "dist", "venv"})
+_NEVER = (
+    *("targets.yaml", "targets.yml", ".agentv.yaml", "config.yaml", "config.yml"),
+    *("*.tavern.yaml", "*.tavern.yml", "test_*.yaml", "test_*.yml"),
+    *("docker-compose*.yaml", "docker-compose*.yml", "compose*.yaml", "compose*.yml"),
+)
+
+
+def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str], evals: Path | None = None) -> bool:
+    """Whether a file is an eval file, by its name or by its place and shape.
+
+    Args:
+        path: The file, absolute.
+        root: pytest's root directory. Names of folders above it do not count.
+        is_named: Whether the command line names the file.
+        globs: Files that are always eval files. A pattern with a slash matches the path below the root.
+        evals: The folder that counts as one named `evals`, absolute; None: decide by the path.
+    """
+    if path.suffix not in SUFFIXES:
+        return False
+    if _matches(path, root, globs):
+        return not is_sidecar(path)
+    if is_named:
+        return looks_like_suite(path)
+    if is_of_another_kind(path) or not (evals or _is_in_evals(path, root)):
+        return False
+    above = (each for each in reversed(path.parents) if each.name == EVALS_FOLDER and each.is_relative_to(root))
+    return looks_like_suite(path) and path not in _data_files(evals or next(above, path.parent))
+
+
+def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
+    """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
+
+    It also warns of a file that cannot be read and may have cases.
+
+    Args:
+        path: The file, absolute. The command line does not name it.
+        root: As for `is_eval_file`.
+        globs: As for `is_eval_file`.
+        is_in_evals: Whether its folder counts as one named `evals`; None: decide by its path.
+    """
+    pattern = _name_of_another_kind(path)
+    if path.suffix not in SUFFIXES or _matches(path, root, globs):
+        return None
+    if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
+        return None
+    if pattern is None:
+        return _unreadable(path)
+    line = case_list_line(path)
+    if line is None:
+        return None
+    message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
+    hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
+    return Problem(path, line, "", message, hint, "warning")
+
+
+def _unreadable(path: Path) -> Problem | None:
+    fault = read_fault(path)
+    if fault is None or looks_like_suite(path):
+        return None
+    reason, line = fault
+    message = f"cannot be read: {reason}; if it has cases, they are not collected"
+    return Problem(path, line, "", message, level="warning")
+
+
+def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield the files below a folder in order. Skips folders of dependencies, and hidden folders not in `hidden`."""
+    seen: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(root)
+        folders[:] = sorted(name for name in folders if real not in seen and _is_entered(Path(root, name), hidden))
+        if real not in seen:
+            yield from (Path(root, name) for name in sorted(names))
+        seen.add(real)
+
+
+@lru_cache(maxsize=8)
+def _data_files(folder: Path) -> frozenset[Path]:
+    """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
+    from pytest_agentv.cases.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
+
+    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
+    return frozenset(table for path in paths for table in tables_of(path))
+
+
+def is_of_another_kind(path: Path) -> bool:
+    """Whether a file's name is for another kind: a targets file, a dataset's sidecar, or a file of another tool."""
+    return _name_of_another_kind(path) is not None or is_sidecar(path)
+
+
+def is_sidecar(path: Path) -> bool:
+    """Whether a file is beside a JSONL dataset of the same name and holds no cases itself."""
+    return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file() and not looks_like_suite(path)
+
+
+def _name_of_another_kind(path: Path) -> str | None:
+    return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
+
+
+def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
+    """Return a new name under which a file is collected in a folder `evals`."""
+    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
+    named = path.with_name(f"{stem}.eval{path.suffix}")
+    is_free = _matches(named, root, globs) or not is_of_another_kind(named)
+    return named.name if is_free else f"eval-{named.name}"
+
+
+def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
+    relative = name_below(path, root)
+    return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
+
+
+def _is_in_evals(path: Path, root: Path) -> bool:
+    """Whether a file is below a folder named `evals` and not in a hidden folder."""
+    folder = path.parent
+    names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+    return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
+
+
+def is_evals_folder(folder: Path, root: Path) -> bool:
+    """Whether a folder is named `evals` or lies in one.
+
+    The name of the root counts: without an ini file, `cd evals; pytest` makes that folder the root. Names of folders
+    above it do not.
+    """
+    names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
+    return EVALS_FOLDER in names
+
+
+def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
+    if folder.name.startswith("."):
+        return folder.name in hidden
+    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()

@@ -1,0 +1,461 @@
+"""An eval file during collection: its header, the entries of its cases, the rows of its tables, and their places."""
+
+import hashlib
+import marshal
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from pytest_agentv.errors import AgentvError, locate, name_below
+from pytest_agentv.files.places import INPUT_KEYS, Layer, Place, inherit, number_at, warn_of_unknown_keys
+from pytest_agentv.files.problems import Problem, UnreadKey, describe_value
+from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source
+from pytest_agentv.model.base import Json, JsonObject
+
+# A row of a table, with its place.
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A file or a function that provides rows."""
+
+    path: Path
+    """The file. For a function, its own file or the folder of the eval file."""
+    function: str | None = None
+    """The function's name as written: `cases.py:make`."""
+    has_lines: bool = True
+    """Whether the number of a row is a line of the file."""
+    fills_structs: bool = False
+    """Whether a mapping in a row has all fields of the other rows, with null for those that the row lacks."""
+    source: Source | None = None
+    """The values of a YAML file, for the places of faults in a row."""
+    list_keys: KeyPath = ()
+    """The path of the list of rows in `source`."""
+    problems: list[Problem] = field(default_factory=list)
+    """Warnings about the table, for example about cells that are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: a mapping of its columns, or the fault that prevented reading it."""
+
+    table: Table
+    number: int
+    """The number of its first line or, without lines, its position; 1-based."""
+    index: int
+    """Its position among the rows, 0-based."""
+    values: JsonObject
+    fault: str | None = None
+    unread: tuple[str, ...] = ()
+    """The columns with bytes that are no text. `values` shows these as escapes."""
+
+    @property
+    def case(self) -> JsonObject:
+        """The values of a row that is a case. `vars` keep their nulls, because texts may name these variables."""
+        if not self.table.fills_structs:
+            return self.values
+        return {key: value if key == "vars" else _without_nulls(value) for key, value in self.values.items()}
+
+    @property
+    def line(self) -> int | None:
+        return self.number if self.table.has_lines else None
+
+    @property
+    def where(self) -> str:
+        """The place to show: `questions.csv:17`, or `cases.py:make, row 17`."""
+        name = self.table.function or locate(self.table.path, self.line)
+        return name if self.table.has_lines else f"{name}, row {self.number}"
+
+    def shown_from(self, root: Path) -> str:
+        """Return the place like `where`, but relative to a parent folder."""
+        name = name_below(self.table.path, root)
+        if self.table.function is not None:
+            return self.where
+        return f"{name}:{self.number}" if self.table.has_lines else f"{name}, row {self.number}"
+
+    @property
+    def source(self) -> tuple[Source, KeyPath]:
+        """The source of the row's values, and their path in it."""
+        if self.table.source is not None:
+            return self.table.source, (*self.table.list_keys, self.index)
+        return _RowSource(self), (self.index,)
+
+
+class _RowSource(Source):
+    """The values of a row, which are all on its line."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.table.path, row.values, "", {})
+        self.row = None if row.table.has_lines else row.where
+        self._line = row.line or 1
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return True
+
+    @property
+    def has_lines(self) -> bool:
+        return self.row is None
+
+    def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
+        return self._line
+
+
+def _without_nulls(value: Json) -> Json:
+    """Return a value whose mappings lack the fields that are null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def plain_number(value: float) -> float | None:
+    """Return a number of a table; None for NaN, which pandas and NumPy use for a missing value."""
+    return None if math.isnan(value) else value
+
+
+def row_of(table: Table, number: int, index: int, value: Json) -> Row:
+    """Return the row of a value. A value that is not a mapping becomes a row with a fault."""
+    if isinstance(value, dict):
+        return Row(table, number, index, value)
+    return Row(table, number, index, {}, f"expected a row: a mapping of columns to values, got {describe_value(value)}")
+
+
+# Names of tables: files by their suffixes, and functions.
+
+CallFunction: TypeAlias = Callable[[str, Path], Iterable[object]]
+"""Calls a function without arguments, by its name and the folder of the eval file. Returns its rows.
+
+Raises `AgentvError`.
+"""
+
+SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".yaml", ".yml")
+_FUNCTION: Final = re.compile(r"[^:*?\[\]{}]+\.py:\w+|[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def names_a_table(name: str) -> bool:
+    """Whether a text can only be the name of a table, by its suffix, or of a function."""
+    return name.lower().endswith(SUFFIXES) or is_function(name)
+
+
+def is_function(name: str) -> bool:
+    """Whether a text is `file.py:function` or `package.module:function`."""
+    return _FUNCTION.fullmatch(name) is not None
+
+
+def no_functions(name: str, folder: Path) -> Iterable[object]:  # noqa: ARG001 - used where no project code may run
+    """Raise `AgentvError`, because no function may be called here."""
+    raise AgentvError(f"{name}: functions are not called here")
+
+
+# The entries of a case list and the rows of tables, with the facts that collection needs.
+
+COLLECTED_KEYS: Final = ("marks", "skip", "xfail", "fixtures", "tags")
+"""The keys of a case for collection."""
+
+_TABLE_KEYS: Final = ("from", "sample", "seed")
+_NOWHERE: Final[Origins] = {}
+_NO_KEYS: Final[JsonObject] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One value of each axis."""
+
+    name: str
+    """The suffix of its items' names: `claude-formal`."""
+    kind: str
+    """The suffix without the target, which results hold under a key of its own."""
+    target: str | None = None
+    prompt: str | None = None
+    """The file of the prompt; None: cases have prompts of their own."""
+    prompt_index: int = 0
+    """Its position among the prompts of the matrix."""
+    variables: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEntry:
+    """One unchecked entry of a case list."""
+
+    index: int
+    eval_id: str | None
+    """None: the entry has no valid id, so loading it will fail."""
+    line: int
+    """The line in the eval file. For a row, the line of its template or of the table's name."""
+    written: Json
+    """The value, perhaps packed into bytes by `packed`."""
+    row: Row | None = None
+    """The row of a table that it was made from."""
+    fault: Problem | None = None
+    """Why it cannot be loaded."""
+    origins: Origins = field(default_factory=lambda: _NOWHERE)
+    """The places of values that come from `defaults`."""
+    combination: Combination | None = None
+    """The target, variables and prompt from a matrix."""
+    of_file: JsonObject = field(default_factory=lambda: _NO_KEYS)
+    """The keys of its file for collection that hold templates, with the case's variables filled in."""
+
+    @property
+    def value(self) -> Json:
+        """Return the entry as written, with the `defaults` of its file."""
+        return _unpacked(self.written) if type(self.written) is bytes else self.written
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        """Return the ids by which options may select it, with and without its combination."""
+        if self.eval_id is None or self.combination is None:
+            return (self.eval_id,)
+        return self.eval_id, self.eval_id.removesuffix(f"@{self.combination.kind}")
+
+    @property
+    def base_name(self) -> str | None:
+        """Return the name of the item, before it is made unique; None: it has none."""
+        base = self.eval_id
+        if base is None and self.row is not None:
+            base = f"row-{self.row.number}"
+        if base is None or self.combination is None:
+            return base
+        return f"{base.removesuffix(f'@{self.combination.kind}')}@{self.combination.name}"
+
+    def combined(self, combination: Combination) -> "CaseEntry":
+        """Return the entry for a combination. Other variables and prompts change its id."""
+        eval_id = self.eval_id
+        if eval_id is not None and combination.kind:
+            eval_id = f"{eval_id}@{combination.kind}"
+        return CaseEntry(self.index, eval_id, self.line, self.written, self.row, self.fault, self.origins, combination)
+
+
+class Shared(NamedTuple):
+    """The keys of a file that apply to all its cases."""
+
+    variables: JsonObject
+    defaults: Layer | None
+    template: Layer | None
+    """The template for each row of a table; None: rows are complete cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """The tables of a case list."""
+
+    names: tuple[tuple[str, Place], ...]
+    sample: int | None = None
+    seed: int = 0
+
+
+def table_spec(value: Json, place: Place) -> TableSpec | None:
+    """Return the tables of a case list; None if it is a list of cases. Notes faults."""
+    if isinstance(value, dict) and "from" in value:
+        warn_of_unknown_keys(value, _TABLE_KEYS, place)
+        size = _whole_number(value, "sample", place)
+        return TableSpec(tuple(_names(value["from"], place.at("from"))), size, _whole_number(value, "seed", place) or 0)
+    if isinstance(value, str):
+        return TableSpec(((value, place),)) if names_a_table(value) else None
+    if isinstance(value, list) and all(isinstance(name, str) for name in value) and any(map(names_a_table, value)):
+        return TableSpec(tuple(_names(value, place)))
+    return None
+
+
+def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
+    """Return the entries of a case list in the eval file."""
+    source, keys = place.source, place.keys
+    if defaults is None and source.tells_case_by_line:
+        return tuple(
+            CaseEntry(index, valid_id(value), source.line_of((*keys, index)), packed(value))
+            for index, value in enumerate(cases)
+        )
+    made = (
+        (index, source.line_of((*keys, index)), *with_defaults(value, defaults)) for index, value in enumerate(cases)
+    )
+    return tuple(
+        CaseEntry(index, valid_id(value), line, value, origins=origins) for index, line, value, origins in made
+    )
+
+
+def packed(value: Json) -> Json:
+    """Return a value as bytes, which take a fifth of its memory, because a file may have 100,000 cases.
+
+    Values of YAML files stay unchanged, because aliases and `defaults` share parts of them among cases.
+    """
+    try:
+        return marshal.dumps(value)
+    except ValueError:  # nested too deeply
+        return value
+
+
+_unpacked: Final = lru_cache(maxsize=16)(marshal.loads)
+"""The values of recently used cases."""
+
+
+def with_defaults(value: Json, defaults: Layer | None) -> tuple[Json, Origins]:
+    """Return a case with the defaults of its file, and the places of these."""
+    return (value, _NOWHERE) if defaults is None or not isinstance(value, dict) else inherit(value, defaults)
+
+
+def valid_id(value: Json) -> str | None:
+    """Return the id of a case as written; None if it has no valid one."""
+    eval_id = value.get("id") if isinstance(value, dict) else None
+    return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
+
+
+def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
+    listed = [(each, place.at(index)) for index, each in enumerate(value)] if isinstance(value, list) else []
+    for name, where in listed or [(value, place)]:
+        if isinstance(name, str) and name.strip():
+            yield name, where
+        else:
+            got = describe_value(name)
+            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+
+
+def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
+    number = number_at(mapping, key, place, "a whole number, 0 or more")
+    if number is not None and not number.is_integer():
+        place.at(key).expected("a whole number, 0 or more", mapping[key])
+        return None
+    return None if number is None else int(number)
+
+
+# An eval file during collection: its header, the entries of its cases, and their places.
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteSource:
+    """An eval file whose cases are not loaded yet."""
+
+    path: Path
+    """Absolute."""
+    dataset: str
+    entries: tuple[CaseEntry, ...]
+    header: JsonObject
+    """The keys at file level, including included ones: beside the case list, or in a JSONL file's sidecar.
+
+    Without those that are merged into each entry: `defaults`, and the `case` of a table.
+    """
+    source: Source
+    """The source of the cases."""
+    header_source: Source
+    """The source of the header: the sidecar if a JSONL file has one."""
+    cases_key: str | None
+    """The key of the case list; None in a JSONL file."""
+    target: str | None
+    threshold: float | None
+    problems: tuple[Problem, ...]
+    """Warnings about the file as a whole."""
+    refused: tuple[UnreadKey, ...] = ()
+    """Errors of each case: keys of the file that say what is asked or checked and that nobody reads."""
+    foreign: UnreadKey | None = None
+    """Says instead of all other errors of a case that its file is one of another tool."""
+    repeat: int | None = None
+    """How many answers its cases are judged by, unless they set it themselves."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass."""
+    variables: JsonObject = field(default_factory=dict)
+    """The `vars` of the file."""
+    has_template: bool = False
+    """Whether the rows of a table fill the template `case`. Otherwise they are complete cases."""
+    is_asked: bool = True
+    """Whether a target is asked. False if Python code already has the answer of its case."""
+    hashed_id: Json = None
+    """The id by which its case is hashed; None: its own. Evaluations of a test are numbered as they come."""
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    """Keys that its cases may have, but that do nothing there, each with what to do instead."""
+
+    def tags(self, entry: CaseEntry) -> tuple[str, ...]:
+        """Return the tags of a case: its file's and its own. Wrong values are reported when the case is loaded."""
+        own = entry.value.get("tags") if isinstance(entry.value, dict) else None
+        of_file = entry.of_file.get("tags", self.header.get("tags"))
+        return () if own is None and of_file is None else tuple(dict.fromkeys((*names_of(of_file), *names_of(own))))
+
+    def header_of(self, entry: CaseEntry) -> JsonObject:
+        """Return the header, with the variables of a case filled into its keys for collection."""
+        return {**self.header, **entry.of_file} if entry.of_file else self.header
+
+    def case_place(self, entry: CaseEntry, problems: list[Problem]) -> Place:
+        source, keys, row = self.source, (*list_keys(self.cases_key), entry.index), None
+        if entry.row is not None and self.has_template:
+            keys, row = ("case",), entry.row.where
+        elif entry.row is not None:
+            source, keys = entry.row.source
+            row = source.row
+        origins = {**entry.origins, **self._prompt_origins(entry)}
+        if row or origins:
+            source = LayeredSource(source, keys, origins, row)
+        return Place(source, keys, problems)
+
+    def _prompt_origins(self, entry: CaseEntry) -> Origins:
+        """Return the place of the input that a matrix gives to a case."""
+        combination = entry.combination
+        if combination is None or combination.prompt is None:
+            return {}
+        origin = self.header_source, ("matrix", "prompt", combination.prompt_index)
+        return {(INPUT_KEYS[0],): origin, (INPUT_KEYS[0], "file"): origin}
+
+    def target_of(self, entry: CaseEntry | None) -> str | None:
+        """Return the target of a case that cannot be loaded, as far as it is known.
+
+        Its result needs the target, so that the result of the mended case replaces it.
+        """
+        if entry is None:
+            return self.target
+        if entry.combination is not None and entry.combination.target is not None:
+            return entry.combination.target
+        return _own_target(entry.value) or self.target
+
+    def variables_of(self, entry: CaseEntry) -> JsonObject | None:
+        """Return the variables of a case: of its file, its own, and the columns of its row. None: it has none.
+
+        Variables of its combination win, then columns, then the case's own.
+        """
+        own = entry.value.get("vars") if isinstance(entry.value, dict) else None
+        columns = entry.row.values if entry.row is not None and self.has_template else None
+        combined = {} if entry.combination is None else entry.combination.variables
+        if columns is None and not isinstance(own, dict) and not self.variables and not combined:
+            return None
+        return {**self.variables, **(own if isinstance(own, dict) else {}), **(columns or {}), **combined}
+
+    def header_place(self, problems: list[Problem], row: str | None = None) -> Place:
+        """Return the place of the header. Errors name `row`, if one fills it."""
+        source = LayeredSource(self.header_source, (), {}, row) if row else self.header_source
+        return Place(source, (), problems)
+
+
+def _own_target(value: Json) -> str | None:
+    """Return the target that a case names; None if it names none, or if variables must fill it first."""
+    case = value if isinstance(value, dict) else {}
+    execution = case.get("execution")
+    of_execution = execution.get("target") if isinstance(execution, dict) else None
+    named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
+    return next((each for each in named if each and "{{" not in each), None)
+
+
+def names_of(value: Json) -> tuple[str, ...]:
+    """Return the texts of a key with a text or a list of texts. Skips empty ones, as in empty cells."""
+    names = value if isinstance(value, list) else [value]
+    return tuple(name for name in names if isinstance(name, str) and name.strip())
+
+
+def list_keys(cases_key: str | None) -> KeyPath:
+    """Return the path of the case list in its file."""
+    return () if cases_key is None else (cases_key,)
+
+
+# Samples cases, always the same ones.
+
+
+def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
+    """Return the positions of `size` names, chosen by their hashes.
+
+    The choice depends on the names, not on their order. Adding a name changes at most one of the chosen ones.
+    """
+    if size >= len(names):
+        return frozenset(range(len(names)))
+    return frozenset(sorted(range(len(names)), key=lambda index: (_draw(names[index], seed), index))[:size])
+
+
+def _draw(name: str, seed: int) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

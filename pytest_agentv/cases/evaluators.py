@@ -1,0 +1,246 @@
+"""Loads lists of evaluators. Reads each item as the kind that it names (agentv-formats 6).
+
+An item is a mapping, a text that a judge checks, or, in Python, an object. Imports pydantic: import this lazily.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError
+
+from pytest_agentv.cases.references import LoadShared, Scope, note_in_check
+from pytest_agentv.files.kind_reader import known_keys, read_part
+from pytest_agentv.files.places import Place, RenamedPlace, has_text
+from pytest_agentv.files.source import KeyPath
+from pytest_agentv.model.base import Data, JsonObject
+from pytest_agentv.model.cases import AnyEvaluator
+from pytest_agentv.model.kind import Kind, member_fault, needs_value
+from pytest_agentv.model.kind_table import KindTable
+
+_TYPE: Final = "type"
+_NEGATE: Final = "negate"
+_RUBRIC: Final = "rubric"
+_STATEMENTS: Final = "statements"
+"""The kinds that check the `rubrics` of a case and the bare texts of a list. The first is also a name."""
+_WORD: Final = re.compile(
+    r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
+    r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
+    re.DOTALL,
+)
+"""A text that may be a name, a check or code instead of a sentence."""
+_MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
+_SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """An evaluator in a file, in long or short form, of a known kind."""
+
+    kind: Any
+    keys: JsonObject
+    place: Place
+
+
+def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyEvaluator, ...]:
+    """Check a list of evaluators and read their files.
+
+    Leaves out invalid evaluators, and notes an error at the place of each. `share` finds those of other cases.
+    Source: agentv-formats 6.1, 6.2; evaluation-2025-11, "User defines multiple evaluators in YAML".
+    """
+    if not isinstance(scope.value, list):
+        hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
+        scope.place.expected("a list of evaluators", scope.value, hint)
+        return ()
+    return _named([evaluator for evaluator in _load_items(scope, share) if evaluator is not None])
+
+
+def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
+    """Return the judge for the `rubrics` of a case. `scope` is that of the case."""
+    rubrics = scope.value["rubrics"]
+    written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
+    if rubrics == [] or _is_misread(written, scope.evaluators):
+        return ()
+    judge = read_part(written.kind, written.keys, scope.place)
+    return () if judge is None else (judge,)
+
+
+def load_evaluator(scope: Scope) -> AnyEvaluator | None:
+    """Read one evaluator that is a mapping or an object; None after a fault, which is noted."""
+    found = _load(scope)
+    if found is None or found.own_code is None:
+        return found
+
+    fault = member_fault(found)
+    if fault is not None:
+        scope.place.error(fault)
+    return found if fault is None else None
+
+
+def _load(scope: Scope) -> AnyEvaluator | None:
+    if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
+        built = _Written(type(scope.value), _given(scope.value), scope.place)
+        return None if _is_misread(built, scope.evaluators) else adopt(scope)
+    if not isinstance(scope.value, dict):
+        scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
+        return None
+    written = _read_kind(scope)
+    return None if written is None else _read(written, scope)
+
+
+def adopt(scope: Scope) -> AnyEvaluator | None:
+    """Return an evaluator that was built in Python with its files read; None after a fault."""
+    found: AnyEvaluator | None = read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+    return found
+
+
+def _given(built: Any) -> JsonObject:
+    return {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
+
+
+def kind_word(value: JsonObject, table: KindTable) -> str | None:
+    """Return the key of a short form that names its kind: the first one in the table."""
+    return next((key for key in value if table.find(key) is not None), None)
+
+
+def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
+    """Yield the evaluators of a list. All its texts become one evaluator, in the place of the first text."""
+    texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
+    for index, item in enumerate(scope.value):
+        if not isinstance(item, str):
+            inner = scope.at(item, index)
+            load = partial(load_evaluator, inner)
+            yield load() if share is None else share(item, scope.place, load)
+        elif not item.strip():
+            scope.place.at(index).expected("a non-empty text", item)
+        elif _is_no_sentence(item.strip(), scope.place.at(index), scope.evaluators):
+            continue
+        elif index == next(each for each in texts if scope.value[each].strip()):
+            yield _load_statements(scope, [scope.value[each] for each in texts if scope.value[each].strip()])
+
+
+def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text of a list names a check or a file. Notes an error if it does."""
+    if not _WORD.fullmatch(text):
+        return False
+    from pytest_agentv.cases.sentences import is_no_sentence  # noqa: PLC0415 - few texts are like that
+
+    return is_no_sentence(text, place, table)
+
+
+def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
+    """Return the judge of bare texts. It weighs as much as one evaluator per text."""
+    keys = {"value": list(statements), "weight": float(len(statements))}
+    return read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
+
+
+def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
+    """Return evaluators with unique names. Names that are not written are derived."""
+    taken = {each.name for each in evaluators}
+    named: list[AnyEvaluator] = []
+    for each in evaluators:
+        named.append(each.with_name_beside(taken))
+        taken.add(named[-1].label)
+    return tuple(named)
+
+
+def _read_kind(scope: Scope) -> _Written | None:
+    """Return the kind and the keys of a mapping. Notes a missing or unknown kind."""
+    value, table = scope.value, scope.evaluators
+    word = value.get(_TYPE)
+    found = table.find(word) if isinstance(word, str) else None
+    if found is not None:
+        keys = {key: item for key, item in value.items() if key != _TYPE}
+        return _written(table[found[0]], keys, scope.place, is_negated=found[1])
+    short = kind_word(value, table) if word is None else None
+    if short is not None:
+        return _read_short(short, scope)
+    from pytest_agentv.cases.sentences import note_no_kind  # noqa: PLC0415 - most files have no such fault
+
+    note_no_kind(value, table, scope.place)
+    return None
+
+
+def _read_short(word: str, scope: Scope) -> _Written | None:
+    """Return the kind and the keys of `{contains: x, weight: 2}`. Faults are noted at their places in the file."""
+    name, is_negated = scope.evaluators.find(word) or (word, False)
+    kind: Any = scope.evaluators[name]
+    value = scope.value[word]
+    # Without a short key, a mapping from a variable can only be the keys.
+    is_value = isinstance(value, Data) and not kind.takes_data and kind.short_key is not None
+    try:
+        inner = {kind.short_key: value} if is_value else kind.keys_of(value)
+    except PydanticCustomError as error:
+        scope.place.at(word).expected((error.context or {})["what"], value)
+        return None
+    if value is None and needs_value(kind, scope.value.keys() - {word}):
+        hint = "null in the answer is found by `is-json: {const: null}`" if kind.takes_data else None
+        scope.place.at(word).expected("a value", value, hint)
+        return None
+    is_mapping = isinstance(value, Mapping) and not kind.takes_data and not is_value
+    # A key that the mapping lacks was added by its kind, or is missing.
+    homes = {key: _home(scope, word, *([key] if key in value else [])) for key in inner} if is_mapping else {}
+    main = kind.short_key
+    outer = {key: item for key, item in scope.value.items() if key != word}
+    for key in outer:
+        if key in inner:
+            scope.place.at(key).error(f"is written twice: it stands in {word!r} too")
+        homes[key] = _home(scope, key)
+    if main is not None:
+        homes.setdefault(main, _home(scope, word, main) if is_mapping else _home(scope, word))
+    place = RenamedPlace(scope.place.source, scope.place.keys, scope.place.problems, homes)
+    return _written(kind, {**inner, **outer}, place, is_negated=is_negated)
+
+
+def _home(scope: Scope, *keys: str) -> KeyPath:
+    """Return the written places of keys, below the place of the evaluator."""
+    return scope.place.at(*keys).keys[len(scope.place.keys) :]
+
+
+def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:
+    if not is_negated:
+        return _Written(kind, keys, place)
+    if _NEGATE in keys:
+        place.at(_NEGATE).error("says the same as `not-` before the kind", "write one of the two")
+    return _Written(kind, {**keys, _NEGATE: True}, place)
+
+
+def _read(written: _Written, scope: Scope) -> Any:
+    if _is_misread(written, scope.evaluators):
+        return None
+    inner = scope.replace(value=written.keys, place=written.place)
+    found: Any = read_part(written.kind, written.keys, written.place, context=inner)
+    for key in written.keys:
+        if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
+            from pytest_agentv.cases.sentences import hint_at_two  # noqa: PLC0415 - most files have no such fault
+
+            hint_at_two(key, written.place)
+    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
+        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+    return found
+
+
+def _is_misread(written: _Written, table: KindTable) -> bool:
+    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
+    kind, keys, place = written.kind, written.keys, written.place
+    if not kind.__module__.startswith("pytest_agentv."):
+        return False
+    own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
+    if has_text(own, "file://") and note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
+        return True
+    if (kind.kind != _STATEMENTS and not keys.get("rubrics")) or not any(map(_WORD.fullmatch, _judged(keys))):
+        return False
+    from pytest_agentv.cases.sentences import note_judged  # noqa: PLC0415 - few texts are like that
+
+    return note_judged(keys, place, table)
+
+
+def _judged(keys: JsonObject) -> Iterator[str]:
+    """Yield the texts that a model checks one by one, without the blanks around them."""
+    for value in (keys.get("rubrics"), keys.get("value")):
+        for item in value if isinstance(value, list | tuple) else ():
+            text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
+            if isinstance(text, str):
+                yield text.strip()

@@ -1,0 +1,412 @@
+"""Expands the cases of a file to all combinations, and fills the variables that collection needs."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, Combination, SuiteSource
+from pytest_agentv.cases.rendering import as_text
+from pytest_agentv.cases.variables import UNFILLED, fill, has_template, raw_keys
+from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, Place, mapping_at
+from pytest_agentv.files.problems import Hint, Problem
+from pytest_agentv.files.source import KeyPath
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.kind_table import KindTable
+
+# Expands the cases of a file to all combinations of targets, variables and prompts.
+
+TARGET: Final = "target"
+PROMPT: Final = "prompt"
+_INSTEAD: Final[Mapping[str, tuple[str, Sequence[KeyPath]]]] = {
+    TARGET: ("targets of the file's matrix are asked", ((TARGET,), ("execution", TARGET))),
+    PROMPT: ("prompts of the file's matrix are sent", tuple((key,) for key in INPUT_KEYS)),
+}
+"""What takes the place of keys of a case, and these keys."""
+_VARS: Final = "vars"
+_TAKES_ITS_PLACE: Final = "variable of the matrix takes its place"
+_PLURALS: Final = {"targets": TARGET, "prompts": PROMPT}
+
+
+class Axis(NamedTuple):
+    """The values of a target, a prompt or a variable."""
+
+    key: str
+    values: tuple[Json, ...]
+
+
+def combined_entries(
+    entries: tuple[CaseEntry, ...], axes: Sequence[Axis], targets: Sequence[str], place: Place
+) -> tuple[CaseEntry, ...]:
+    """Return the entries of all combinations; the same entries if there are none.
+
+    `targets` are those of the command line. They replace the file's, and several of them form an axis. `place` is that
+    of the file. Notes an error there for combinations with the same name.
+    """
+    found = _combinations(axes, targets)
+    twice = next((name for name, count in Counter(each.name for each in found).items() if count > 1), None)
+    if twice is not None:
+        place.at("matrix").error(f"several combinations have the name {twice!r}", "change one of their values")
+    return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
+
+
+def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
+    """Warn of cases whose own target, input or variable is not used, because the matrix sets it.
+
+    `place` is that of the case list.
+    """
+    for axis in axes:
+        said, written = _INSTEAD.get(axis.key, (_TAKES_ITS_PLACE, ((_VARS, axis.key),)))
+        for entry, keys in itertools.product(entries, written):
+            if _has_own(entry, keys):
+                place.at(entry.index, *keys).warn(f"is not read: the {said}")
+
+
+def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
+    """Whether a case that is no row has a value of its own at some keys, and not one of `defaults`."""
+    return entry.row is None and _has_written(entry, keys)
+
+
+def _has_written(entry: CaseEntry, keys: KeyPath) -> bool:
+    """Whether a case or the template of a row has a value at some keys that does not come from `defaults`."""
+    value: Json = entry.value
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None and not any(keys[: len(known)] == known for known in entry.origins)
+
+
+def warn_of_hidden_variables(
+    entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place, *, has_template: bool
+) -> None:
+    """Warn of columns and of variables of rows that no case can read, because a variable of the matrix has their name.
+
+    `place` is that of the file. With a template, the columns of the rows are variables, and the template may have some.
+    """
+    made = [(entry, entry.row) for entry in entries if entry.row is not None]
+    for key in (axis.key for axis in axes if axis.key not in _INSTEAD):
+        row = next((row for _, row in made if _gives(row.values if has_template else row.values.get(_VARS), key)), None)
+        if row is not None:
+            what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
+            place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
+        if has_template and made and _has_written(made[0][0], (_VARS, key)):
+            place.at("case", _VARS, key).warn(f"is not read: the {_TAKES_ITS_PLACE}")
+
+
+def _gives(variables: Json, name: str) -> bool:
+    """Whether there is a variable with a value. An empty cell is none."""
+    return isinstance(variables, dict) and variables.get(name) not in ("", None)
+
+
+def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:
+    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults.
+
+    `places` are those of the header and of the cases.
+    """
+    place = places[0]
+    axes = []
+    execution = header.get("execution")
+    targets = execution.get("targets") if isinstance(execution, dict) else None
+    if targets is not None:
+        axes.append(_axis(TARGET, targets, place.at("execution", "targets")))
+    for key, values in mapping_at(header, "matrix", place).items():
+        where = place.at("matrix", key)
+        if key == TARGET and targets is not None:
+            where.error("execution.targets is there as well: keep one")
+        elif key in _PLURALS and not any(_is_used(key, each.source.text) for each in places):
+            # the default target would answer for each of them
+            where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
+        else:
+            axes.append(_axis(key, values, where))
+    return tuple(axis for axis in axes if axis is not None)
+
+
+def _is_used(variable: str, text: str) -> bool:
+    return re.search(rf"\{{\{{[^{{}}]*\b{variable}\b", text) is not None
+
+
+def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:
+    if targets and (len(targets) > 1 or any(axis.key == TARGET for axis in axes)):
+        given = Axis(TARGET, tuple(targets))
+        has_own = any(axis.key == TARGET for axis in axes)
+        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
+    return tuple(_combination(axes, values) for values in _product(axes)) if axes else ()
+
+
+def _axis(key: str, values: Json, place: Place) -> Axis | None:
+    if not isinstance(values, list) or not values:
+        place.expected("a list of at least one value", values)
+        return None
+    if key in (TARGET, PROMPT):
+        for index, value in enumerate(values):
+            if not isinstance(value, str) or not value.strip():
+                place.at(index).expected("the name of a target" if key == TARGET else "the path of a prompt", value)
+                return None
+    names = [_name(key, value, index) for index, value in enumerate(values)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            place.at(index).error(f"{name!r} is there twice")
+            return None
+    return Axis(key, tuple(values))
+
+
+def _product(axes: Iterable[Axis]) -> Iterable[tuple[tuple[int, Json], ...]]:
+    return itertools.product(*(enumerate(axis.values) for axis in axes))
+
+
+def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Combination:
+    chosen = {axis.key: value for axis, (_, value) in zip(axes, values, strict=True)}
+    names = {axis.key: _name(axis.key, value, index) for axis, (index, value) in zip(axes, values, strict=True)}
+    return Combination(
+        name="-".join(names.values()),
+        kind="-".join(name for key, name in names.items() if key != TARGET),
+        target=chosen.pop(TARGET, None),
+        prompt=chosen.pop(PROMPT, None),
+        prompt_index=next((index for axis, (index, _) in zip(axes, values, strict=True) if axis.key == PROMPT), 0),
+        variables=chosen,
+    )
+
+
+def _name(key: str, value: Json, index: int) -> str:
+    """Return the name of a value: itself, the stem of a file, or its number."""
+    if key == PROMPT:
+        return Path(str(value)).stem
+    return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)
+
+
+# Handles files with `{{`: fills variables that collection needs, and finds braces that stay as they are.
+#
+# Import this lazily: few files have braces.
+
+_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
+"""A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
+_FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
+_REASONS: Final = ("skip", "xfail")
+"""Keys for collection that a case has in place of those of its file. It has the others in addition."""
+_SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
+_SHORT_FORMS: Final = ("llm_judge", "code_judge")
+"""Short forms of a prompt and of a script."""
+_SCRIPTS: Final = ("code", "code_judge")
+"""Kinds whose keys a script is given as they are written."""
+_WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
+
+
+def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
+    """Return a suite with its variables filled in as far as collection needs them, and with what stays unfilled.
+
+    `kinds` are the built-in evaluators. Others may have templates of their own.
+    """
+    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))), kinds)
+
+
+def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
+    """Yield the entries with the variables in marks, tags, fixtures and skip reasons filled in.
+
+    A template that cannot be filled is a fault of the entry.
+    """
+    of_file = {key: suite.header[key] for key in COLLECTED_KEYS if _holds_template(suite.header.get(key))}
+    has_templates: dict[int, bool] = {}  # the rows of a table share one value
+    for entry in suite.entries:
+        written = id(entry.written)
+        if written not in has_templates:
+            value = entry.value
+            has_templates[written] = isinstance(value, dict) and any(
+                _holds_template(value[key]) for key in COLLECTED_KEYS if key in value
+            )
+        if not of_file and not has_templates[written]:
+            yield entry
+        else:
+            yield _filled(suite, entry, of_file) if _has_values(entry) else _without_templates(entry, of_file)
+
+
+def _has_values(entry: CaseEntry) -> bool:
+    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
+    if entry.row is not None and entry.row.fault is not None:
+        return False
+    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
+
+
+def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    kept = {key: _plain(item) for key, item in of_file.items()}
+    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
+
+
+def _plain(value: Json) -> Json:
+    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
+
+
+def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry with its own values and those of its file filled. `of_file` has those with templates."""
+    variables = suite.variables_of(entry)
+    if variables is None:
+        return entry
+    problems: list[Problem] = []
+    place = suite.case_place(entry, problems)
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: value[key] for key in COLLECTED_KEYS if key in value and _holds_template(value[key])}
+    read = {key: item for key, item in of_file.items() if key not in value or key not in _REASONS}
+    filled = _fill_collected(own, variables, place)
+    filled_of_file = _fill_collected(read, variables, suite.header_place(problems, place.source.row))
+    written = {**value, **filled} if filled else entry.written
+    fault, origins = entry.fault or next(iter(problems), None), entry.origins
+    return CaseEntry(
+        entry.index, entry.eval_id, entry.line, written, entry.row, fault, origins, entry.combination, filled_of_file
+    )
+
+
+def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) -> JsonObject:
+    """Return values for collection, filled. Notes faults.
+
+    A reason to skip that cannot be filled becomes null: its case is an error, and must not be skipped.
+    """
+    filled: Any = fill(templates, variables, place)
+    unfilled = [key for key in _REASONS if key in filled and filled[key] is templates[key]]
+    return {**filled, **dict.fromkeys(unfilled)}
+
+
+def _holds_template(value: Json) -> bool:
+    values: Collection[Any] = value if isinstance(value, list) else (value,)
+    return any(isinstance(each, str) and has_template(each) for each in values)
+
+
+class _Text(NamedTuple):
+    """A text with `{{`, and its path in its case or file."""
+
+    keys: KeyPath
+    text: str
+    is_of_file: bool = False
+
+    @property
+    def is_check(self) -> bool:
+        return self.keys[0] not in _SHOWN_KEYS
+
+    def is_shared(self, entry: CaseEntry) -> bool:
+        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
+        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
+
+    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
+        row = entry.row.where if entry.row else None
+        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
+        return around.at(*self.keys)
+
+
+def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
+    """Return a suite that tells of braces in cases without variables.
+
+    It has one hint at the first `{{ word }}`. A row of a table that is a whole case has a fault if the evaluators of
+    its file name a column: `not-contains: "{{ answer }}"` would pass for any answer. Its own evaluators are data.
+    """
+    if suite.variables or suite.has_template:
+        return suite
+    of_file = tuple(_texts(_checks(suite.header), kinds, is_of_file=True))
+    is_in_cases = _VARIABLE.search(suite.source.text) is not None
+    entries: list[CaseEntry] = []
+    hint: Hint | None = None
+    for entry in suite.entries:
+        fault: Problem | None = None
+        if entry.fault is None and (entry.row is not None or hint is None):
+            for text in _unfilled(suite, entry, kinds, of_file, is_in_cases=is_in_cases):
+                fault = fault or _column_fault(suite, entry, text)
+                hint = hint or (None if fault else _hint(suite, entry, text))
+        entries.append(replace(entry, fault=fault) if fault else entry)
+    return replace(suite, entries=tuple(entries), problems=(*suite.problems, *([hint] if hint else [])))
+
+
+def _unfilled(
+    suite: SuiteSource, entry: CaseEntry, kinds: KindTable, of_file: tuple[_Text, ...], *, is_in_cases: bool
+) -> Iterator[_Text]:
+    """Yield the texts of a case without variables, and those of its file's evaluators."""
+    may_hold = of_file or is_in_cases or entry.origins or entry.row is not None
+    if not may_hold or not isinstance(entry.value, dict) or suite.variables_of(entry) is not None:
+        return
+    value = entry.value
+    # The cells of a row are data: a data set may be about templates.
+    are_own = is_in_cases and entry.row is None
+    asked = {key: value[key] for key in _SHOWN_KEYS if key in value and (are_own or (key,) in entry.origins)}
+    checks = _checks(value)
+    if own := {**asked, **_present(value, ("rubrics",)), **checks}:
+        yield from _texts(own, kinds)
+    if not checks:
+        yield from of_file
+
+
+def _checks(mapping: JsonObject) -> JsonObject:
+    """Return the lists of evaluators of a case or a file, at their keys."""
+    execution = mapping.get("execution")
+    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
+    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
+
+
+def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
+    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
+
+
+def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
+    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
+
+    So may the evaluators of a project, and scripts, whose keys are left out.
+    """
+    left: list[tuple[KeyPath, Json]] = [((), value)]
+    while left:
+        keys, item = left.pop()
+        if isinstance(item, str):
+            if "{{" in item:
+                yield _Text(keys, item, is_of_file)
+        elif isinstance(item, dict) and not (_is_evaluator(keys) and _fills_itself(item, kinds)):
+            raw = raw_keys(item, UNFILLED)
+            inner = ((key, each) for key, each in item.items() if key not in raw and not _is_short_form(key, each))
+            left += reversed([((*keys, key), each) for key, each in inner])
+        elif isinstance(item, list):
+            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
+
+
+def _is_evaluator(keys: KeyPath) -> bool:
+    return keys[-2:-1] in [(key,) for key in EVALUATOR_LIST_KEYS]
+
+
+def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
+    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
+    word = evaluator.get("type")
+    words = evaluator if word is None else (str(word),)
+    found = next(filter(None, map(kinds.find, words)), None)
+    return found is None or found[0] in _SCRIPTS
+
+
+def _is_short_form(key: str, value: Json) -> bool:
+    return key in _SHORT_FORMS and not isinstance(value, dict)
+
+
+def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:
+    """Return the fault of a file's evaluator that names a column of a row; None if this text does not."""
+    name = _column(entry, found) if found.is_check and found.is_shared(entry) else None
+    if name is None:
+        return None
+    place = found.place(suite, entry)
+    place.error(f"{{{{ {name} }}}} stays as it is, because the rows are whole cases", _WRITE_CASE)
+    return place.problems[-1]
+
+
+def _column(entry: CaseEntry, found: _Text) -> str | None:
+    """Return the first column of the entry's row that a text names."""
+    columns = {} if entry.row is None else entry.row.values
+    return next((name for name in _FIRST_NAME.findall(found.text) if name in columns), None)
+
+
+def _hint(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Hint | None:
+    word = _VARIABLE.search(found.text)
+    if word is None:
+        return None
+    place = found.place(suite, entry)
+    message = f"{word[0]} stays as it is"
+    if word[0].startswith("$"):
+        instead = "only targets files read variables of the environment"
+    else:
+        message += ", because the case has no variables"
+        is_column = found.is_shared(entry) and _column(entry, found)
+        instead = _WRITE_CASE if is_column else "`vars:` of the case or its file fill it in"
+    return Hint(place.path, place.line, place.key, message, instead, "warning")

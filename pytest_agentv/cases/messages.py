@@ -1,0 +1,420 @@
+"""Reads and loads the messages of a case, the input and the expected ones."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+from pytest_agentv.cases.references import ReferencedFile, References, is_address, is_picture, note_in_message
+from pytest_agentv.cases.written import WrittenCase
+from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key, misspelling, text_at
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.files.source import KeyPath, LayeredSource, Source
+from pytest_agentv.model.base import ABSENT, Json, JsonObject
+from pytest_agentv.model.messages import (
+    ROLES,
+    ContentPart,
+    FilePart,
+    InputMessage,
+    ObjectPart,
+    OtherPart,
+    Role,
+    TextPart,
+)
+from pytest_agentv.model.text import pretty_json
+
+# Reads the messages of a case as written, the input and the expected ones, and checks their shapes.
+
+_MISSPELT: Final = 0.85
+"""From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
+
+_USUAL_KEYS: Final = frozenset({"role", "content", "name"})
+_USUAL_ITEM_KEYS: Final = frozenset({"type", "value"})
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMessage:
+    """A message as written, with its shape checked."""
+
+    role: Role
+    value: JsonObject
+    place: Place
+
+    @property
+    def content(self) -> Json:
+        return self.value.get("content")
+
+
+def check_messages(value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Check the shapes of a list of messages. Notes each fault as an error at its place."""
+    if not isinstance(value, list):
+        place.expected("a list of messages", value, place.quotes(value))
+        return ()
+    messages = (_check_message(item, place.at(index)) for index, item in enumerate(value))
+    return tuple(message for message in messages if message is not None)
+
+
+def _check_message(value: Json, place: Place) -> WrittenMessage | None:
+    if not isinstance(value, dict):
+        place.expected("a message: a mapping with role and content", value)
+        return None
+    role = value.get("role")
+    if role not in ROLES:
+        hint = did_you_mean(role, ROLES) if isinstance(role, str) else None
+        place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
+        return None
+    content = value.get("content")
+    if isinstance(content, str | list | dict) or (content is None and _has_tool_calls(value)):
+        return WrittenMessage(role, value, place)
+    if "content" in value:
+        place.at("content").expected("a text, a list or a mapping", content)
+    else:
+        place.error("the message has no content", misspelling("content", value, ("role",)))
+    return None
+
+
+def _is_message(value: JsonObject, default: Role) -> bool:
+    """Return whether a mapping is one message, as AgentV reads it.
+
+    Data of an answer may have keys of these names, too, but then its role is none of ours, nor a misspelt one.
+    """
+    if "role" not in value or value.keys().isdisjoint(("content", "tool_calls")):
+        return False
+    role = value["role"]
+    if default == "user" or role in ROLES:
+        return True
+    return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
+
+
+def _has_tool_calls(message: JsonObject) -> bool:
+    return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
+
+
+def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
+    """Return messages with files attached to the first one of the user. Notes faults at the place of the files."""
+    files = value if isinstance(value, list) else [value]
+    if not all(isinstance(file, str) and file.strip() for file in files):
+        place.expected("the path of a file, or a list of paths", value)
+        return messages
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
+    if first is None:
+        place.error("there is no message of the user to attach the files to")
+        return messages
+    message = messages[first]
+    parts = _items(message.content)
+    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
+    for index, file in enumerate(files):
+        keys = (*place.keys, index) if isinstance(value, list) else place.keys
+        origins["content", len(parts), "value"] = place.source, keys
+        parts.append({"type": "file", "value": file})
+    source = LayeredSource(message.place.source, message.place.keys, origins, message.place.source.row)
+    where = Place(source, message.place.keys, message.place.problems)
+    attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
+    return (*messages[:first], attached, *messages[first + 1 :])
+
+
+def _items(content: Json) -> list[Json]:
+    """Return the content of a message as a list of items, to which others can be added."""
+    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
+        content = pretty_json(content)  # as prompts show it
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    return [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
+
+
+def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
+    """Return the messages to the target, with the `input_files` of the case, else those of its file.
+
+    The files are attached to the first message of the user.
+    """
+    if first_key(written.value, INPUT_KEYS) is None:
+        written.missing(INPUT_KEYS, "a list of messages")
+    messages = _messages(written, INPUT_KEYS, "user")
+    own, of_file = written.value.get("input_files"), written.suite.header.get("input_files")
+    if own is not None:
+        return attach_files(messages, own, written.place.at("input_files"))
+    if of_file is None:
+        return messages
+    place = written.header_place().at("input_files")
+    filled = written.fill(of_file, place)
+    return messages if filled is None else attach_files(messages, filled, place)
+
+
+def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
+    """Return the messages of the expected answer."""
+    return _messages(written, EXPECTED_KEYS, "assistant")
+
+
+def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
+    """Return the messages under a key. A text, or the data of an answer, becomes one message of the role."""
+    key = first_key(written.value, keys)
+    if key is None:
+        return ()
+    messages = _checked(written, key, role)
+    if not isinstance(written.value[key], str) and not all(map(_is_usual, messages)):
+        warn_of_unread(((message.value, message.place) for message in messages), is_asked=role == "user")
+    return messages
+
+
+def _is_usual(message: WrittenMessage) -> bool:
+    """Whether a message and its items have no keys but those that nearly all have. Every case asks it."""
+    if not message.value.keys() <= _USUAL_KEYS:
+        return False
+    content = message.value.get("content")
+    if not isinstance(content, list):
+        return True
+    return all(not isinstance(item, dict) or item.keys() <= _USUAL_ITEM_KEYS for item in content)
+
+
+def _checked(written: WrittenCase, key: str, role: Role) -> tuple[WrittenMessage, ...]:
+    value, place = written.value[key], written.place.at(key)
+    is_mapping = isinstance(value, dict)
+    if is_mapping and _is_message(value, role):
+        message = _check_message(value, place)
+        return () if message is None else (message,)
+    if isinstance(value, str) or (is_mapping and role == "assistant"):
+        return (WrittenMessage(role, {"role": role, "content": value}, place),)
+    return check_messages(value, place)
+
+
+# Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9).
+
+_KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
+"""The last part made from each file, while its case exists."""
+
+
+def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
+    return InputMessage(message.role, tuple(_parts(message, references)))
+
+
+def _parts(message: WrittenMessage, references: References) -> Iterator[ContentPart]:
+    content = message.content
+    if isinstance(content, str):
+        _refuse_address(content, message.place, is_asked=True)
+        yield TextPart(content)
+    elif isinstance(content, dict):
+        yield ObjectPart(content)
+    for index, item in enumerate(content if isinstance(content, list) else ()):
+        part = _load_part(item, message.role, message.place.at("content", index), references)
+        if part is not None:
+            yield part
+
+
+def _refuse_address(text: Json, place: Place, *, is_asked: bool) -> None:
+    """Note a text that is only `file://…`, because no file is read for it."""
+    if isinstance(text, str) and "file://" in text:
+        note_in_message(text, place, is_asked=is_asked)
+
+
+def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
+    if isinstance(item, str):
+        _refuse_address(item, place, is_asked=True)
+        return TextPart(item)
+    if not isinstance(item, dict):
+        place.expected("a text or a mapping with type and value", item)
+        return None
+    match item.get("type"):
+        case "text":
+            text = _value_of(item, place)
+            _refuse_address(text, place.at("value"), is_asked=True)
+            return None if text is None else TextPart(text)
+        case "file" | "image":
+            return _load_file(item, role, place, references)
+        case kind:
+            _warn_of_unshown_item(kind, place)
+            return OtherPart(item)
+
+
+def _load_file(item: JsonObject, role: Role, place: Place, references: References) -> FilePart | None:
+
+    file = _read_file(item, place, references)
+    if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
+        return None
+    return _file_part(file, references)
+
+
+def _warn_of_unshown_item(kind: Json, place: Place) -> None:
+    hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
+    what = "without a type" if kind is None else f"of type {kind!r}"
+    place.warn(f"an item {what} is not sent to the target; only text, file and image items are", hint)
+
+
+def _value_of(item: JsonObject, place: Place) -> str | None:
+    """Return the `value` of a text or file item. Notes an error if it is not a text."""
+    value = item.get("value")
+    if isinstance(value, str):
+        return value
+    if "value" in item:
+        place.at("value").expected("a text", value)
+    else:
+        near = next((key for key in item if key in ("text", "path", "content", "file", "image", "url")), None)
+        place.error(f"the {item['type']} item has no value", near and f"rename {near!r} to 'value'")
+    return None
+
+
+def _read_file(item: JsonObject, place: Place, references: References) -> ReferencedFile | None:
+
+    value = _value_of(item, place)
+    if value is not None and not value.strip():
+        place.at("value").expected("the path of a file", value)
+        return None
+    return None if value is None or is_address(value, place) else references.read(value, place.at("value"))
+
+
+def _file_part(file: ReferencedFile, references: References) -> FilePart:
+    is_guideline = file.media is None and references.is_guideline(file.path)
+    path, text = str(file.path), file.text
+    known = _KNOWN_PARTS.get(path)
+    if known is not None and known.text == text:
+        text = known.text  # cases that use the same file share its text
+    part = FilePart(file.value, file.display_path, path, text, is_guideline, media=file.media)
+    _KNOWN_PARTS[path] = part
+    return part
+
+
+def load_expected_message(message: WrittenMessage, references: References) -> JsonObject:
+    """Return an expected message as judges see it: as written, with its files read (agentv-formats 1.7)."""
+    name = text_at(message.value, "name", message.place)
+    parts = {
+        "role": message.role,
+        "name": ABSENT if name is None else name,
+        "content": _expected_content(message, references),
+        "tool_calls": _expected_calls(message),
+    }
+    return {key: part for key, part in parts.items() if part is not ABSENT}
+
+
+def _expected_content(message: WrittenMessage, references: References) -> Json:
+    content = message.content
+    if content is None:
+        return ABSENT
+    if not isinstance(content, list):
+        _refuse_address(content, message.place, is_asked=False)
+        return content
+    place = message.place.at("content")
+    return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
+
+
+def _expected_item(item: Json, place: Place, references: References) -> Json:
+    """Return an item as written. A file item becomes its content, under AgentV's keys."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if kind == "text" or isinstance(item, str):
+        text = item if isinstance(item, str) else _value_of(item, place)
+        _refuse_address(text, place, is_asked=False)
+    if kind != "file":
+        return item
+    file = _read_file(item, place, references)
+    return file and _file_part(file, references).to_item()
+
+
+def _expected_calls(message: WrittenMessage) -> Json:
+    """Return the tool calls as written, in any shape, because AgentV passes them to judges unchanged."""
+    calls = message.value.get("tool_calls")
+    if calls is None:
+        return ABSENT
+    place = message.place.at("tool_calls")
+    if not isinstance(calls, list):
+        place.expected("a list of tool calls", calls)
+        return ABSENT
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            place.at(index).expected("a tool call: a mapping with the name of a tool under the key 'tool'", call)
+    return calls or ABSENT
+
+
+def asks_nothing(written: Iterable[JsonObject], messages: Iterable[InputMessage]) -> bool:
+    """Whether only blanks are sent to the target, given the messages as written and with files read."""
+    has_calls = any(message.get("tool_calls") for message in written)
+    return not has_calls and all(_is_blank(part) for message in messages for part in message.parts)
+
+
+def _is_blank(part: ContentPart) -> bool:
+    match part:
+        case TextPart(value):
+            return not value.strip()
+        case FilePart():
+            return part.media is None and not part.text.strip()
+        case _:
+            return False  # an item that is not sent has a warning of its own
+
+
+def raw_question(messages: Iterable[InputMessage]) -> str:
+    """Return the texts of the input without roles and files, as code judges get them (agentv-formats 1.9)."""
+    texts = (_question_text(part).strip() for message in messages for part in message.parts)
+    return " ".join(text for text in texts if text)
+
+
+def _question_text(part: ContentPart) -> str:
+    match part:
+        case TextPart(value):
+            return value
+        case ObjectPart(value):
+            return pretty_json(value)
+        case OtherPart(item):
+            text = item.get("value")
+            return text if isinstance(text, str) else ""
+        case FilePart():
+            return ""
+
+
+def reference_answer(expected: Sequence[JsonObject]) -> str:
+    """Return the content of the last expected message, else its tool calls (agentv-formats 1.7)."""
+    if not expected:
+        return ""
+    content = expected[-1].get("content", ABSENT)
+    if isinstance(content, str):
+        return content
+    return pretty_json(expected[-1].get("tool_calls", []) if content is ABSENT else content)
+
+
+# Warns of keys of messages and of their items that nothing reads. Import this lazily: few cases have them.
+
+_MESSAGE_KEYS: Final = ("role", "content", "name")
+_RECORDED: Final = frozenset((*_MESSAGE_KEYS, "tool_calls", "tool_call_id", "timestamp", "metadata", "cache_control"))
+"""Keys of messages as agents report them (agentv-formats 5.0) and as APIs take them."""
+
+_ITEM_KEYS: Final = ("type", "value")
+_ITEM_TYPES: Final = ("text", "file", "image")
+_SAME_ITEM: Final = frozenset(
+    (
+        *_ITEM_KEYS,
+        *("text", "path", "resolvedPath", "resolved_path"),  # a file as judges get it (agentv-formats 1.5)
+        *("url", "image_url", "source", "detail", "file", "file_data", "filename", "media_type", "mime_type"),
+        *("id", "name", "title", "metadata", "annotations", "cache_control"),
+    )
+)
+"""Keys that say the same to other tools: an item may be written for several of them."""
+
+_FILES: Final = re.compile(r"attach|file|image|picture|document", re.IGNORECASE)
+
+
+def warn_of_unread(messages: Iterable[tuple[JsonObject, Place]], *, is_asked: bool) -> None:
+    """Warn of the keys of a case's messages that are not read, once of each key."""
+    warned: set[tuple[str, str]] = set()
+    for message, place in messages:
+        for key in message:
+            if key not in _RECORDED and ("message", key) not in warned:
+                warned.add(("message", key))
+                place.at(key).warn("unknown key", _hint(key))
+        if is_asked and message.get("tool_calls") and ("message", "tool_calls") not in warned:
+            warned.add(("message", "tool_calls"))
+            what = "is not sent to the target; only the `content` of a message is"
+            place.at("tool_calls").warn(what, "write into it what was called, or leave the message out")
+        for key, where in _unread_of_items(message.get("content"), place.at("content")):
+            if ("item", key) not in warned:
+                warned.add(("item", key))
+                where.warn("unknown key", did_you_mean(key, _ITEM_KEYS))
+
+
+def _hint(key: str) -> str | None:
+    if _FILES.search(key):
+        return "a file is an item of the `content`: {type: file, value: PATH}"
+    return did_you_mean(key, _MESSAGE_KEYS)
+
+
+def _unread_of_items(content: Json, place: Place) -> Iterator[tuple[str, Place]]:
+    """Yield the unknown keys of the items. An item of another type has a warning of its own."""
+    for index, item in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(item, dict) and item.get("type") in _ITEM_TYPES:
+            yield from ((key, place.at(index, key)) for key in item if key not in _SAME_ITEM)

@@ -1,0 +1,438 @@
+"""Finds and reads the files that eval files refer to, the patterns of guidelines, and the types of files."""
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.files.places import Place
+from pytest_agentv.files.problems import Problem, describe_value, did_you_mean
+from pytest_agentv.files.source import Source, folder_of, read_yaml
+from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
+from pytest_agentv.targets.definitions import folders_upward, search_folders
+
+# Decides which files of a case are guidelines, by the patterns of `.agentv.yaml` or `.agentv/config.yaml`.
+
+DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
+CONFIG_SCHEMA: Final = "agentv-config-v2"
+_KEYS: Final = ("$schema", "guideline_patterns")
+
+
+class GuidelineConfig(NamedTuple):
+    """The patterns for an eval file, and the problems of the config file that was read."""
+
+    patterns: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
+    """Return the patterns of the first config file, or the default ones.
+
+    They are relative to the repository's root, and also to the folder of `.agentv.yaml` or `.agentv`.
+    A problem that makes the file unusable is an error. `guideline_patterns: []` means no guidelines at all.
+    Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
+    """
+    path = next(_config_files(eval_dir, repo_root), None)
+    if path is None:
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS)
+    patterns, problems = read_config_file(path)
+    folder = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
+    plain = () if folder == "." else (each for each in patterns if not each.startswith(("!", "**/")))
+    near = [posixpath.normpath(f"{folder}/{each}") for each in plain]
+    return GuidelineConfig((*patterns, *near), problems)
+
+
+def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path relative to the repository's root matches one of the patterns.
+
+    `**`, `*`, `?`, `[…]`, `{a,b}` and `@(a|b)` work. A leading `!` matches everything else. Case counts. Only a
+    literal dot matches the dot at the start of a name.
+    Source: evaluation-2026-01, "Match files with glob patterns".
+    """
+    path = relative_path.replace("\\", "/")
+    return any(_matches(path, pattern) for pattern in patterns)
+
+
+def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
+    candidates = [eval_dir / ".agentv.yaml"]
+    for folder in folders_upward(eval_dir, repo_root):
+        candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
+    return (path for path in candidates if path.is_file())
+
+
+def read_config_file(path: Path) -> GuidelineConfig:
+    """Return a file's patterns, or the default ones if it has none or is invalid, and its problems."""
+    try:
+        source = read_yaml(path)
+    except SourceError as error:
+        reason = str(error).removeprefix(f"{locate(path, error.line)}: ")
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (Problem(path, error.line, "", reason),))
+    fault = _fault(source)
+    if fault:
+        return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (*source.warnings, fault))
+    unknown = (_unknown_key(source, key) for key in source.value if key not in _KEYS)
+    patterns = source.value.get("guideline_patterns")
+    patterns = DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
+    return GuidelineConfig(patterns, (*source.warnings, *unknown))
+
+
+def _fault(source: Source) -> Problem | None:
+    """Return the problem that makes a file unusable; None if it is usable."""
+    path, value = source.path, source.value
+    if not isinstance(value, dict):
+        reason = f"expected a mapping with the key guideline_patterns, got {describe_value(value)}"
+        return Problem(path, source.line_of(), "", reason)
+    schema = value.get("$schema")
+    if schema not in (None, CONFIG_SCHEMA):
+        return Problem(
+            path, source.line_of(("$schema",)), "$schema", f"expected {CONFIG_SCHEMA}, got {describe_value(schema)}"
+        )
+    patterns = value.get("guideline_patterns", [])
+    line = source.line_of(("guideline_patterns",))
+    if patterns is not None and not isinstance(patterns, list):
+        return Problem(
+            path, line, "guideline_patterns", f"expected a list of glob patterns, got {describe_value(patterns)}"
+        )
+    for index, pattern in enumerate(patterns or ()):
+        if not isinstance(pattern, str) or not pattern.strip():
+            line = source.line_of(("guideline_patterns", index))
+            return Problem(
+                path, line, f"guideline_patterns[{index}]", f"expected a glob pattern, got {describe_value(pattern)}"
+            )
+    return None
+
+
+def _unknown_key(source: Source, key: str) -> Problem:
+    hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
+    return Problem(source.path, source.line_of((key,)), key, "unknown key", hint, "warning")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    from pytest_agentv.files.globs import matches_glob  # noqa: PLC0415 - only for cases with files
+
+    positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
+    is_negated = (len(pattern) - len(positive)) % 2 == 1
+    return matches_glob(path, positive.removeprefix("./")) is not is_negated
+
+
+# Finds and reads the files that eval files refer to (agentv-formats 1.5).
+
+LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
+"""Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference, and the file or folder that it names."""
+
+    value: str
+    """The reference as written."""
+    display_path: str
+    """Without leading slashes, as prompts show it."""
+    path: Path | None
+    """The first searched path that exists; None if none does."""
+    searched: tuple[Path, ...]
+
+    def describe_missing(self) -> str:
+        searched = ", ".join(locate(path, None) for path in self.searched)
+        return f"{self.value!r} was not found; searched: {searched}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedFile:
+    """A reference and the text of its file."""
+
+    value: str
+    display_path: str
+    path: Path
+    text: str
+    """CRLF turned into LF, not trimmed; empty for a file that is no text."""
+    media: Media | None = None
+    """The media of a binary file; None: it is a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Resolves the references of one eval file."""
+
+    eval_dir: Path
+    repo_root: Path
+    cwd: Path
+    guideline_patterns: tuple[str, ...] = ()
+
+    def at(self, place: Place) -> "References":
+        """Return the references of the file with this value, because paths are relative to that file."""
+        folder = folder_of(place.path)
+        return self if folder is self.eval_dir or folder == self.eval_dir else replace(self, eval_dir=folder)
+
+    def find(self, value: str, *more_folders: Path) -> Reference:
+        """Look up a reference as an absolute path, then below each search folder. It may be a folder."""
+        display_path = value.lstrip("/\\")
+        absolute = [Path(value)] if Path(value).is_absolute() else []
+        folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
+        candidates = (*absolute, *(folder / display_path for folder in folders))
+        searched = tuple(dict.fromkeys(_normalized(path) for path in candidates))
+        return Reference(value, display_path, next(filter(_exists, searched), None), searched)
+
+    def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
+        """Read the file of a reference as UTF-8, without a byte order mark.
+
+        Notes an error for a missing or unreadable file. With `is_text`, a file must be UTF-8. Without it the file may
+        be a picture or a PDF, whose bytes are read when they are sent.
+        """
+        found = self._read_bytes(value, place)
+        if found is None:
+            return None
+        path, data = found
+        display_path, fault = value.lstrip("/\\"), _encoding_fault(path, data)
+        if fault and is_text:
+            place.error(fault, "save it as UTF-8")
+            return None
+        if not is_text and (media := media_of(data)) is not None:
+            return ReferencedFile(value, display_path, path, "", media)
+        if fault:
+            place.warn(f"{fault}; its other characters are shown as U+FFFD", "save it as UTF-8")
+        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        return ReferencedFile(value, display_path, path, text)
+
+    def _read_bytes(self, value: str, place: Place) -> tuple[Path, bytes] | None:
+        """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
+        reference = self.at(place).find(value)
+        if reference.path is None:
+            place.error(f"file {reference.describe_missing()}", alone(value))
+            return None
+        if reference.path.is_dir():
+            place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")
+            return None
+        if not reference.path.is_file():  # reading a pipe would block
+            place.error(f"expected a file, but {locate(reference.path, None)} is a pipe, a socket or a device")
+            return None
+        try:
+            return reference.path, reference.path.read_bytes()
+        except OSError as error:
+            place.error(f"file {locate(reference.path, None)} cannot be read: {error.strerror or error}")
+            return None
+
+    def find_folder(self, value: str, place: Place) -> Path | None:
+        """Resolve a reference to a folder. Notes an error for anything else."""
+        reference = self.find(value)
+        if reference.path is None:
+            place.error(f"folder {reference.describe_missing()}")
+            return None
+        if not reference.path.is_dir():
+            place.error(f"expected a folder, but {value!r} is a file: {locate(reference.path, None)}")
+            return None
+        return reference.path
+
+    def is_guideline(self, path: Path) -> bool:
+        """Whether a file is a guideline, by its path relative to the repository's root (agentv-formats 3.2).
+
+        Source: evaluation-2026-01, "Match files with glob patterns".
+        """
+        relative = os.path.relpath(path, self.repo_root).replace(os.sep, "/")
+        return matches_guideline(relative, self.guideline_patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope(Record):
+    """A part of an eval file, with its place and its references."""
+
+    value: Json
+    place: Place
+    references: References
+    evaluators: KindTable
+    """The kinds of evaluators that files may name."""
+    variables: Collection[str] = ()
+    """The names of the case's variables, which the prompts of judges may use."""
+
+    def at(self, value: Json, *keys: str | int) -> "Scope":
+        """Return the scope of a nested value."""
+        return self.replace(value=value, place=self.place.at(*keys))
+
+
+def _encoding_fault(path: Path, data: bytes) -> str | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
+    return None
+
+
+def _normalized(path: Path) -> Path:
+    return Path(os.path.normpath(path))
+
+
+def _exists(path: Path) -> bool:
+    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+# Finds `file://…` where promptfoo reads a file but this plugin takes a text. Suggests what to write instead.
+#
+# Texts with more than the address are allowed. Import this lazily: few files have such texts.
+
+_FILE_ADDRESS: Final = re.compile(r"\s*file://(\S*\w\S*|[^\n]*\.\w{1,8}(?::\w+)?)\s*")
+"""A text that is only an address. It may contain blanks if it ends with a suffix."""
+_FUNCTION: Final = re.compile(r"(.+\.py)(?::(\w+))?")
+_PLAIN: Final = re.compile(r"[\w./@~ -]+")
+_PATH_KEYS: Final = frozenset({"prompt", "prompt_path", "promptPath"})
+
+
+def path_in(value: Json) -> str | None:
+    """Return the path of a text `file://path`; None for any other value."""
+    found = _FILE_ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    return found and found[1]
+
+
+def alone(value: str) -> str | None:
+    """Return the hint for an address where a path is expected; None for a path."""
+    path = path_in(value)
+    return path and f"write the path alone: {path}"
+
+
+def note_in_check(kind: str, keys: JsonObject, place: Place, *, takes_data: bool) -> bool:
+    """Note an error for each value of a check that names a file like this. Return whether there is one."""
+    noted = len(place.problems)
+    for key, value in keys.items():
+        for where, path in _paths(value, place.at(key), with_items=not takes_data):
+            if kind == "regex" and not _PLAIN.fullmatch(path):
+                continue  # a pattern may search for addresses
+            _note(where, path, _in_check(kind, key, path))
+    return len(place.problems) > noted
+
+
+def note_statement(text: str, place: Place) -> bool:
+    """Note an error for a sentence or a rubric that names a file. Return whether it does."""
+    path = path_in(text)
+    if path is not None:
+        _note(place, path, "write the sentence itself")
+    return path is not None
+
+
+def note_outcome(text: Json, place: Place) -> None:
+    """Note an expected outcome that names a file, because a judge would be shown the address."""
+    path = path_in(text)
+    if path is not None:
+        _note(place, path, "write the text itself", may_be_text=True)
+
+
+def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:
+    """Note a message that names a file, because the address itself would be sent or compared."""
+    path = path_in(text)
+    if path is None:
+        return
+    role = "user" if is_asked else "assistant"
+    message = f"{{role: {role}, content: [{{type: file, value: {path}}}]}}"
+    asked = f"`input: {{file: {path}}}` sends its text, the message {message} attaches it"
+    _note(place, path, asked if is_asked else f"write the message {message}", may_be_text=True)
+
+
+def note_in_variables(variables: Mapping[str, Json], place: Place) -> None:
+    """Note each variable that names a file, because templates would show the address."""
+    for name, value in variables.items():
+        for where, path in _paths(value, place.at(name), with_items=True):
+            _note(where, path, f"write the text itself; `input: {{file: {path}}}` fills a file", may_be_text=True)
+
+
+def warn_of_columns(row: Mapping[str, Json], place: Place) -> None:
+    """Warn once of each table column that names files. Its cells may be meant as texts."""
+    for name, value in row.items():
+        if path_in(value) is not None:
+            place.warn(f"the column {name!r} has file://…, for which no file is read", "write the texts themselves")
+
+
+def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Place, str]]:
+    """Yield the addresses in a value: itself, or its items."""
+    if with_items and isinstance(value, list | tuple):
+        found = [(place.at(index), path_in(item)) for index, item in enumerate(value)]
+    else:
+        found = [(place, path_in(value))]
+    yield from ((where, path) for where, path in found if path is not None)
+
+
+def _note(place: Place, path: str, hint: str, *, may_be_text: bool = False) -> None:
+    """Note an error. Only a warning for an absolute address where any text is allowed."""
+    note = place.warn if may_be_text and path.startswith("/") else place.error
+    note(f"'file://{path}' is a text here: no file is read for it", hint)
+
+
+def _in_check(kind: str, key: str, path: str) -> str:
+    """Return what to write in a check instead of an address."""
+    if kind in ("is-json", "contains-json") or key in _PATH_KEYS:
+        return f"write the path alone: {path}"
+    if kind == "python":
+        found = _FUNCTION.fullmatch(path)
+        shown = "`python` takes an expression, or file.py:function"
+        return shown if found is None else f"write {found[1]}:{found[2] or 'function'}"
+    if key in ("script", "code"):
+        return f"write the command: script: [python, {path}]"
+    as_text = f"; to look for the address, write regex: '[f]ile://{path}'" if path.startswith("/") else ""
+    return f"write the text itself, or python: checks.py:function, which may read the file{as_text}"
+
+
+# Recognizes the type of a file by its first bytes, not by its name.
+
+_PDF_WITHIN: Final = 1024
+"""A PDF begins within so many bytes. Readers allow other bytes before it."""
+
+_ADDRESS: Final = re.compile(r"(?i)(https?|data|file|gs|s3):(?=//|.*,)")
+
+_STARTS: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def media_of(data: bytes) -> Media | None:
+    """Return the media of a picture, a PDF, or another binary file; None for a text."""
+    kind = _media_type(data)
+    return None if kind is None else Media(kind, sha256(data).hexdigest(), len(data))
+
+
+def _media_type(data: bytes) -> str | None:
+    for start, kind in _STARTS:
+        if data.startswith(start):
+            return kind
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    if data.startswith(b"%PDF-") or (b"%PDF-" in data[:_PDF_WITHIN] and b"\0" in data):
+        return PDF
+    return OTHER_MEDIA if b"\0" in data else None
+
+
+def is_address(value: str, place: Place) -> bool:
+    """Whether a value is a URL instead of a path. Notes an error if it is."""
+    scheme = _ADDRESS.match(value)
+    if scheme is None:
+        return False
+    what = "the path of a file: what lies elsewhere may change, and no result would tell"
+    place.at("value").expected(what, f"{scheme[0]}…", alone(value) or "download it, and write its path")
+    return True
+
+
+def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> bool:
+    """Whether the file of an image item can be sent. Notes an error if not."""
+    file, value = locate(path, None), place.at("value")
+    if media is None or media.media_type == PDF:
+        what = "a text" if media is None else "a PDF"
+        value.error(f"expected a picture (PNG, JPEG, GIF or WebP), but {file} is {what}", "write type: file")
+    elif media.fault is not None:
+        value.error(f"{file} {media.fault}")
+    elif role != "user":
+        place.error(f"models take pictures in messages of the user only, and the role of this one is {role}")
+    else:
+        return True
+    return False

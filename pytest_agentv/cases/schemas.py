@@ -1,0 +1,528 @@
+"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from pytest_agentv.cases.references import CONFIG_SCHEMA
+from pytest_agentv.cases.schema_help import described
+from pytest_agentv.files.places import (
+    CASE_KEYS,
+    CASE_LIST_KEYS,
+    EVALUATOR_LIST_KEYS,
+    EXPECTED_KEYS,
+    FILE_EXECUTION_KEYS,
+    HEADER_KEYS,
+    INPUT_KEYS,
+    NO_REASONS,
+    OUTCOME_KEYS,
+)
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.kind import FILLED_TEXT as KIND_FILLED_TEXT
+from pytest_agentv.model.kind import REFERENCE, Kind, Part, parts_of, spellings
+from pytest_agentv.model.kind_table import NEGATION
+from pytest_agentv.model.messages import ROLES
+from pytest_agentv.model.options import MAX_REPEAT
+from pytest_agentv.targets.definitions import TargetKinds
+from pytest_agentv.targets.resolution import common_keys
+
+# Makes the parts of schemas.
+
+TEXT: Final = {"type": "string"}
+FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
+MAPPING: Final = {"type": "object"}
+NULL: Final = {"type": "null"}
+TEMPLATE: Final = {"type": "string", "pattern": r"\{\{"}
+"""A variable may replace a value of any type."""
+
+
+def one_of_words(words: Iterable[str]) -> str:
+    """Return the pattern of a text that is one of some words in small letters, in any case, with blanks around it."""
+    spelt = ("".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in word) for word in words)
+    return rf"^\s*({'|'.join(spelt)})\s*$"
+
+
+def ref(name: str) -> JsonObject:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def list_of(item: JsonObject) -> JsonObject:
+    return {"type": "array", "items": item}
+
+
+def any_of(*schemas: JsonObject) -> JsonObject:
+    """Return alternatives. Nested alternatives are put on the same level, without duplicates."""
+    flat = [each for schema in schemas for each in (schema["anyOf"] if set(schema) == {"anyOf"} else [schema])]
+    return {"anyOf": [each for index, each in enumerate(flat) if each not in flat[:index]]}
+
+
+def one_key(keys: Iterable[str]) -> JsonObject:
+    """Require one of some synonyms."""
+    return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonObject:
+    """Return the schema of a mapping with known keys. Null counts as absent everywhere."""
+    values = {key: any_of(properties[key], NULL) if key in properties else {} for key in sorted(known)}
+    return {"type": "object", "properties": values, "additionalProperties": False}
+
+
+# Turns the classes of kinds into schemas: with all spellings of keys, and variables in place of any value.
+
+_ABOUT: Final = ("description", "examples")
+
+
+class _Generator(GenerateJsonSchema):
+    ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012 - pydantic's name and type
+
+
+def by_kind(models: Mapping[str, type[BaseModel]], key: str, properties: JsonObject) -> JsonObject:
+    """Return the schema of a mapping whose shape depends on the word under a key. Unknown words allow any shape."""
+    cases = [
+        {"if": {"properties": {key: {"const": kind}}, "required": [key]}, "then": ref(model.__name__)}
+        for kind, model in models.items()
+    ]
+    return {**MAPPING, "required": list(properties), "properties": properties, "allOf": cases}
+
+
+def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
+    """Return the schema of a model with all spellings of its keys. With `texts`, any value may also be a text."""
+    plain = model.model_json_schema(by_alias=False, schema_generator=_Generator)
+    properties: dict[str, JsonObject] = {}
+    required: list[JsonObject] = []
+    for field, keys in spellings(model).items():
+        schema = _relinked(plain["properties"][field], texts=texts)
+        about = {key: plain["properties"][field][key] for key in _ABOUT if key in plain["properties"][field]}
+        schema = {key: value for key, value in schema.items() if key not in _ABOUT}
+        is_required = field in plain.get("required", ())
+        alternatives = [schema, *([] if "const" in schema else [TEXT if texts else TEMPLATE])]
+        if texts or not is_required or len(keys) > 1:  # null counts as absent; another spelling may be there
+            alternatives.append(NULL)
+        properties |= {key: {**about, **any_of(*alternatives)} for key in keys}
+        if is_required:
+            required.append(one_key(keys))
+    if issubclass(model, Kind) and not texts:
+        properties["type"] = {}  # the condition has checked it
+    is_open = model.model_config.get("extra") == "allow"
+    about = {"description": first_line(model)} if issubclass(model, Part) else {}
+    shape = {**about, **MAPPING, "properties": properties, "additionalProperties": is_open}
+    return {**shape, "allOf": required} if required else shape
+
+
+def first_line(model: type[BaseModel]) -> str:
+    """Return the first line of a docstring."""
+    return (model.__doc__ or "").strip().partition("\n")[0]
+
+
+def _relinked(schema: Json, *, texts: bool) -> Json:
+    """Return a pydantic schema without titles, with its definitions under our paths."""
+    if isinstance(schema, list):
+        return [_relinked(item, texts=texts) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if REFERENCE in schema:
+        return ref(schema[REFERENCE])
+    relinked = {key: _relinked(value, texts=texts) for key, value in schema.items() if key not in ("title", "default")}
+    if "examples" in schema:
+        relinked["examples"] = schema["examples"]
+    if "$ref" in relinked:
+        relinked["$ref"] = relinked["$ref"].replace("#/$defs/", "#/definitions/")
+    if texts and "items" in relinked:
+        relinked["items"] = any_of(relinked["items"], TEXT)
+    for key in () if texts else ("items", "additionalProperties"):
+        if relinked.get(key) and not _takes_texts(relinked[key]):
+            relinked[key] = any_of(relinked[key], TEMPLATE)
+    return relinked
+
+
+def _takes_texts(schema: Json) -> bool:
+    """Whether the schema of an item or a value allows a template as it is."""
+    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == ref("evaluator")
+
+
+# The JSON Schema of an evaluator in an eval file: long, short, or a text.
+
+EVALUATOR_MAPPING: Final = "evaluator_mapping"
+_TEXT: Final = "a sentence that a model checks; all those of a case are checked in one call"
+
+
+def evaluator_definitions(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the definitions of evaluators.
+
+    Args:
+        kinds: The classes by the word that files write.
+        models: The schemas of these classes, by the name of the class; they have the keys of the long form.
+    """
+    words: dict[type[Part], list[str]] = {}
+    for word, kind in kinds.items():
+        words.setdefault(kind, []).extend(words_of(word))
+    shorts = {_short_name(kind): _short(kind, written, models) for kind, written in words.items()}
+    values = {_value_name(kind): {**_about(kind), **_value(kind, models)} for kind in words}
+    return {
+        "evaluator": {"anyOf": [{**KIND_FILLED_TEXT, "description": _TEXT}, ref(EVALUATOR_MAPPING)]},
+        EVALUATOR_MAPPING: _mapping(kinds, models),
+        **{kind.__name__: _keys(kind, models) for kind in words},
+        **shorts,
+        **values,
+        **{_words_name(kind): {"enum": written} for kind, written in words.items()},
+    }
+
+
+def words_of(word: str) -> Iterator[str]:
+    """Yield the spellings of a kind: with hyphens, with underscores, each also negated."""
+    kebab, snake = word.replace("_", "-"), word.replace("-", "_")
+    for plain in dict.fromkeys((word, kebab, snake)):
+        yield plain
+        yield f"{NEGATION}{plain}"
+    if snake != kebab or "_" not in word:
+        yield f"{NEGATION.replace('-', '_')}{snake}"
+
+
+def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of a mapping: its kind decides which keys it may have. Unknown types allow any shape."""
+    every = [word for kind in kinds for word in words_of(kind)]
+    kind = {
+        "description": "the kind; `not-` before it inverts the verdict",
+        "examples": ["contains"],
+        "anyOf": [{"enum": every}, KIND_FILLED_TEXT],
+    }
+    about = {word: _about(kinds[word]) for word in kinds}
+    negated = {f"{NEGATION}{word}": _about(kinds[word], "Not: ") for word in kinds}
+    return {
+        "type": "object",
+        "description": "a check, such as {contains: 30 days}",
+        "properties": {"type": kind, **about, **negated},
+        "allOf": [{"if": _has_none_of(f"{EVALUATOR_MAPPING}/properties/type/anyOf/0"), "then": {"required": ["type"]}}],
+        "if": {"required": ["type"]},
+        "then": {"allOf": [*_long_cases(kinds, models)]},
+        "else": {"allOf": [*_short_cases(kinds, models)]},
+    }
+
+
+def _about(kind: type[Part], before: str = "") -> JsonObject:
+    return {"description": f"{before}{first_line(kind)}", "examples": [_example(kind)]}
+
+
+def _example(kind: Any) -> Any:
+    field = kind.model_fields.get(kind.short_key or "")
+    if field is not None and field.examples:
+        return field.examples[0]
+    checks = (check for each in kind.examples for check in each.get("assert", ()) if isinstance(check, Mapping))
+    return next((check[kind.kind] for check in checks if kind.kind in check), {})
+
+
+def _keys(kind: type[Part], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of the keys of a kind. It does not say which are required."""
+    return {key: value for key, value in models[kind.__name__].items() if key != "allOf"}
+
+
+def _has_none_of(name: str) -> JsonObject:
+    """Return the schema of mappings without the keys that a definition lists."""
+    return {"propertyNames": {"not": ref(name)}}
+
+
+def _long_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    for kind in dict.fromkeys(kinds.values()):
+        required = models[kind.__name__].get("allOf", ())
+        condition = {"properties": {"type": ref(_words_name(kind))}}
+        yield {
+            "if": condition,
+            "then": {"allOf": [ref(kind.__name__), *required]} if required else ref(kind.__name__),
+        }
+
+
+def _short_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    """Yield a condition for each kind. A kind with keys of its own, such as `field`, may have another kind as a key."""
+    cases: dict[bool, list[JsonObject]] = {True: [], False: []}
+    has_no_open: list[JsonObject] = []
+    for kind in dict.fromkeys(kinds.values()):
+        is_open = models[kind.__name__]["additionalProperties"]
+        without = _has_none_of(_words_name(kind))
+        cases[is_open].append({"if": without, "else": ref(_short_name(kind))})
+        has_no_open += [without] if is_open else []
+    yield from cases[True]
+    yield {"if": {"allOf": has_no_open}, "then": {"allOf": cases[False]}}
+
+
+def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of `{kind: value, weight: 2}`. It does not say which keys are required."""
+    model = models[kind.__name__]
+    main = spellings(kind).get(kind.short_key or "", ())
+    others = {key: item for key, item in model["properties"].items() if key not in (*main, "type")}
+    written = {word: ref(_value_name(kind)) for word in words}
+    return {
+        "type": "object",
+        "description": model.get("description", ""),
+        "properties": {**others, **written},
+        "additionalProperties": model["additionalProperties"],
+    }
+
+
+def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of the value after the kind."""
+    model = models[kind.__name__]
+    keys = {key: value for key, value in model["properties"].items() if key != "type"}
+    field = kind.model_fields.get(kind.short_key or "")
+    shapes: list[Any] = []
+    if field is not None:
+        main = keys[spellings(kind)[kind.short_key][0]]
+        shapes += [each for each in main["anyOf"] if each != {"type": "null"}]
+    if field is None or not field.is_required():
+        shapes += [{"type": "null"}, {"const": True}]
+    if kind.takes_data:
+        return {"anyOf": shapes}
+    # Not another alternative: editors would report a wrong key of a mapping as a wrong type.
+    mapping = (
+        {"properties": keys, "additionalProperties": model["additionalProperties"]}
+        if _renames(kind)
+        else ref(kind.__name__)
+    )
+    return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
+
+
+def _renames(kind: Any) -> bool:
+    """Whether the short form of a kind has keys of its own, such as the `name` of a tool."""
+    return "keys_of" in kind.__dict__
+
+
+def _value_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Value"
+
+
+def _words_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Words"
+
+
+def _short_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Short"
+
+
+# Moves repeated parts of a JSON Schema to definitions.
+
+_SHORT: Final = 60
+"""The length of a schema up to which a reference would be no shorter."""
+
+
+def shared(schema: JsonObject) -> JsonObject:
+    """Return a schema with definitions for properties that have the same schema in several places.
+
+    A definition has the name of the property, with a number if several have that name.
+    """
+    counts = Counter(_text(value) for _, value in _properties(schema))
+    names: dict[str, str] = {}
+    taken = set(schema.get("definitions", ()))
+    for key, value in _properties(schema):
+        text = _text(value)
+        if counts[text] > 1 and len(text) > _SHORT and text not in names:
+            names[text] = _free(key, taken)
+            taken.add(names[text])
+    found = {name: json.loads(text) for text, name in names.items()}
+    definitions = {**schema.get("definitions", {}), **found}
+    whole: JsonObject = _replaced({**schema, **({"definitions": definitions} if definitions else {})}, names)
+    return whole
+
+
+def _properties(schema: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the name and the schema of each property, at every depth."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _properties(item)
+    elif isinstance(schema, dict):
+        for key, value in schema.items():
+            if key == "properties":
+                yield from value.items()
+            yield from _properties(value) if key not in ("examples", "enum") else ()
+
+
+def _replaced(schema: Json, names: dict[str, str]) -> Json:
+    if isinstance(schema, list):
+        return [_replaced(item, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _referred(value, names) for name, value in item.items()}
+        if key == "properties"
+        else item
+        if key in ("examples", "enum")
+        else _replaced(item, names)
+        for key, item in schema.items()
+    }
+
+
+def _referred(value: Json, names: dict[str, str]) -> Json:
+    name = names.get(_text(value))
+    return _replaced(value, names) if name is None else {"$ref": f"#/definitions/{name}"}
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _free(key: str, taken: set[str]) -> str:
+    number, name = 1, key
+    while name in taken:
+        number += 1
+        name = f"{key}_{number}"
+    return name
+
+
+# Generates JSON Schemas of eval, targets and config files for editors, from the models that loading uses.
+#
+# A file that loads without a problem is valid. Unknown keys are invalid. Referenced files are not checked.
+# Imports pydantic: import this lazily.
+
+Kinds: TypeAlias = Mapping[str, type[Part]]
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+
+_NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
+_NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
+_PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
+_REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": one_of_words(NO_REASONS)}})
+_RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
+_TOOL_CALL: Final = MAPPING
+"""AgentV passes tool calls on as written, in the shape of any model's API."""
+_CONTENT_ITEM: Final = any_of(
+    TEXT,
+    {
+        **MAPPING,
+        "required": ["type", "value"],
+        "properties": {"type": {"enum": ["text", "file", "image"]}, "value": TEXT},
+    },
+    {**MAPPING, "properties": {"type": {"not": {"enum": ["text", "file", "image"]}}}},
+)
+_MESSAGE: Final = {
+    **MAPPING,
+    "required": ["role"],
+    "properties": {
+        "role": any_of({"enum": list(ROLES)}, TEMPLATE),
+        "content": any_of(TEXT, MAPPING, list_of(ref("content_item")), NULL),
+        "tool_calls": any_of(list_of(ref("tool_call")), NULL),
+    },
+    **one_key(("content", "tool_calls")),
+}
+_SHARED: Final = {
+    "execution": ref("execution"),
+    "target": TEXT,
+    "threshold": _NUMBER_TO_ONE,
+    "vars": MAPPING,
+    "input_files": _PATHS,
+    "repeat": {"type": "integer", "minimum": 1, "maximum": MAX_REPEAT},
+    "min_pass_rate": _NUMBER_TO_ONE,
+    **dict.fromkeys(EVALUATOR_LIST_KEYS, any_of(list_of(ref("evaluator")), TEMPLATE)),
+    **dict.fromkeys(("marks", "fixtures", "tags"), _NAMES),
+    **dict.fromkeys(("skip", "xfail"), _REASON),
+}
+_FILLED: Final = {key: any_of(_SHARED[key], TEMPLATE) for key in ("execution", "threshold", "repeat", "min_pass_rate")}
+"""Keys that variables may fill in cases. Those of a file stand as they are."""
+_PROMPT_FILE: Final = {**MAPPING, "required": ["file"], "properties": {"file": TEXT}, "additionalProperties": False}
+_PARTIAL_CASE: Final = closed(
+    {
+        **_SHARED,
+        **_FILLED,
+        "id": FILLED_TEXT,
+        "conversation_id": TEXT,
+        "group": TEXT,
+        "required": any_of({"type": "boolean"}, TEMPLATE),
+        "rubrics": any_of(list_of(_RUBRIC), TEMPLATE),
+        **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
+        **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), ref("message"), TEXT, _PROMPT_FILE)),
+        **dict.fromkeys(EXPECTED_KEYS, any_of(list_of(ref("message")), MAPPING, TEXT)),
+    },
+    CASE_KEYS,
+)
+"""A case whose missing keys may come from `defaults`."""
+_JUDGED_KEYS: Final = ("execution", "rubrics", *EVALUATOR_LIST_KEYS)
+"""Keys of cases and files whose evaluators may need no expected outcome."""
+_CASE: Final = {
+    "required": ["id"],
+    "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
+}
+_NAMED_CASE: Final = {"required": ["id"], "allOf": [ref("partial_case")]}
+_TABLE: Final = {
+    **MAPPING,
+    "required": ["from"],
+    "properties": {
+        "from": _PATHS,
+        "sample": {"type": "integer", "minimum": 0},
+        "seed": {"type": "integer", "minimum": 0},
+    },
+    "additionalProperties": False,
+}
+_CASE_LIST: Final = any_of(list_of(any_of(ref("named_case"), TEXT)), TEXT, _TABLE)
+
+
+def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
+    """Return the schema of eval files (YAML). Its `case` is the schema of a line of a JSONL dataset.
+
+    Args:
+        evaluators: The kinds of evaluators, by the word after `type`.
+        aggregators: The kinds of aggregators of composites, likewise.
+    """
+    targets = {**list_of(FILLED_TEXT), "minItems": 1}
+    definitions: dict[str, Json] = {
+        "case": _CASE,
+        "named_case": _NAMED_CASE,
+        "partial_case": _PARTIAL_CASE,
+        "content_item": _CONTENT_ITEM,
+        "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
+        "execution": closed({**_SHARED, **_FILLED, "targets": targets}, FILE_EXECUTION_KEYS),
+        "message": _MESSAGE,
+        "tool_call": _TOOL_CALL,
+    }
+    kinds = (*evaluators.values(), *aggregators.values())
+    models = [model for kind in kinds for model in (kind, *parts_of(kind))]
+    definitions |= {model.__name__: model_schema(model) for model in models}
+    definitions |= evaluator_definitions(evaluators, definitions)
+    lists = dict.fromkeys(CASE_LIST_KEYS, _CASE_LIST)
+    matrix = {**MAPPING, "additionalProperties": {"type": "array", "minItems": 1}}
+    parts = {"matrix": matrix, "case": ref("named_case"), "defaults": ref("partial_case"), "include": _PATHS}
+    root = {**closed({**_SHARED, "dataset": TEXT, **parts, **lists}, HEADER_KEYS), **_whole_cases()}
+    no_list = {"not": one_key(CASE_LIST_KEYS)}  # the sidecar of a JSONL dataset
+    return _document("AgentV eval file", {**root, "oneOf": [*one_key(CASE_LIST_KEYS)["anyOf"], no_list]}, definitions)
+
+
+def _whole_cases() -> JsonObject:
+    """Require the keys of cases, unless keys of the file may replace them."""
+    without = ("defaults", "include")
+    rules = ((without, one_key(INPUT_KEYS)), ((*without, *_JUDGED_KEYS), ref("case")))
+    return {"allOf": [_unless(keys, case) for keys, case in rules]}
+
+
+def _unless(keys: Iterable[str], case: JsonObject) -> JsonObject:
+    lists = {key: {"items": any_of(case, TEXT)} for key in CASE_LIST_KEYS}
+    return {"if": {"not": one_key(keys)}, "then": {"properties": lists}}
+
+
+def targets_schema(kinds: TargetKinds) -> JsonObject:
+    """Return the schema of targets files. Any value may be a text, because it may hold a variable."""
+    classes = {word: kinds.table[word] for word in kinds.table}
+    known = {"provider": any_of({"enum": [*classes, *kinds.unsupported]}, FILLED_TEXT), "name": FILLED_TEXT}
+    definitions: dict[str, Json] = {"target": by_kind(classes, "provider", known)}
+    for kind in classes.values():
+        definitions[kind.__name__] = _target_schema(kind)
+        definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
+    root = closed({"targets": list_of(ref("target")), "include": _PATHS}, ("$schema", "targets", "include"))
+    return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
+
+
+def _target_schema(kind: type[BaseModel]) -> JsonObject:
+    """Return the schema of a kind with the keys that all targets have."""
+    common, own = model_schema(common_keys(kind), texts=True), model_schema(kind, texts=True)
+    required = [*common.get("allOf", ()), *own.get("allOf", ())]
+    return {**own, "properties": {**common["properties"], **own["properties"]}, "allOf": required}
+
+
+def config_schema() -> JsonObject:
+    """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
+    properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
+    return _document("AgentV config file", closed(properties, properties), {})
+
+
+def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
+    document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    return shared(described(document))

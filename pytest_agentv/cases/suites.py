@@ -1,0 +1,375 @@
+"""Reads eval files for collection: the ids and lines of their cases, which are loaded later."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pytest_agentv.cases import matrix
+from pytest_agentv.cases.discovery import find_sidecar
+from pytest_agentv.cases.entries import (
+    CallFunction,
+    CaseEntry,
+    Shared,
+    SuiteSource,
+    TableSpec,
+    list_entries,
+    list_keys,
+    no_functions,
+    table_spec,
+)
+from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.files.places import (
+    CASE_LIST_KEYS,
+    FILE_EXECUTION_KEYS,
+    FOREIGN_KEYS,
+    HEADER_KEYS,
+    Layer,
+    Place,
+    evaluator_lists,
+    first_key,
+    is_refused,
+    mapping_at,
+    min_pass_rate_at,
+    repeat_at,
+    text_at,
+    threshold_at,
+    warn_of_evaluator_word,
+    warn_of_unknown_keys,
+    warn_of_unread_lists,
+    warn_of_unread_twins,
+    with_includes,
+)
+from pytest_agentv.files.problems import Problem, UnreadKey, describe_value, did_you_mean, with_problems
+from pytest_agentv.files.source import Source, read_jsonl, read_yaml
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.text import counted
+
+# Reads the keys of an eval file that apply to all its cases.
+
+
+class Header(NamedTuple):
+    """The checked keys of the file that collection reads."""
+
+    dataset: str | None
+    target: str | None
+    threshold: float | None
+    repeat: int | None
+    min_pass_rate: float | None
+    shared: Shared
+
+
+def read_header(header: JsonObject, place: Place) -> Header:
+    """Return the keys at file level. Notes faults. Those of class `UnreadKey` are faults of its cases.
+
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
+    """
+    execution, execution_place = mapping_at(header, "execution", place), place.at("execution")
+    targets = (text_at(execution, "target", execution_place), text_at(header, "target", place))
+    thresholds = (threshold_at(header, place), threshold_at(execution, execution_place))
+    known = Header(
+        dataset=text_at(header, "dataset", place),
+        target=next(filter(None, targets), None),
+        threshold=next((threshold for threshold in thresholds if threshold is not None), None),
+        repeat=repeat_at(header, place),
+        min_pass_rate=min_pass_rate_at(header, place),
+        shared=Shared(mapping_at(header, "vars", place), _defaults(header, place), _template(header, place)),
+    )
+    warn_of_unknown_keys(header, HEADER_KEYS, place, is_refused)
+    warn_of_unknown_keys(execution, FILE_EXECUTION_KEYS, execution_place, is_refused)
+    warn_of_evaluator_word(header, place)
+    warn_of_unread_lists(header, place)
+    warn_of_unread_twins(header, place)
+    return known
+
+
+def _defaults(header: JsonObject, place: Place) -> Layer | None:
+    defaults = mapping_at(header, "defaults", place)
+    if "id" in defaults:
+        place.at("defaults", "id").error("each case needs an id of its own")
+    return Layer(defaults, place.source, ("defaults",)) if defaults else None
+
+
+def _template(header: JsonObject, place: Place) -> Layer | None:
+    if header.get("case") is None:
+        return None
+    template = mapping_at(header, "case", place)
+    if template.get("id") is None and isinstance(header["case"], dict):
+        place.at("case", "id").error("is missing: expected a text that names each row, such as q-{{ number }}")
+    return Layer(template, place.source, ("case",))
+
+
+_FOREIGN: Final = "this is a file of promptfoo or AgentV 5, which is not read"
+_NO_LIST: Final = "has no list of cases: evalcases"
+_SHOWN_KEYS: Final = 8
+_TAGS: Final = ("{{", "{%", "{#")
+"""The beginnings of what a template fills, runs and leaves out."""
+_OF_ENTRIES: Final = frozenset({"defaults", "case", "include", "vars", "matrix"})
+"""Keys of a file that are merged into its entries."""
+_NO_KINDS: Final = KindTable()
+
+
+class _Run(NamedTuple):
+    """The settings of the run that affect reading."""
+
+    call: CallFunction
+    targets: Sequence[str]
+    kinds: KindTable
+
+
+def read_suite(
+    path: Path,
+    call: CallFunction = no_functions,
+    targets: Sequence[str] = (),
+    kinds: KindTable = _NO_KINDS,
+) -> SuiteSource:
+    """Read an eval file: `.yaml`, `.yml`, or `.jsonl` with its sidecar.
+
+    `call` calls functions that make rows. `targets` are those of the command line. `kinds` are the built-in evaluators,
+    whose texts with braces are told.
+
+    Raises `SourceError` if the whole file is unusable. Faults of single cases show when the cases are loaded.
+    Source: agentv-formats 1.2 and 2.
+    """
+    path = Path(os.path.normpath(path.absolute()))
+    if path.suffix == ".jsonl":
+        return _read_jsonl_suite(path, _Run(no_functions, targets, kinds))
+    if path.suffix in {".yaml", ".yml"}:
+        return _read_yaml_suite(path, _Run(call, targets, kinds))
+    raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
+
+
+def tables_of(path: Path) -> Iterator[Path]:
+    """Yield the files that the case list of a YAML file names, absolute; none if it is broken."""
+    from pytest_agentv.cases.tables import find_table  # noqa: PLC0415 - only for files with tables
+
+    with suppress(SourceError):
+        source = read_yaml(path)
+        for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
+            tables = table_spec(source.value.get(key), Place(source, (key,), []))
+            for name, place in () if tables is None else tables.names:
+                yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
+
+
+def dataset_fault(path: Path) -> Problem:
+    """Return the reason why a JSONL file is not a dataset."""
+    try:
+        first = next(iter(read_jsonl(path).value), None)
+    except SourceError as error:
+        return Problem(path, error.line, "", str(error).removeprefix(f"{locate(path, error.line)}: "))
+    keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
+    got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
+    return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")
+
+
+def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
+    source = read_yaml(path)
+    if not isinstance(source.value, dict):
+        got = describe_value(source.value)
+        hint = {list: " (write `evalcases:` above the list)", type(None): " (the file is empty)"}
+        message = (
+            f"{_NO_LIST} is missing: expected a mapping with this key, got {got}{hint.get(type(source.value), '')}"
+        )
+        raise SourceError(path, message, source.line_of())
+    cases_key = _cases_key(source)
+    own = {key: value for key, value in source.value.items() if key != cases_key}
+    return _create_suite(source, cases_key, *_included(source, own), run)
+
+
+def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
+    if header.get("include") is None:
+        return header, source
+
+    return with_includes(source, header)
+
+
+def _cases_key(source: Source) -> str:
+    present = [key for key in CASE_LIST_KEYS if key in source.value]
+    if len(present) == 1:
+        return present[0]
+    if present:
+        message = f"both {present[0]!r} and {present[1]!r} are there: put the eval cases into one list"
+        raise SourceError(source.path, message, source.line_of((present[1],)))
+    message = f"{_NO_LIST} is missing{_near_list_key(source.value) or _dataset_of(source.path)}"
+    raise SourceError(source.path, message, source.line_of())
+
+
+def _hint_at_mapping(cases: JsonObject) -> str:
+    if "from" not in cases and all(isinstance(case, dict) for case in cases.values()):
+        return "write each as an entry of a list: `- id: ` and its name"
+    return "put `- ` before its first key" if "id" in cases else "or `from:` with the file of a table"
+
+
+def _near_list_key(header: JsonObject) -> str:
+    if isinstance(header.get("targets"), list):
+        return " (with the key targets, this is a targets file: --agentv-targets names one)"
+    if not header.keys().isdisjoint(FOREIGN_KEYS):
+        return f" ({_FOREIGN})"
+    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
+    hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
+    return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
+
+
+def _dataset_of(sidecar: Path) -> str:
+    dataset = sidecar.with_suffix(".jsonl")
+    return f" (this is the sidecar of {dataset.name}, which has the cases)" if dataset.is_file() else ""
+
+
+def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
+    source = read_jsonl(path)
+    sidecar = _read_sidecar(path)
+    header, header_source = _included(sidecar, sidecar.value) if sidecar else ({}, source)
+    suite = _create_suite(source, None, header, header_source, run)
+    lines = source.lines_only()  # the entries have the values
+    return replace(suite, source=lines, header_source=lines if header_source is source else header_source)
+
+
+def _read_sidecar(path: Path) -> Source | None:
+    """Read the sidecar of a JSONL file. A file with a case list of its own is an eval file instead."""
+    sidecar_path = find_sidecar(path)
+    if sidecar_path is None:
+        return None
+    sidecar = read_yaml(sidecar_path)
+    if not isinstance(sidecar.value, dict):
+        message = f"expected a mapping of file-level keys for {path.name}, got {describe_value(sidecar.value)}"
+        raise SourceError(sidecar_path, message, sidecar.line_of())
+    return None if first_key(sidecar.value, CASE_LIST_KEYS) else sidecar
+
+
+def _create_suite(
+    source: Source,
+    cases_key: str | None,
+    header: JsonObject,
+    header_source: Source,
+    run: _Run,
+) -> SuiteSource:
+    problems = list(dict.fromkeys([*source.warnings, *header_source.warnings]))
+    place = Place(header_source, (), problems)
+    said = read_header(header, place)
+    refused = tuple(each for each in problems if isinstance(each, UnreadKey))
+    problems[:] = [each for each in problems if each not in refused]
+    hints = "; ".join(f"{each.key}: {each.hint}" for each in refused)
+    is_foreign = not header.keys().isdisjoint(FOREIGN_KEYS)
+    foreign = refused[0].replace(message=_FOREIGN, hint=hints) if is_foreign else None
+    cases_place = Place(source, list_keys(cases_key), problems)
+    cases = source.value if cases_key is None else source.value[cases_key]
+    tables = table_spec(cases, cases_place)
+    _raise_errors(problems)
+    entries = _create_entries(cases, cases_place, said.shared, tables, run.call)
+    if foreign is not None and any(each.level == "error" for each in problems):  # it may name tests as file://…
+        _raise_errors([foreign])
+    has_template = tables is not None and said.shared.template is not None
+    entries = _combined(entries, header, (place, cases_place), run.targets, has_template=has_template)
+    _raise_errors(problems)
+    suite = SuiteSource(
+        path=source.path,
+        dataset=said.dataset or source.path.stem,
+        entries=entries,
+        header={key: value for key, value in header.items() if key not in _OF_ENTRIES},
+        source=source,
+        header_source=header_source,
+        cases_key=cases_key,
+        target=said.target,
+        threshold=said.threshold,
+        problems=tuple(problems),
+        refused=refused,
+        foreign=foreign,
+        repeat=said.repeat,
+        min_pass_rate=said.min_pass_rate,
+        variables=said.shared.variables,
+        has_template=has_template,
+    )
+    for of_file, value in evaluator_lists(header)[:1]:
+        suite = replace(suite, problems=(*problems, *_replaced(suite, place.at(*of_file))) if value else suite.problems)
+    rows_are_cases = tables is not None and not has_template  # their templates are in the tables
+    if header_source is source and not rows_are_cases and not any(tag in source.text for tag in _TAGS):
+        return suite
+    from pytest_agentv.cases.matrix import with_braces  # noqa: PLC0415 - few files have braces
+
+    return with_braces(suite, run.kinds)
+
+
+def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
+    """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
+    own = [(entry, keys) for entry in suite.entries for keys in _list_instead(entry.value)]
+    added = [each for each in own if each[1][-1] != "evaluators"]
+    is_any_left = len(own) < len(suite.entries)
+    if added or (own and not is_any_left):
+        entry, keys = (added or own)[0]
+        place = suite.case_place(entry, []).at(*keys)
+        where = f"the list of {locate(place.path, place.line)} replaces it"
+        message = f"is not run for {len(own)} of {counted(len(suite.entries), 'case')}: {where}"
+        if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
+        hint = f"repeat the checks there, or {if_meant} if that is meant"
+        yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
+
+
+def _list_instead(case: Json) -> list[tuple[str, ...]]:
+    """Return the keys of the list of evaluators that replaces that of the file, if a case has one."""
+    execution = case.get("execution") if isinstance(case, dict) else None
+    skips = isinstance(execution, dict) and execution.get("skip_defaults") is True
+    return [keys for keys, _ in evaluator_lists(case)[:1]] if isinstance(case, dict) and not skips else []
+
+
+def _combined(
+    entries: tuple[CaseEntry, ...],
+    header: JsonObject,
+    places: tuple[Place, Place],
+    targets: Sequence[str],
+    *,
+    has_template: bool,
+) -> tuple[CaseEntry, ...]:
+    """Return the entries of all combinations of a file. `places` are those of the header and of the cases."""
+    execution = header.get("execution") or {}
+    if not targets and header.get("matrix") is None and execution.get("targets") is None:
+        return entries
+
+    axes = matrix.read_axes(header, places)
+    read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]
+    matrix.warn_of_own_values(entries, read, places[1])
+    matrix.warn_of_hidden_variables(entries, axes, places[0], has_template=has_template)
+    return matrix.combined_entries(entries, axes, targets, places[0])
+
+
+def _create_entries(
+    cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
+) -> tuple[CaseEntry, ...]:
+    if tables is not None:
+        from pytest_agentv.cases.tables import row_entries  # noqa: PLC0415 - only for files with tables
+
+        entries = row_entries(tables, place, shared, call)
+    elif isinstance(cases, list):
+        entries = list_entries(place, cases, shared.defaults)
+        _warn_of_duplicates(entries, place)
+        if shared.template is not None:
+            shared.template.place(place.problems).warn("is not read: the cases are in this file, not in a table")
+    else:
+        place.expected(
+            "a list of eval cases",
+            cases,
+            _hint_at_mapping(cases) if cases and isinstance(cases, dict) else None,
+        )
+        return ()
+    if not entries and not any(each.level == "error" for each in place.problems):
+        place.warn("no eval cases in this file" if tables is None else "the table has no rows")
+    return entries
+
+
+def _warn_of_duplicates(entries: tuple[CaseEntry, ...], place: Place) -> None:
+    first: dict[str, CaseEntry] = {}
+    for entry in entries:
+        if entry.eval_id is not None and first.setdefault(entry.eval_id, entry) is not entry:
+            line = first[entry.eval_id].line
+            place.at(entry.index).warn(f"the id {entry.eval_id!r} is used twice, first in line {line}")
+
+
+def _raise_errors(problems: list[Problem]) -> None:
+    """Raise one error that names all faults."""
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        first, *rest = errors
+        text = str(first).removeprefix(f"{locate(first.path, first.line)}: ")
+        raise with_problems(SourceError(first.path, "\n".join([text, *map(str, rest)]), first.line), problems)

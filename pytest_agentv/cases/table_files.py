@@ -1,0 +1,344 @@
+"""Reads the rows of CSV, TSV and Parquet files."""
+
+import csv
+import datetime
+import decimal
+import re
+import struct
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pytest_agentv.cases.entries import Row, Table, plain_number
+from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import Escaped, Json, JsonObject
+from pytest_agentv.model.text import counted
+
+# Reads the CSV and TSV of spreadsheets: quotes, line breaks in cells, `;`, and a byte order mark.
+
+_DELIMITERS: Final = ",;\t|"
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_EXCEL_HEAD: Final = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
+"""A first line that tells Excel the delimiter."""
+_FIRST_LINE: Final = re.compile(rb"[^\r\n]*")
+_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+_QUOTE_HINT: Final = 'the text "a is written as """a"'
+_LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def read_delimited(path: Path) -> list[Row]:
+    """Return the rows below the header. Empty cells are empty texts. Lines with only empty cells are skipped.
+
+    A row with too few or too many cells has a fault. Raises `SourceError` for an invalid header.
+    """
+    lines = _LINES.findall(_read_text(path))
+    head = _EXCEL_HEAD.fullmatch(lines[0]) if lines else None
+    skipped = 0 if head is None else 1
+    delimiter = head[1] if head else _delimiter(path, lines)
+    with _long_cells():
+        records = _records(lines[skipped:], delimiter, skipped)
+        number, header, fault = next(records, (1, [], None))
+        if fault is not None or not any(map(str.strip, header)):
+            raise SourceError(path, fault or "expected a first line with the names of the columns", number)
+        columns = _columns(path, number, header)
+        table = Table(path)
+        if delimiter == "\t":
+            records = _noting_joined_rows(records, len(columns), table)
+        known = _noting_lost_cells(records, columns, table, number)
+        return [
+            Row(table, line, index, *_values(columns, cells, fault)) for index, (line, cells, fault) in enumerate(known)
+        ]
+
+
+def _noting_lost_cells(
+    records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records. Warns of columns that have no name but values."""
+    nameless = {position for position, name in enumerate(columns) if not name}
+    for line, cells, fault in records:
+        for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
+            if cells[position].strip() and not _is_row_number(position, cells):
+                nameless.remove(position)
+                where = locate(table.path, line)
+                what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
+                table.problems.append(Problem(table.path, header, "", what, level="warning"))
+        yield line, cells, fault
+
+
+def _noting_joined_rows(
+    records: Iterator[tuple[int, list[str], str | None]], width: int, table: Table
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records of tabs. Warns once of a quoted cell whose lines are like rows.
+
+    A program that quotes nothing has written it. An honest cell may hold tabs too: code has them at the start of lines.
+    """
+    is_told = width < 2
+    for line, cells, fault in records:
+        if not is_told and any("\n" in cell or "\r" in cell for cell in cells):
+            parts = _LINE_BREAK.split("\t".join(cells))
+            is_told = all(part.count("\t") == width - 1 and part[0] != "\t" for part in parts)
+            if is_told:
+                last = line + len(parts) - 1
+                what = f'a quote (") makes the lines {line} to {last} one row, though each is like a row of its own'
+                table.problems.append(Problem(table.path, line, "", what, _QUOTE_HINT, level="warning"))
+        yield line, cells, fault
+
+
+def _is_row_number(position: int, cells: list[str]) -> bool:
+    """Whether a cell is the row number that pandas and R write before each row."""
+    return position == 0 and cells[0].strip().isdecimal()
+
+
+def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
+    if fault is not None:
+        return {}, fault
+    if len(cells) != len(columns):
+        more = cells[len(columns) :]
+        # some programs end each line with delimiters; in a table of one column, it may be the end of a text
+        if not more or any(more) or len(columns) == 1:
+            hint = " (a text with a delimiter needs quotes)" if more else ""
+            wanted = f"expected {len(columns):,}, as many as the header has"
+            return {}, f"has {counted(len(cells), 'cell')}: {wanted}{hint}"
+    return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
+
+
+def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the cells of each record with its first line and its fault.
+
+    In a table of one column, a line of delimiters is a text. In others, it is a line of empty cells.
+    """
+    width: int | None = None
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + skipped + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, [], f"is no valid CSV: {_reason(error)}"
+            continue
+        if any(map(str.strip, cells)) or (width == 1 and len(cells) > 1):
+            width = width or len(cells)
+            yield number, cells, None
+
+
+def _reason(error: csv.Error) -> str:
+    text = str(error)
+    return 'a quote (") is opened and never closed; no row below is read' if "unexpected end of data" in text else text
+
+
+def _columns(path: Path, number: int, header: list[str]) -> list[str]:
+    """Return the names of the columns; empty for one without a name."""
+    columns = [name.strip() for name in header]
+    twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
+    if twice:
+        raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
+    return columns
+
+
+def _delimiter(path: Path, lines: list[str]) -> str:
+    """Return the delimiter that is most frequent in the header."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    first = _QUOTED.sub("", next((line for line in lines if line.strip()), ""))
+    return max(_DELIMITERS, key=first.count)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            encoding = _encoding(path, file.peek(1))
+            data = file.read()
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        fault = f"is not UTF-8: byte 0x{data[error.start]:02x} (save it as CSV UTF-8)"
+        raise SourceError(path, fault, line) from None
+
+
+def _encoding(path: Path, beginning: bytes) -> str:
+    """Return the encoding of a file. Raises `SourceError` for NUL bytes in the first line, which no text has there."""
+    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in _FIRST_LINE.match(beginning)[0]:  # type: ignore[index]
+        raise SourceError(path, "is no text: its first line holds NUL bytes (save it as CSV UTF-8)", 1)
+    return "utf-8-sig"
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Allow cells of more than 128 kB. The limit is for the whole process."""
+    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+# Makes values of files from the columns of pyarrow.
+#
+# pyarrow is optional, and starts threads when it is imported. So only the functions import it.
+
+_Read: TypeAlias = Callable[[Any], Json]
+
+_EXACT: Final = 2**24
+"""Whole numbers below it are exact in 32 bits, and those of 16 bits are all below it."""
+
+
+def plain_rows(columns: Any) -> list[tuple[JsonObject, tuple[str, ...]]]:
+    r"""Return the rows of a table of pyarrow. Times lose the digits below a microsecond.
+
+    With each row come the names of its columns with bytes that are no text. These bytes are shown as `\xff`, so that
+    whatever reads the columns sees that something is there, and no two values are one.
+    Raises `ArrowException`, `ValueError` and `OverflowError` for values that Python cannot hold.
+    """
+    for index, column in enumerate(columns.columns):
+        kind = _in_microseconds(column.type)
+        if kind != column.type:
+            columns = columns.set_column(index, columns.column_names[index], column.cast(kind, safe=False))
+    readers = {field.name: _reader(field.type) for field in columns.schema}
+    return [_row(row, readers) for row in columns.to_pylist()]
+
+
+def _row(row: dict[str, Any], readers: Mapping[str, _Read]) -> tuple[JsonObject, tuple[str, ...]]:
+    try:
+        return {name: readers[name](value) for name, value in row.items()}, ()
+    except UnicodeDecodeError:
+        values: dict[str, Json] = {}
+    odd = []
+    for name, value in row.items():
+        try:
+            values[name] = readers[name](value)
+        except UnicodeDecodeError:
+            values[name] = readers[name](_escaped(value))
+            odd.append(name)
+    return values, tuple(odd)
+
+
+def _escaped(value: Any) -> Any:
+    """Return a value with texts in place of bytes."""
+    if isinstance(value, bytes):
+        return Escaped(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return type(value)(map(_escaped, value)) if isinstance(value, list | tuple) else value
+
+
+def _in_microseconds(kind: Any) -> Any:
+    """Return a type with microseconds in place of nanoseconds, which Python's own types do not have."""
+    import pyarrow  # noqa: PLC0415 - optional
+    from pyarrow import types  # noqa: PLC0415 - optional
+
+    if types.is_struct(kind):
+        return pyarrow.struct([_field_in_microseconds(field) for field in kind])
+    if types.is_map(kind):
+        return pyarrow.map_(kind.key_type, _field_in_microseconds(kind.item_field))
+    if types.is_fixed_size_list(kind):
+        return pyarrow.list_(_field_in_microseconds(kind.value_field), kind.list_size)
+    if types.is_large_list(kind):
+        return pyarrow.large_list(_field_in_microseconds(kind.value_field))
+    if types.is_list(kind):
+        return pyarrow.list_(_field_in_microseconds(kind.value_field))
+    if types.is_dictionary(kind):
+        value = _in_microseconds(kind.value_type)
+        return kind if value == kind.value_type else value
+    return _unit_in_microseconds(kind) if getattr(kind, "unit", None) == "ns" else kind
+
+
+def _unit_in_microseconds(kind: Any) -> Any:
+    import pyarrow  # noqa: PLC0415 - optional
+    from pyarrow import types  # noqa: PLC0415 - optional
+
+    if types.is_timestamp(kind):
+        return pyarrow.timestamp("us", kind.tz)
+    return pyarrow.time64("us") if types.is_time64(kind) else pyarrow.duration("us")
+
+
+def _field_in_microseconds(field: Any) -> Any:
+    return field.with_type(_in_microseconds(field.type))
+
+
+def _reader(kind: Any) -> _Read:
+    """Return the function that makes a value of files from a value of a type."""
+    from pyarrow import types  # noqa: PLC0415 - optional
+
+    if types.is_float32(kind):
+        return lambda value: _as_written(value, "f", 6)
+    if types.is_float16(kind):
+        return lambda value: _as_written(value, "e", 3)
+    if types.is_struct(kind):
+        fields = {field.name: _reader(field.type) for field in kind}
+        return lambda value: None if value is None else {name: fields[name](item) for name, item in value.items()}
+    if types.is_map(kind):
+        read_key, read_item = _reader(kind.key_type), _reader(kind.item_type)
+        return lambda pairs: None if pairs is None else [[read_key(key), read_item(item)] for key, item in pairs]
+    if types.is_dictionary(kind):
+        return _reader(kind.value_type)
+    if hasattr(kind, "value_type"):
+        read = _reader(kind.value_type)
+        return lambda items: None if items is None else [read(item) for item in items]
+    return _plain
+
+
+def _as_written(value: Any, code: str, digits: int) -> float | None:
+    """Return a number of 32 or 16 bits with the digits that people wrote: 0.1, not 0.10000000149011612.
+
+    Args:
+        value: The number. Older versions of pyarrow give a number of NumPy for 16 bits.
+        code: The format for `struct`.
+        digits: The number of digits that the format always keeps. It may need up to three more.
+    """
+    number = None if value is None else plain_number(float(value))
+    if number is None or (number.is_integer() and abs(number) < _EXACT):
+        return number
+    shorter = (float(f"{number:.{count}g}") for count in range(digits, digits + 4))
+    return next((each for each in shorter if struct.unpack(code, struct.pack(code, each))[0] == number), number)
+
+
+def _plain(value: Any) -> Json:
+    """Return a value of files. Raises `UnicodeDecodeError` for bytes that are no text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else _number_or_text(value)
+    if isinstance(value, float):
+        return plain_number(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def _number_or_text(value: decimal.Decimal) -> float | str:
+    """Return a decimal as a number; as a text if a number cannot hold its digits."""
+    number = float(value)
+    return number if decimal.Decimal(repr(number)) == value else str(value)
+
+
+# Reads the rows of a Parquet file, with the optional package of the extra `parquet`.
+
+
+def read_parquet_rows(path: Path) -> list[Row]:
+    """Return the rows. Dates become texts. Raises `SourceError` without pyarrow, and for a file of another format."""
+    try:
+        from pyarrow import ArrowException  # noqa: PLC0415 - optional
+        from pyarrow.parquet import read_table  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SourceError(path, "needs pyarrow: pip install 'pytest-agentv[parquet]'") from None
+    try:
+        read = plain_rows(read_table(path))
+    except (OSError, ArrowException, ValueError, OverflowError) as error:
+        raise SourceError(path, f"cannot be read as Parquet: {' '.join(str(error).split())}") from None
+    table = Table(path, has_lines=False, fills_structs=True)
+    return [Row(table, index + 1, index, row, unread=unread) for index, (row, unread) in enumerate(read)]

@@ -1,0 +1,154 @@
+"""Fills `{{ name }}` into plain values. Texts are Jinja2 templates. Filled values are data, not templates.
+
+Most templates have nothing but names. These are filled here, without importing Jinja2.
+"""
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pytest_agentv.cases.rendering import (
+    ALL_VARIABLES,
+    Render,
+    TemplateFault,
+    as_text,
+    require_text,
+    unknown_name,
+)
+from pytest_agentv.files.places import Place
+from pytest_agentv.model.base import Data, Json, JsonObject
+
+_NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
+_TAG: Final = re.compile(r"\{[{%#]")
+_EXPRESSION: Final = re.compile(r"(\{\{.*?\}\})", re.DOTALL)
+_COMMENT: Final = re.compile(r"(?<!['\"])\{#.*?#\}", re.DOTALL)
+_JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
+
+
+class Unfilled(NamedTuple):
+    """Keys of mappings that are not templates."""
+
+    keys: Collection[str] = ()
+    """Keys that stay unchanged, at every depth."""
+    by_type: tuple[tuple[str, str], ...] = ()
+    """Pairs of a type and a key. In a mapping with that `type`, the key stays unchanged."""
+    marks_data: bool = False
+    """Whether mappings from variables become `Data`."""
+
+
+NOTHING: Final = Unfilled()
+UNFILLED: Final = Unfilled(
+    ("script", "code", "prompt", "prompt_path", "promptPath", "python", "not-python", "not_python"),
+    (("python", "value"), ("not-python", "value"), ("not_python", "value")),
+)
+"""Keys with code, or with prompts of judges, which are templates of their own. All of these get the variables."""
+IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
+
+
+def has_template(text: str) -> bool:
+    """Whether a text holds `{{`, `{%` or `{#`."""
+    return "{" in text and _TAG.search(text) is not None
+
+
+def as_template(text: str, own_texts: str = "") -> str:
+    """Return the template that is filled to exactly this text, whatever braces it has.
+
+    Expressions that stand in `own_texts` as well stay: who wrote the text had read them there.
+    """
+    parts = _EXPRESSION.split(text)
+    return "".join(part if part in own_texts and place % 2 else _literal(part) for place, part in enumerate(parts))
+
+
+def _literal(text: str) -> str:
+    return _TAG.sub(r'{{ "\g<0>" }}', text)
+
+
+def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
+    """Return a value with all its templates filled in; the same object if it has none. Keys are not templates.
+
+    A text that is only one `{{ … }}` becomes its value: a number, a list or a mapping keeps its type.
+
+    Notes an error at the place of each template that cannot be filled.
+    """
+    if isinstance(value, str):
+        filled = _fill_text(value, variables, place) if has_template(value) else value
+        return Data(filled) if unfilled.marks_data and isinstance(filled, dict) else filled
+    if isinstance(value, dict):
+        raw = raw_keys(value, unfilled)
+        filled = {
+            key: item if key in raw else fill(item, variables, place.at(key), unfilled) for key, item in value.items()
+        }
+        return filled if any(filled[key] is not item for key, item in value.items()) else value
+    if isinstance(value, list):
+        items = [fill(item, variables, place.at(index), unfilled) for index, item in enumerate(value)]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
+
+
+def render(text: str, variables: JsonObject) -> Json:
+    """Fill one template. Raises `TemplateFault`."""
+    return _compiled(text)(variables)
+
+
+def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+    """Return the keys of a mapping that are not templates."""
+    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
+    return (*unfilled.keys, *typed) if typed else unfilled.keys
+
+
+def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
+    try:
+        filled = render(text, variables)
+    except TemplateFault as fault:
+        where = f" (line {fault.line} of the text)" if fault.line > 1 else ""
+        place.error(f"{fault}{where}", fault.hint or _of_no_name(text, variables))
+        return text
+    comment = _COMMENT.search(text)
+    if comment is not None and comment[0] not in str(filled):
+        place.suggest("`{#` begins a comment of the template, which is left out", "write {{ '{#' }} if it is none")
+    return filled
+
+
+def _of_no_name(text: str, variables: JsonObject) -> str | None:
+    """Return the hint for a variable whose name is not an identifier, such as the column `unit price`."""
+    used = (
+        name for name in variables if not name.isidentifier() and re.search(rf"[{{(]\s*{re.escape(name)}(?!\w)", text)
+    )
+    return next((f'write {{{{ {ALL_VARIABLES}["{name}"] }}}}' for name in used), None)
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> Render:
+    names = _NAME.findall(text)
+    if _TAG.search(_NAME.sub("", text)) or not _JINJA_CONSTANTS.isdisjoint(names):
+        from pytest_agentv.cases.jinja import compile_template  # noqa: PLC0415 - 0.1 s, only for a few files
+
+        return compile_template(text)
+    only = _NAME.fullmatch(text)
+    return _whole(only[1]) if only else _mixed(text)
+
+
+def _whole(name: str) -> Render:
+    def render_whole(variables: JsonObject) -> Json:
+        if name not in variables:
+            raise unknown_name(name, variables)
+        require_text(variables[name])
+        return variables[name]
+
+    return render_whole
+
+
+def _mixed(text: str) -> Render:
+    pieces = _NAME.split(text)  # texts and names alternate
+    literals, names = pieces[::2], pieces[1::2]
+
+    def render_mixed(variables: JsonObject) -> str:
+        shown = [literals[0]]
+        for name, literal in zip(names, literals[1:], strict=True):
+            if name not in variables:
+                raise unknown_name(name, variables, "".join(shown).count("\n") + 1)
+            shown += as_text(variables[name]), literal
+        return "".join(shown)
+
+    return render_mixed

@@ -1,0 +1,378 @@
+"""A case as it is written in an eval file, its variables, its evaluators, and what it shares with other cases."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource
+from pytest_agentv.cases.references import LoadShared, References, Scope
+from pytest_agentv.cases.rendering import TemplateFault, as_text
+from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, fill, has_template, render
+from pytest_agentv.errors import locate
+from pytest_agentv.files.places import (
+    CASE_KEYS,
+    EVALUATOR_LIST_KEYS,
+    EXECUTION_KEYS,
+    EXPECTED_KEYS,
+    INPUT_KEYS,
+    MARK_KEYS,
+    MEANT,
+    OUTCOME_KEYS,
+    Place,
+    check_reason,
+    first_key,
+    is_refused,
+    mark_fault,
+    warn_of_evaluator_word,
+    warn_of_unknown_keys,
+    warn_of_unread_lists,
+    warn_of_unread_twins,
+)
+from pytest_agentv.files.problems import Problem, near_word
+from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase
+from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.options import UnknownKeys
+
+# A case as it is written in an eval file, with the context for loading it.
+
+FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
+"""The evaluators that a file sets for its cases, and their problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadContext(Record):
+    """The inputs for loading a case besides its file."""
+
+    repo_root: Path
+    cwd: Path
+    guideline_patterns: tuple[str, ...] = ()
+    strict: bool = False
+    """Whether warnings are errors."""
+    evaluators: KindTable = field(default_factory=KindTable, compare=False)
+    """The kinds of evaluators that files may name."""
+    unknown_keys: UnknownKeys = "error"
+    """Level of unknown keys that say what is asked or checked."""
+    file_evaluators: dict[tuple[Path, tuple[str, ...]], FileEvaluators] = field(default_factory=dict, compare=False)
+    """The evaluators of earlier eval files, by the names of variables.
+
+    So they are checked once instead of for each case.
+    """
+    shared: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The data that `loading.cases.sharing` keeps for cases of the same template."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCase:
+    """A case as it is written. Its readers note each fault at its place, and continue with a harmless value."""
+
+    suite: SuiteSource
+    value: JsonObject
+    execution: JsonObject
+    place: Place
+    references: References
+    context: LoadContext
+    variables: JsonObject | None
+    """None: the case has none."""
+    share: LoadShared | None = None
+    """Finds the evaluators that the case shares with others; None: it shares none."""
+
+    def fill(self, value: Json, place: Place, *, is_check: bool = False) -> Json:
+        """Return a value with the case's variables filled in; the same object if it has none."""
+        if self.variables is None:
+            return value
+
+        return fill_value(value, self.variables, place, is_check=is_check)
+
+    def required_text(self, keys: tuple[str, ...], in_place_of: tuple[str, ...] = ()) -> str:
+        """Return the text of one of some synonymous keys. A key of `in_place_of` may replace it."""
+        key = first_key(self.value, keys) or keys[0]
+        value = self.value.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+        if key in self.value:
+            self.place.at(key).expected("a non-empty text", value, self.place.at(key).quotes(value))
+        else:
+            self.missing(keys, "a non-empty text", in_place_of)
+        return ""
+
+    def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
+        """Note that a key is missing. If a misspelt key is the reason, only that is noted: it becomes an error."""
+        wanted = (*keys, *in_place_of)
+        slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
+        problems = self.place.problems
+        problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
+        if slips:
+            return
+        is_named = keys[0] == "id" and isinstance(self.value.get("name"), str)
+        hint = "write `id` in place of `name`" if is_named else None
+        self.place.at(keys[0]).error(f"is missing: expected {what}", hint)
+
+    def header_place(self, problems: list[Problem] | None = None) -> Place:
+        """Return the place of the file's own keys for this case. By default, faults there belong to the case."""
+        return self.suite.header_place(self.place.problems if problems is None else problems, self.place.source.row)
+
+    def scope(self, value: Json, place: Place) -> Scope:
+        """Return the scope for loading the evaluators at a place."""
+        return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
+
+
+def _meant(key: str) -> str | None:
+
+    return MEANT.get(key) or near_word(key, CASE_KEYS)
+
+
+def check_keys(written: WrittenCase, header: JsonObject) -> None:
+    """Warn of unknown keys. Check the keys that only collection reads: those of the case and of its file, `header`."""
+    value, place = written.value, written.place
+    warn_of_unknown_keys(value, CASE_KEYS, place, is_refused)
+    if written.execution:
+        warn_of_unknown_keys(written.execution, EXECUTION_KEYS, place.at("execution"), is_refused)
+    for key, instead in written.suite.without_effect.items():
+        if value.get(key):
+            place.at(key).warn("has no effect in a test", instead)
+    warn_of_evaluator_word(value, place)
+    warn_of_unread_lists(value, place)
+    warn_of_unread_twins(value, place)
+    for synonyms in (OUTCOME_KEYS, INPUT_KEYS, EXPECTED_KEYS):
+        if len(value.keys() & synonyms) < 2:
+            continue
+        present = [key for key in synonyms if value.get(key) is not None]
+        for key in present[1:]:
+            place.at(key).warn(f"is not read, because {present[0]!r} is there as well")
+    place.problems.extend(written.suite.refused)
+    if not (MARK_KEYS.isdisjoint(value) and MARK_KEYS.isdisjoint(header)):
+        _check_marks(value, place)
+        _check_marks(header, written.suite.header_place(place.problems))
+
+
+def _check_marks(mapping: JsonObject, place: Place) -> None:
+    for key in ("marks", "fixtures", "tags"):
+        value = mapping.get(key)
+        names = [value] if value is None or isinstance(value, str) else value
+        if not isinstance(names, list) or not all(name is None or isinstance(name, str) for name in names):
+            place.at(key).expected("a name or a list of names", value)
+        elif key == "marks":
+            for index, name in enumerate(names):
+                if name and (fault := mark_fault(name)):
+                    where = place.at(key, index) if isinstance(value, list) else place.at(key)
+                    where.error(f"{name!r} cannot mark a case", fault)
+    for key in ("skip", "xfail"):
+        check_reason(mapping, key, place)
+
+
+# Chooses the evaluators of a case: its own, else those of its file. Tells whether they need an expected outcome.
+
+_OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
+
+
+def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
+    """Return the evaluators of the case, else those of its file; None if there are none at all.
+
+    Source: agentv-formats 1.6, 6.4.
+    """
+    value, place = written.value, written.place
+    rubrics: tuple[AnyEvaluator, ...] = ()
+    if value.get("rubrics") is not None:
+        from pytest_agentv.cases.evaluators import load_case_rubrics  # noqa: PLC0415 - imports pydantic
+
+        rubrics = load_case_rubrics(written.scope(value, place))
+    own = _load_nearest(written, written.execution, value, place)
+    # Cases without evaluators of their own share the tuple of their file, which is hashed only once.
+    return rubrics + (_of_file(written) if own is None else own) or None
+
+
+def wants_outcome(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, uses the expected outcome."""
+    return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
+
+
+def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
+    known, key = written.context.file_evaluators, (written.suite.path, tuple(written.variables or ()))
+    found = known.get(key)
+    if found is None:
+        lists = {key: each for key, each in written.suite.header.items() if key in ("execution", *EVALUATOR_LIST_KEYS)}
+        place = written.header_place([])
+        filled = written.fill(lists, place, is_check=True)
+        is_alike = filled is lists and not place.problems  # a value of one case may be what cannot be filled in
+        specs = _load_nearest(written, filled.get("execution") or {}, filled, place)
+        found = specs or (), tuple(place.problems)
+        if is_alike:  # evaluators with variables differ by case
+            known[key] = found
+    written.place.problems.extend(found[1])
+    return found[0]
+
+
+def _load_nearest(
+    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
+) -> tuple[AnyEvaluator, ...] | None:
+    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
+    for mapping, keys in ((execution, ("execution",)), (beside, ())):
+        key = first_key(mapping, EVALUATOR_LIST_KEYS)
+        if key is not None:
+            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+
+            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
+    return None
+
+
+# Fills the variables of a case into it, and replaces prompt files by their texts.
+
+_NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
+"""Keys of a case that are filled at collection, or never."""
+_TEXTS: Final = frozenset(("id", "conversation_id", "target", *INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS))
+"""Keys whose numbers become texts."""
+_CHECKS: Final = frozenset(("execution", *EVALUATOR_LIST_KEYS))
+_CONTENT_KEYS: Final = frozenset(("content", "value", "name"))
+_FILE: Final = "file"
+
+
+def fill_case(
+    value: JsonObject, variables: JsonObject | None, place: Place, references: References, *, is_row: bool
+) -> JsonObject:
+    """Return a case with its variables and its prompt file filled in. Notes faults at their places.
+
+    The id of a case in a list stays unchanged, because it names the item.
+    """
+    if variables is not None:
+        kept = _NOT_OF_CASES if is_row else _NOT_OF_CASES | {"id"}
+        value = {
+            key: item if key in kept else _filled(key, item, variables, place.at(key)) for key, item in value.items()
+        }
+    key = first_key(value, INPUT_KEYS)
+    if key is None or not isinstance(value[key], dict) or _FILE not in value[key]:
+        return value
+    where = place.at(key)
+    return {**value, key: _prompt(value[key], where, references.at(where), variables)}
+
+
+def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
+    """Return a value of a case or file with its templates filled in; the same object if it has none."""
+    return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
+
+
+def _filled(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
+    filled = fill_value(template, variables, place, is_check=key in _CHECKS)
+    return _texts(filled, template) if key in _TEXTS and filled is not template else filled
+
+
+def _prompt(value: JsonObject, place: Place, references: References, variables: JsonObject | None) -> str:
+    """Return the text of `input: {file: …}`, filled; empty after a fault. Notes faults."""
+    name = value[_FILE]
+    if not isinstance(name, str) or not name.strip() or len(value) > 1:
+        place.expected("a text, a list of messages, or {file: path of a prompt}", value)
+        return ""
+    file = references.read(name, place.at(_FILE), is_text=True)
+    text = "" if file is None else file.text.rstrip("\n")
+    if file is None or variables is None or not has_template(text):
+        return text
+    try:
+        return as_text(render(text, variables))
+    except TemplateFault as fault:
+        place.at(_FILE).error(f"{locate(file.path, fault.line)}: {fault}", fault.hint)
+        return ""
+
+
+def _texts(filled: Json, template: Json) -> Json:
+    """Convert numbers from templates to texts: whole texts, and the contents of messages. Data keeps its types."""
+    if isinstance(template, str):
+        return filled if isinstance(filled, list | dict) else as_text(filled)
+    if isinstance(template, list):
+        return [_message_texts(new, old) for new, old in zip(filled, template, strict=True)]
+    return filled
+
+
+def _message_texts(filled: Json, template: Json) -> Json:
+    if not isinstance(template, dict):
+        return _texts(filled, template)
+    return {key: _texts(filled[key], item) if key in _CONTENT_KEYS else filled[key] for key, item in template.items()}
+
+
+# Shares what several cases have in common: evaluators without variables, and the cases of several targets.
+
+Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
+"""Evaluators with the mappings in the file, by the ids of these and the names of variables."""
+
+
+def written_evaluators(
+    entry: CaseEntry, variables: tuple[str, ...], known: Known, *, is_template: bool
+) -> "WrittenEvaluators":
+    """Return the written evaluators that a case shares with others: those of a template or of `defaults`.
+
+    Args:
+        entry: The case.
+        variables: The names of its variables.
+        known: The evaluators of earlier cases.
+        is_template: Whether the whole case comes from the template of a table.
+    """
+    lists = (
+        (keys, each)
+        for key in EVALUATOR_LIST_KEYS
+        for keys, each in (((key,), entry.value.get(key)), (("execution", key), _in_execution(entry, key)))
+        if isinstance(each, list)
+    )
+    shared = (each for keys, each in lists if is_template or keys in entry.origins or keys[:1] in entry.origins)
+    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
+
+
+def _in_execution(entry: CaseEntry, key: str) -> Json:
+    execution = entry.value.get("execution")
+    return execution.get(key) if isinstance(execution, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEvaluators:
+    """The mappings of an entry before its variables are filled in.
+
+    A mapping without variables stays the same object.
+    """
+
+    ids: frozenset[int]
+    variables: tuple[str, ...]
+    known: Known
+
+    def load(self, value: Json, place: Place, load: Callable[[], Any]) -> Any:
+        """Return the evaluator of a mapping. Uses that of another case, unless it has variables or a problem."""
+        if id(value) not in self.ids:
+            return load()
+        key = id(value), self.variables
+        if key not in self.known:
+            noted = len(place.problems)
+            found = load()
+            if found is None or len(place.problems) > noted:
+                return found
+            self.known[key] = value, found  # keeps the mapping alive, so that no other one gets its id
+        return self.known[key][1]
+
+
+class RecentCases:
+    """The cases of the last loaded entry. The cases of its other targets differ only by the target."""
+
+    def __init__(self) -> None:
+        self._owner: tuple[SuiteSource, int] | None = None
+        self._loaded: list[tuple[CaseEntry, Any]] = []
+
+    def find(self, suite: SuiteSource, entry: CaseEntry) -> Any:
+        """Return the kept case for an entry with the same variables and prompt; None: there is none."""
+        if self._owner is None or self._owner[0] is not suite or self._owner[1] != entry.index:
+            return None
+        return next((loaded for each, loaded in self._loaded if _is_alike(each, entry)), None)
+
+    def keep(self, suite: SuiteSource, entry: CaseEntry, loaded: Any) -> None:
+        if self._owner is None or self._owner[0] is not suite or self._owner[1] != entry.index:
+            self._owner, self._loaded = (suite, entry.index), []
+        self._loaded.append((entry, loaded))
+
+
+def aimed(case: EvalCase, entry: CaseEntry) -> EvalCase:
+    """Return a case with the id and the target of its combination."""
+    combination = entry.combination
+    if combination is None:
+        return case
+    return case.replace(eval_id=entry.eval_id or case.eval_id, target=combination.target or case.target)
+
+
+def _is_alike(entry: CaseEntry, other: CaseEntry) -> bool:
+    one, two = entry.combination, other.combination
+    return one is not None and two is not None and (one.prompt, one.variables) == (two.prompt, two.variables)

@@ -1,1 +1,0 @@
-"""Checks files without a run, for `agentv validate`."""

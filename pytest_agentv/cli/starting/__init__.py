@@ -1,1 +1,0 @@
-"""`agentv init`, and the texts of the files that it writes."""

@@ -1,0 +1,287 @@
+"""Keeps answers on disk, so that the same question to the same target costs once."""
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.engine.answers import timed
+from pytest_agentv.engine.waiting import NUMBER, VERSION
+from pytest_agentv.errors import AgentvError, FileError
+from pytest_agentv.model.base import ATOMS, Json, JsonObject, Record
+from pytest_agentv.model.cases import Target, affects_answers
+from pytest_agentv.model.messages import candidate_answer, incomplete_reason, is_null
+from pytest_agentv.model.secrets import Masker, Secret, masked
+from pytest_agentv.providers.base import (
+    Adapter,
+    BatchProvider,
+    ProviderRequest,
+    ProviderResponse,
+    one_for_each,
+    read_trace,
+)
+from pytest_agentv.runtime.files import write_atomically
+from pytest_agentv.store.value_hashes import hash_value, is_plain, own_files, text_of_value
+
+# Answers in files, written only if reading them back gives the same answer, and the keys of their names.
+
+_LOGGER: Final = logging.getLogger(__name__)
+_RUN: Final = "run_id"
+
+
+def what_is_asked(request: ProviderRequest) -> JsonObject:
+    """Return everything of a request that affects the answer, as plain data, with hashes in place of files."""
+    asked: JsonObject = {
+        "eval_id": request.eval_id,
+        "prompt": request.prompt.in_words().to_plain(),
+        "system_prompt": request.system_prompt,
+        "guidelines": len(request.guideline_paths),
+        "files": [_hash_file(path) for path in request.file_paths],
+    }
+    # The first answer keeps the key that it has without repeats, reruns and equal questions.
+    numbers = {"answer": request.answer, "reruns": request.reruns, "occurrence": list(request.occurrence)}
+    return {**asked, **{name: number for name, number in numbers.items() if number}}
+
+
+def digest_of(value: Json) -> str:
+    """Return the hash of plain data, in which the order of keys does not count."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def cached_file(folder: Path, question: Json) -> Path:
+    """Return the file of a cache in which the answer to a question is kept."""
+    key = digest_of(question)
+    return folder / key[:2] / f"{key}.json"
+
+
+def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | None:
+    """Return a kept response; None if it is missing or cannot be read, or if another run than `run_id` kept it.
+
+    None as well if it names a trace file, as those of older versions do: the file may hold another trace by now.
+    """
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        if not isinstance(kept, dict) or "raw" not in kept:  # else any mapping would be read as an empty answer
+            return None
+        kept_by, _, _ = (kept.pop(note, None) for note in (_RUN, VERSION, NUMBER))
+        is_ours = run_id in (None, kept_by) and kept.get("trace_ref") is None
+        return ProviderResponse.from_plain(kept) if is_ours else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def keep_answer(
+    path: Path, response: ProviderResponse, masker: Masker, run_id: str | None = None, notes: JsonObject | None = None
+) -> FileError | None:
+    """Write an answer in one step, for later runs to judge, beside its run and `notes`. Logs why it cannot be kept.
+
+    Returns the error of a file that cannot be written. Failed and incomplete answers are not kept. Those that hold a
+    secret are not either: it would be masked on disk, so that a later run would judge another answer.
+    """
+    is_whole = response.error is None and incomplete_reason(response.finish_reason) is None
+    is_whole = is_whole and not is_null(response.output_messages, response.trace)
+    if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
+        return None
+    try:
+        response = _with_trace(response)
+        text = _to_json(response, masker, {**(notes or {}), **({} if run_id is None else {_RUN: run_id})})
+    except (AgentvError, TypeError, ValueError, RecursionError) as error:
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
+        return None
+    return None if text is None else write_entry(path, text)
+
+
+def write_entry(path: Path, text: str) -> FileError | None:
+    """Write a file in one step. Logs and returns the error if it cannot be written, and leaves no empty folder then."""
+    try:
+        write_atomically(path, text)
+    except FileError as error:
+        _LOGGER.warning("the answer cannot be kept for later runs: %s", masked(str(error)))
+        with suppress(OSError):  # it may hold other files
+            path.parent.rmdir()
+        return error
+    return None
+
+
+def _with_trace(response: ProviderResponse) -> ProviderResponse:
+    """Return the answer with its trace in place of the trace file, which the next call may write anew."""
+    if response.trace_ref is None:
+        return response
+    trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
+    return response.replace(trace=trace, trace_ref=None)
+
+
+def _to_json(response: ProviderResponse, masker: Masker, run: JsonObject) -> str | None:
+    """Return the text that keeps an answer; None, with a log, if reading it back would give another answer."""
+    plain = response.to_plain()
+    debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
+    if masker.mask_plain(plain) != plain:
+        _LOGGER.info("the answer holds a secret, and is not kept for later runs")
+        return None
+    text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
+    if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
+        _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+        return None
+    return text
+
+
+def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
+    """Whether two responses are judged alike. Compares texts too, because 1 and 1.0 are equal but read differently."""
+    first = first.replace(raw=second.raw)
+    return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
+
+
+def _hash_file(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
+# Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`).
+
+_VERSION: Final = 2
+"""Part of every key. Incremented when the format of the entries changes."""
+
+_UNLIKE_OTHERS: Final = os.urandom(8).hex()
+"""Stands in keys for values that cannot be compared with those of other runs."""
+
+
+class CachedProvider:
+    """Calls the provider behind it only for requests that are not in the cache.
+
+    `keep_answer` says which answers are kept. The key covers everything that affects an answer: the kind, the target's
+    settings without secrets, the prompt, the system prompt, the case's id, the numbers of the answer, of the rerun
+    and among equal questions of the case, and the content of the files. Entries are written in one step, so any number
+    of processes may share the folder.
+    """
+
+    def __init__(
+        self,
+        provider: Adapter,
+        target: Target,
+        folder: Path,
+        masker: Masker,
+        as_at_home: Callable[[JsonObject], JsonObject] = dict,
+        *,
+        tell: Callable[[FileError], None] | None = None,
+    ) -> None:
+        """Take a provider, its target and the folder of the cache.
+
+        `as_at_home` gives keys the paths that the process of the run would have, wherever the files lie. `tell` hears
+        why an answer cannot be written.
+        """
+        self.mode: PromptMode = provider.mode
+        self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
+        self.embed = getattr(provider, "embed", None)
+        """Embeddings have a cache of their own."""
+        if isinstance(provider, BatchProvider):
+            self._batch_provider = provider
+            self.invoke_batch = self._invoke_batch
+        self._provider = provider
+        self._target = {"kind": target.kind, "settings": lasting_settings(target)}
+        if target.provider_batching:
+            self._target["batching"] = True  # the same command prints other output then
+        self._target |= code_places(target, folder, as_at_home)
+        self._folder = folder
+        self._masker = masker
+        self._as_at_home = as_at_home
+        self._tell = tell
+
+    async def check(self) -> None:
+        await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        path = self.place(request)
+        known = read_answer(path)
+        if known is not None:
+            return known.replace(cached=True)
+        started = time.perf_counter()
+        response = timed(await self._provider.invoke(request), started)
+        self._keep(path, response)
+        return response
+
+    def forget(self, request: ProviderRequest) -> None:
+        """Delete the answer to a request, which was of no use."""
+        with suppress(OSError):
+            self.place(request).unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Ask the requests that are not in the cache in one call, if there are any."""
+        paths = [self.place(request) for request in requests]
+        kept = [None if known is None else known.replace(cached=True) for known in map(read_answer, paths)]
+        missing = [number for number, known in enumerate(kept) if known is None]
+        started = time.perf_counter()
+        wanted = [requests[number] for number in missing]
+        asked = one_for_each(wanted, await self._batch_provider.invoke_batch(wanted) if missing else [])
+        responses = dict(zip(missing, [timed(response, started) for response in asked], strict=True))
+        for number, response in responses.items():
+            self._keep(paths[number], response)
+        return [known or responses[number] for number, known in enumerate(kept)]
+
+    def _keep(self, path: Path, response: ProviderResponse) -> None:
+        error = keep_answer(path, response, self._masker)
+        if error is not None and self._tell is not None:
+            self._tell(error)
+
+    def place(self, request: ProviderRequest) -> Path:
+        """Return the file of the answer to a request."""
+        question = {"version": _VERSION, "target": self._target, **what_is_asked(request)}
+        return cached_file(self._folder, self._as_at_home(question))
+
+
+def code_places(target: Target, folder: Path, as_at_home: Callable[[JsonObject], JsonObject] = dict) -> JsonObject:
+    """Return where a target's code lies, seen from a folder, if its settings name it by a relative path or by a word.
+
+    Two folders may each have an `agent.py`, or a kind of the same name.
+    """
+    settings = target.settings
+    if settings.sources.callable is not None:
+        paths: Sequence[Path] = [Path(settings.sources.folder or Path(target.path or "").parent)]
+    elif settings.own_code is None:
+        return {}
+    else:
+        paths = own_files(settings.own_code)
+    home = as_at_home({"code": list(map(str, paths)), "folder": str(folder)})
+    places = [os.path.relpath(place, str(home["folder"])) for place in home["code"]]
+    code = {"code": places[0] if len(places) == 1 else places} if places else {}
+    return {**code, **_values_of_factory(settings.own_code)}
+
+
+def _values_of_factory(code: object) -> JsonObject:
+    """Return the hash of the values that a factory got from the code which made it: two folders may give it others."""
+    if code is None:
+        return {}
+
+    return {} if is_plain(code) else {"made of": hash_value(code).digest}
+
+
+def lasting_settings(target: Target) -> Json:
+    """Return the settings of a target that affect its answers, without secrets."""
+    plain = target.settings.to_plain()
+    return public_settings({key: value for key, value in plain.items() if affects_answers(target.settings, key)})
+
+
+def public_settings(value: object) -> Json:
+    """Return settings as plain data, without secrets."""
+    if isinstance(value, Record):
+        return public_settings(value.to_plain())
+    if isinstance(value, Mapping):
+        return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
+    if isinstance(value, list | tuple):
+        return [public_settings(item) for item in value if not isinstance(item, Secret)]
+    return value if type(value) in ATOMS or isinstance(value, float) else _public_value(value)
+
+
+def _public_value(value: object) -> Json:
+    """Return what stands for a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
+    return text_of_value(value) or _UNLIKE_OTHERS

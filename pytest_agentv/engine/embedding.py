@@ -1,0 +1,288 @@
+"""What evaluators may ask: embeddings, and the targets that judge scripts call through their proxy."""
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine.answers import Attempts, invoke_with_retries
+from pytest_agentv.engine.cache import cached_file, code_places, lasting_settings, write_entry
+from pytest_agentv.engine.judging import EqualQuestions, Tell, tell_of_replies
+from pytest_agentv.errors import EvaluatorError, FileError, ProviderError, TargetError, locate
+from pytest_agentv.evaluators.context import Embedding, ProxiedQuestion, current_meter
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.messages import TokenUsage
+from pytest_agentv.providers.api.base import Embeddings, vectors_of
+from pytest_agentv.providers.api.failures import ContentError
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.runtime.user_code import Outcome, attempt_async
+
+# Gets embeddings from a target: asks for each text once, in requests for several cases, and caches them on disk.
+
+Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
+
+_KINDS: Final = ("openai", "azure", "gemini")
+"""The kinds of targets that give embeddings."""
+_VERSION: Final = 2
+"""Part of every key. Incremented when the format of the entries changes, or what is sent for them."""
+MOST: Final = 64
+"""The most texts of one request."""
+WAIT_SECONDS: Final = 0.01
+"""How long a text waits for texts of other cases, in seconds."""
+
+
+def _embedding_fault(target: Target) -> str:
+    """Return why a target without embeddings gives none."""
+    through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
+    if through_litellm and target.path is not None:
+        where = locate(Path(target.path), target.line)
+        return f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
+    return f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
+
+
+def embedder_of(
+    target: Target,
+    provider: Adapter,
+    cache: Path | None,
+    timeout_seconds: float | None,
+    tell: Callable[[FileError], None] | None = None,
+) -> "TargetEmbedder":
+    """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
+    ask = getattr(provider, "embed", None)
+    if ask is None:
+        raise TargetError(_embedding_fault(target))
+    return TargetEmbedder(target, ask, cache, timeout_seconds, tell)
+
+
+class TargetEmbedder:
+    """The embeddings of one target. Used on the event loop."""
+
+    def __init__(
+        self,
+        target: Target,
+        ask: Ask,
+        cache: Path | None,
+        timeout_seconds: float | None,
+        tell: Callable[[FileError], None] | None = None,
+    ) -> None:
+        """Take a target.
+
+        Args:
+            target: Its settings are part of the keys of the cache.
+            ask: Returns the vectors of texts.
+            cache: The folder of the cache; None: no cache.
+            timeout_seconds: The longest that a request may take.
+            tell: Hears why an embedding cannot be written.
+        """
+        self._name = target.name
+        code = {} if cache is None else code_places(target, cache)
+        self._settings = {"kind": target.kind, "settings": lasting_settings(target), **code}
+        self._ask = ask
+        self._cache = cache
+        self._timeout_seconds = timeout_seconds
+        self._tell = tell
+        self._known: dict[str, asyncio.Future[Outcome[Embedding]]] = {}
+        self._most = MOST
+        self._waiting: list[str] = []
+        self._sending: set[asyncio.Task[bool]] = set()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return the embeddings of texts. The first caller that asks for a text gets its cost, and its call counts.
+
+        Raises `EvaluatorError` when the target cannot be asked.
+        """
+        sent = {text for text in dict.fromkeys(texts) if text not in self._known and self._request(text)}
+        asked = {text: self._known[text] for text in texts}
+        # A cancelled case must not cancel a request that others wait for.
+        outcomes = {text: await asyncio.shield(each) for text, each in asked.items()}
+        if sent:
+            _meter([outcomes[text] for text in sent])
+        try:
+            found = {text: outcome.get() for text, outcome in outcomes.items()}
+        except ProviderError as error:
+            raise EvaluatorError(f"the target {self._name!r} gave no embeddings: {error}", error.kind) from None
+        if not all(each.vector for each in found.values()):
+            told = "gave no embeddings: it replied without a vector for one of the texts"
+            raise EvaluatorError(f"the target {self._name!r} {told}", "crash")
+        free = {text: Embedding(each.vector) for text, each in found.items()}
+        is_paid = [text in sent and text not in texts[:place] for place, text in enumerate(texts)]
+        return [found[text] if paid else free[text] for text, paid in zip(texts, is_paid, strict=True)]
+
+    def _request(self, text: str) -> bool:
+        """Get the embedding of a text. Returns whether the target is asked for it, because it is not in the cache."""
+        loop = asyncio.get_running_loop()
+        self._known[text] = loop.create_future()
+        path = self._path(text)
+        kept = None if path is None else _read(path)
+        if kept is not None:
+            self._known[text].set_result(Outcome(kept))
+            return False
+        self._waiting.append(text)
+        if len(self._waiting) == 1:
+            loop.call_later(WAIT_SECONDS, self._send)
+        return True
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for start in range(0, len(waiting), self._most):
+            task = asyncio.ensure_future(self._send_some(waiting[start : start + self._most]))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send_some(self, texts: Sequence[str]) -> bool:
+        """Ask for some texts in one request. Returns whether it succeeded, for all who wait for them."""
+        outcome = await attempt_async(lambda: self._embed(texts))
+        if isinstance(outcome.error, ContentError) and len(texts) > 1:
+            return await self._send_each(texts)
+        if outcome.error is not None:
+            for text in texts:  # a later case may try again
+                self._known.pop(text).set_result(Outcome(error=outcome.error))
+            return False
+        for text, embedding in zip(texts, outcome.get(), strict=True):
+            waiting = self._known[text] if embedding.vector else self._known.pop(text)  # a later case may try again
+            waiting.set_result(Outcome(embedding))
+        return True
+
+    async def _send_each(self, texts: Sequence[str]) -> bool:
+        """Ask for each text alone, after a server refused them together: one of them may be at fault, or their number.
+
+        If each is accepted, it was their number. So later requests have fewer texts.
+        """
+        accepted = await asyncio.gather(*(self._send_some([text]) for text in texts))
+        if all(accepted):
+            self._most = min(self._most, len(texts) // 2)
+        return all(accepted)
+
+    async def _embed(self, texts: Sequence[str]) -> list[Embedding]:
+        """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""
+        embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
+        for text, embedding in zip(texts, embeddings, strict=True):
+            if embedding.vector:
+                self._keep(text, embedding)
+        return embeddings
+
+    def _keep(self, text: str, embedding: Embedding) -> None:
+        path = self._path(text)
+        if path is None:
+            return
+        error = write_entry(path, json.dumps({"vector": embedding.vector}))
+        if error is not None and self._tell is not None:
+            self._tell(error)
+
+    def _path(self, text: str) -> Path | None:
+        if self._cache is None:
+            return None
+        return cached_file(self._cache, {"embedding": _VERSION, "target": self._settings, "text": text})
+
+
+def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
+    """Count the call of the running evaluator, with what is known of its tokens and its cost.
+
+    A call that failed counts too, because it may have been paid for, but not one that no request was made for.
+    """
+    errors = [outcome.error for outcome in outcomes]
+    if not any(error is None or "request_attempts" in getattr(error, "raw", {}) for error in errors):
+        return
+    paid = [outcome.get() for outcome in outcomes if outcome.error is None]
+    costs = [each.cost_usd for each in paid if each.cost_usd is not None]
+    tokens = math.fsum(each.tokens or 0 for each in paid)
+    current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
+
+
+def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
+    """Yield the embedding of each text, with its share of tokens and cost, by its length. It is empty for no vector."""
+    total = sum(map(len, texts)) or 1
+    for text, vector in zip(texts, found.vectors, strict=True):
+        share = len(text) / total
+        cost = None if found.cost_usd is None else found.cost_usd * share
+        yield Embedding(vector or (), found.tokens * share or None, cost)
+
+
+def _read(path: Path) -> Embedding | None:
+    try:
+        vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Embedding(vectors[0]) if vectors and vectors[0] else None
+
+
+# The targets that judge scripts may call through their proxy.
+
+OpenTarget: TypeAlias = Callable[[str], tuple[Target, Adapter]]
+"""Resolves a target by its name; raises `TargetError`."""
+CheckTarget: TypeAlias = Callable[[Target, Adapter], Awaitable[None]]
+"""Checks a target before its first call of the run; raises `ProviderError`."""
+
+
+async def _is_checked(_target: Target, _provider: Adapter) -> None:
+    """Do nothing: the target is a mock."""
+
+
+class CallableTargets:
+    """The targets of a targets file. The first call of a target resolves it."""
+
+    def __init__(
+        self,
+        primary: str,
+        others: Sequence[str],
+        default_name: str,
+        open_target: OpenTarget,
+        *,
+        asked: EqualQuestions | None = None,
+        check: CheckTarget = _is_checked,
+        tell: Tell | None = None,
+    ) -> None:
+        """Resolve the default target now, so that `TargetError` is raised before anything is paid for.
+
+        Args:
+            primary: The target under test.
+            others: All names of its targets file.
+            default_name: The target of calls that name no other.
+            open_target: Resolves a target.
+            asked: Counts the questions of the case; None: none was asked before.
+            check: Checks a target before it is called.
+            tell: Hears what is odd about the replies.
+        """
+        self.default_name = default_name
+        self.names = tuple(dict.fromkeys((primary, *others)))
+        self._open = open_target
+        self._asked = asked or EqualQuestions()
+        self._check = check
+        self._tell = tell
+        self.default = open_target(default_name)
+        """The default target, to be checked before anything is paid for."""
+
+    def resolve(self, name: str) -> Callable[[ProxiedQuestion], Awaitable[ProviderResponse]]:
+        """Return a function that calls a target. Raises `TargetError` if the target cannot be used."""
+        return partial(self._ask, *self._open(name))
+
+    async def _ask(self, target: Target, provider: Adapter, asked: ProxiedQuestion) -> ProviderResponse:
+        """Raises `ProviderError` if there is no reply. A response with an error may hold the metrics of the call."""
+        await self._check(target, provider)  # a script may name a target that no case has
+        attempts = await _ask(target, provider, self._asked, asked)
+        tell_of_replies(target.name, attempts, self._tell)
+        if attempts.response is None:
+            raise attempts.error or ProviderError("the provider gave no response")
+        return attempts.response
+
+
+async def _ask(target: Target, provider: Adapter, questions: EqualQuestions, asked: ProxiedQuestion) -> Attempts:
+    """Call a target once, without retries, because the script has the time limit of one call."""
+    system_prompt, question = asked.system_prompt, asked.question
+    if system_prompt and not getattr(target.settings, "takes_system_prompt", False):
+        system_prompt, question = None, f"{system_prompt}\n\n{question}"
+    request = ProviderRequest(
+        Prompt(question),
+        eval_id=asked.eval_id,
+        attempt=asked.attempt,
+        answer=asked.answer,
+        reruns=asked.reruns,
+        system_prompt=system_prompt,
+        timeout_seconds=asked.timeout_seconds,
+    )
+    request = questions.next(provider, request, asked.twin)
+    return await invoke_with_retries(provider, request, 0, f"target {target.name}")

@@ -1,0 +1,289 @@
+"""The target that judges, for evaluators that need a model, and kept judgements held against another threshold."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.engine.answers import Attempts, invoke_with_retries, validated_metrics
+from pytest_agentv.engine.results import Threshold, decide_status
+from pytest_agentv.errors import EvaluatorError, ProviderError, locate
+from pytest_agentv.evaluators.context import Context, current_meter
+from pytest_agentv.evaluators.shared import SLACK, shared_key, unmet_text
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target
+from pytest_agentv.model.messages import candidate_answer, incomplete_reason
+from pytest_agentv.model.results import EvalResult, EvaluatorResult, unmet_required, verdict_of
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import masked
+from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
+from pytest_agentv.targets.definitions import TargetDefinition
+
+# The target that judges, for evaluators that need a model.
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[[str, Sequence[str]], None]
+"""Warns of what is odd about the reply of the target with this name."""
+
+
+class EqualQuestions:
+    """Numbers the equal questions of a case, so that the cache keeps their answers apart. Used on the event loop.
+
+    Only questions whose answers are kept need a number. Equal members of a composite ask at the same time, in an order
+    that may differ in the next run. So each of them counts its own questions (`Context.twin`).
+    """
+
+    def __init__(self) -> None:
+        self._asked: Counter[tuple[Path, tuple[int, ...]]] = Counter()
+
+    def next(self, provider: Adapter, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
+        """Count a question that is asked now, and return it with its number."""
+        if not isinstance(provider, KeepsAnswers):
+            return request
+        asked = (provider.place(request), _shortened(twin))
+        self._asked[asked] += 1
+        return _numbered(request, self._asked[asked] - 1, asked[1])
+
+    def last(self, provider: KeepsAnswers, request: ProviderRequest, twin: tuple[int, ...] = ()) -> ProviderRequest:
+        """Return a question with the number with which it was last asked."""
+        asked = (provider.place(request), _shortened(twin))
+        return _numbered(request, max(0, self._asked[asked] - 1), asked[1])
+
+
+def _shortened(twin: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers without zeros at their end: the first of equal members asks like an evaluator alone."""
+    while twin and not twin[-1]:
+        twin = twin[:-1]
+    return twin
+
+
+def _numbered(request: ProviderRequest, number: int, twin: tuple[int, ...]) -> ProviderRequest:
+    return request.replace(occurrence=(number, *twin) if number or twin else ())
+
+
+class ProviderJudge:
+    """A judge that is a target."""
+
+    def __init__(
+        self,
+        target: Target,
+        provider: Adapter,
+        options: RunOptions,
+        asked: EqualQuestions,
+        tell: Tell | None = None,
+    ) -> None:
+        """`asked` counts the questions of the case, `tell` hears what is odd about the replies."""
+        self.name = target.name
+        self.model: str | None = getattr(target.settings, "model", None)
+        self._takes_system_prompt = getattr(target.settings, "takes_system_prompt", False)
+        self._provider = provider
+        self._options = options
+        self._asked = asked
+        self._tell = tell
+
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+        """Return the reply's text. Raises `EvaluatorError` if the target cannot answer."""
+        request = self._asked.next(self._provider, self._request(system_prompt, user_prompt, context), context.twin)
+        retries = self._options.max_retries
+        attempts = await invoke_with_retries(self._provider, request, retries, f"judge {self.name}")
+        response = attempts.response
+        tell_of_replies(self.name, attempts, self._tell)
+        for lost in attempts.lost:
+            current_meter().add_reply(lost)
+        current_meter().add_reply(response, attempts.count - len(attempts.lost))
+        if response is None:
+            error = attempts.error or ProviderError("the provider gave no response")
+            raise EvaluatorError(f"the judge {self.name!r} could not be asked: {error}", error.kind)
+        if response.error is not None:
+            text = f"the judge {self.name!r} could not be asked: {response.error}"
+            raise EvaluatorError(text, response.error_kind)
+        reason = incomplete_reason(response.finish_reason)
+        if reason is not None:
+            text = f"the reply of the judge {self.name!r} is not whole: {reason}"
+            raise EvaluatorError(f"{text} (finish_reason={response.finish_reason})", "no_answer")
+        return candidate_answer(response.output_messages)
+
+    def forget(self, system_prompt: str, user_prompt: str, context: Context) -> None:
+        """Forget the reply, so that the next run asks for it anew."""
+        if isinstance(self._provider, KeepsAnswers):
+            request = self._request(system_prompt, user_prompt, context)
+            self._provider.forget(self._asked.last(self._provider, request, context.twin))
+
+    def _request(self, system_prompt: str, user_prompt: str, context: Context) -> ProviderRequest:
+        question = user_prompt if self._takes_system_prompt else f"{system_prompt}\n\n{user_prompt}"
+        return ProviderRequest(
+            Prompt(question),
+            eval_id=context.case.eval_id,
+            answer=context.answer,
+            reruns=context.reruns,
+            system_prompt=system_prompt if self._takes_system_prompt else None,
+            timeout_seconds=context.timeout_seconds,
+        )
+
+
+def tell_of_replies(name: str, attempts: Attempts, tell: Tell | None) -> None:
+    """Log the figures of a judge that are left out, and tell what else is odd about its replies.
+
+    Source: evaluation-2026-01, "Metrics schema validation".
+    """
+    replies = [each for each in (*attempts.lost, attempts.response) if each is not None and not each.cached]
+    for fault in (fault for each in replies for fault in validated_metrics(each).warnings):
+        _LOGGER.warning("%s", masked(f"judge {name}: {fault}"))
+    if tell is not None:
+        tell(name, [masked(warning) for each in replies for warning in each.warnings])
+
+
+def judging_fault(target: Target | TargetDefinition, kind: object, path: Path) -> str | None:
+    """Return why a target has no judge, if so: it names none, and its kind cannot judge its own answers.
+
+    `kind` is the class of its kind, or an object of it.
+    """
+    if target.judge_target is not None or getattr(kind, "judges_itself", False):
+        return None
+    return (
+        f"target {target.name!r} ({locate(path, target.line)}) would have to judge its own answers: give it a model "
+        f"as judge, `judge_target: <name of a target>`, or give the case evaluators that need no model"
+    )
+
+
+def evaluators_of(case: EvalCase) -> tuple[AnyEvaluator, ...]:
+    """Return what judges a case: its evaluators, else the default judge."""
+    if case.evaluators is not None:
+        return case.evaluators
+    return _default_evaluators()
+
+
+@cache
+def _default_evaluators() -> tuple[AnyEvaluator, ...]:
+    from pytest_agentv.evaluators.judge import default_judge  # noqa: PLC0415 - imports pydantic
+
+    return (default_judge(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The targets that evaluators need besides the one that is judged."""
+
+    judge: bool
+    """Whether an evaluator, or a member of one, needs a model."""
+    targets: bool
+    """Whether one is a script that may call targets."""
+    embeddings: tuple[str, ...]
+    """The targets whose embeddings they compare."""
+
+    @property
+    def any_answers(self) -> bool:
+        """Whether a model or another target takes part in judging."""
+        return self.judge or self.targets
+
+
+class _NeedsOf:
+    """Returns what evaluators need. Remembers the last answer: consecutive cases often share those of their file."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[AnyEvaluator, ...], Needs] = ((), Needs(judge=False, targets=False, embeddings=()))
+
+    def __call__(self, evaluators: tuple[AnyEvaluator, ...]) -> Needs:
+        last, needs = self._last  # two threads ask
+        if last is not evaluators:
+            needs = Needs(needs_judge(evaluators), needs_targets(evaluators), embedding_targets(evaluators))
+            self._last = (evaluators, needs)
+        return needs
+
+
+needs_of: Final = _NeedsOf()
+
+
+def needs_judge(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether an evaluator, or a member of one, needs a model."""
+    return any(evaluator.asks_judge for evaluator in evaluators)
+
+
+def take_long(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether evaluators do more than look at the answer: they ask a target, or run programs or user code."""
+    members = [member for evaluator in evaluators for member in evaluator.walk()]
+    return any(each.asks_judge or each.embeds_with or each.own_code or each.scripts for each in members)
+
+
+def needs_targets(evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Whether an evaluator, or a member of one, is a script that may call targets."""
+    return any(evaluator.calls_targets for evaluator in evaluators)
+
+
+def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
+    """Return the names of the targets whose embeddings evaluators compare."""
+    members = (member for evaluator in evaluators for member in evaluator.walk())
+    return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))
+
+
+# Holds kept judgements against another threshold, which `required` evaluators have to reach as well.
+
+
+def held_against(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
+    """Return a kept result with its status under a threshold; None: only a new judgement tells what is met."""
+    before, unmet, found = result.threshold, result.unmet_required, result.evaluator_results
+    if before is not None and before != threshold.value and asks_for_threshold(case):
+        found = _judged_again(evaluators_of(case), found or (), before, threshold.value)
+        if found is None:
+            return None
+        unmet = unmet_required(found) or None
+    status = decide_status(result.score, threshold.value, unmet)
+    rules = {"threshold": threshold.value, "threshold_source": threshold.source}
+    return result.replace(status=status, unmet_required=unmet, evaluator_results=found, **rules)
+
+
+def rejudged(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
+    """Return a kept answer with its status under the current threshold. A hook's decision stands.
+
+    None: only a new judgement tells.
+    """
+    if result.status == "error" or result.assertion is not None or result.dry_run:
+        return result
+    return held_against(result, case, threshold)
+
+
+def asks_for_threshold(case: EvalCase) -> bool:
+    """Whether a `required` evaluator of a case has to reach the threshold of the case."""
+    members = (member for evaluator in evaluators_of(case) for member in evaluator.walk())
+    return any(
+        shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0)
+        for each in members
+    )
+
+
+def _judged_again(
+    evaluators: Sequence[AnyEvaluator], results: Sequence[EvaluatorResult], before: float, now: float
+) -> tuple[EvaluatorResult, ...] | None:
+    if len(evaluators) != len(results):
+        return None
+    if any(_crosses(member, before, now) for result in results for member in _members(result)):
+        return None  # the composite around it would have to be combined again
+    pairs = zip(evaluators, results, strict=True)
+    return tuple(_with_requirement(evaluator, result, before, now) for evaluator, result in pairs)
+
+
+def _members(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
+    for member in result.evaluator_results or ():
+        yield member
+        yield from _members(member)
+
+
+def _crosses(result: EvaluatorResult, before: float, now: float) -> bool:
+    return result.required is True and _reaches(result, before) is not _reaches(result, now)
+
+
+def _reaches(result: EvaluatorResult, needed: float) -> bool:
+    return result.score + SLACK >= needed
+
+
+def _with_requirement(evaluator: AnyEvaluator, result: EvaluatorResult, before: float, now: float) -> EvaluatorResult:
+    was_met, is_met = (_reaches(result, evaluator.required_score(each)) for each in (before, now))
+    if not result.required or was_met is is_met:
+        return result
+    known = result.unmet_required or ()  # its own text is the first
+    unmet = known[1:] if is_met else (unmet_text(evaluator, result.misses), *known)
+    return result.replace(unmet_required=unmet or None, verdict="fail" if unmet else verdict_of(result.score))

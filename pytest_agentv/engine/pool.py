@@ -1,0 +1,584 @@
+"""Prepares targets: finds, resolves, opens and health-checks each once, and finds its judge."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pytest_agentv.engine import embedding
+from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
+from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
+from pytest_agentv.engine.results import effective_target_name
+from pytest_agentv.engine.variables import InProcessProvider, ProcessVariables
+from pytest_agentv.engine.waiting import WaitingAnswers
+from pytest_agentv.errors import AgentvError, FileError, ProviderError, TargetError
+from pytest_agentv.evaluators.context import Embedder, Judge, ProxiedTargets
+from pytest_agentv.files.problems import Problem, join_problems
+from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.cases import AnyEvaluator, Target
+from pytest_agentv.model.kind_table import KindsOf
+from pytest_agentv.model.options import CACHE_FOLDER
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker, masked
+from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
+from pytest_agentv.providers.table import KINDS, create_provider
+from pytest_agentv.runtime.loop import close_all
+from pytest_agentv.runtime.reaper import remove_at_end
+from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
+from pytest_agentv.targets.definitions import Environment, TargetDefinition, TargetKinds, TargetsFile, load_environment
+from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
+
+if TYPE_CHECKING:
+    from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
+
+
+# Decides how many cases of a target are in flight.
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The limits of a target for its cases."""
+
+    workers: int | None
+    """Cases in flight, unless the options of the run set a number; None: the target does not say."""
+    is_batched: bool
+    """Whether one call runs all cases."""
+    is_capped: bool = False
+    """Whether `workers` overrides the options."""
+    is_by_id: bool = False
+    """Whether one call runs all cases, and only their ids tell which answer is whose."""
+
+    def limit(self, options: RunOptions, size: int = 1) -> int:
+        """Return the limit of cases in flight in the whole run: `size` where neither options nor target set one."""
+        own = self.workers or size
+        return own if self.is_capped else options.workers or own
+
+
+def pace_of(definition: TargetDefinition, kind: object, options: RunOptions) -> Pace:
+    """Return the limits of a target of the class `kind`; in a dry run, those of the mock that replaces it."""
+    if not options.dry_run and getattr(kind, "is_one_by_one", False):
+        return Pace(1, definition.provider_batching, is_capped=True)
+    is_batched = definition.provider_batching and not options.dry_run
+    is_by_id = is_batched and getattr(kind, "answers_by_id", False)
+    return Pace(definition.workers, is_batched, is_by_id=is_by_id)
+
+
+def cap_warning(path: Path, definition: TargetDefinition, kind: object, options: RunOptions) -> Problem | None:
+    """Return a warning if a target cannot have as many workers as requested.
+
+    Source: eval-cli-2026-01, "VS Code worker cap".
+    """
+    wanted = options.workers or definition.workers or 1
+    if wanted == 1 or not pace_of(definition, kind, options).is_capped:
+        return None
+    source = "--agentv-workers" if options.workers else "workers"
+    reason = "VS Code runs one case at a time, because its windows take the focus from each other"
+    message = f"target {definition.name!r} runs with 1 worker instead of {wanted} ({source}): {reason}"
+    return Problem(definition.path or path, definition.line, "", message, level="warning")
+
+
+def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
+    """Whether no other process of the run has shown a warning. The first one leaves a file in the shared folder."""
+    if folder is None:
+        return True
+    remove_at_end(folder)  # before the warning: a time-out may come at any line
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / f"{what}-told").touch(exist_ok=False)
+    except OSError as error:  # show the warning even if the folder cannot be used
+        return not isinstance(error, FileExistsError)
+    return True
+
+
+# The targets of eval folders: finds, resolves and opens each once.
+
+
+@dataclass(frozen=True, slots=True)
+class UnjudgedFolders(Record):
+    """The folders of answers that are not judged yet: that of this run, and that of the run that it resumes."""
+
+    own: Path
+    left: Path | None = None
+    for_reruns: bool = True
+    """Whether a rerun judges an answer that was not judged; False: it asks anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders where searches end, and a folder that processes share."""
+
+    repo_root: Path
+    cwd: Path
+    shared_folder: Path | None = None
+    """Where the processes of a run share their findings; None: there is only one process."""
+    dotenv_root: Path | None = None
+    """The folder with the same layout as `repo_root` that holds the `.env` files; None: `repo_root`."""
+    as_at_home: Callable[[JsonObject], JsonObject] = dict
+    """Returns plain data with the paths that the process of the run would have."""
+    unjudged: UnjudgedFolders | None = None
+    """None: this process does not see the folder of the results file."""
+
+    def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
+        """Return the variables of a folder. Raises `FileError`."""
+        root = self.dotenv_root
+        if root is None:
+            return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
+        inside = eval_dir.relative_to(self.repo_root) if eval_dir.is_relative_to(self.repo_root) else ""
+        return load_environment(root / inside, root, root, process_env)
+
+
+class FolderTargets:
+    """Keeps the targets file, the environment and the opened targets of each eval folder.
+
+    Used on the run's event loop only.
+    """
+
+    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
+        self.warnings: list[Problem] = []
+        """Warnings about targets files, until `take_warnings`."""
+        self._options = options
+        self._places = places
+        self._masker = masker
+        self._own_kinds = own_kinds
+        self._paths: dict[Path, Path] = {}
+        """Targets file by eval folder."""
+        self._files: dict[tuple[Path, int], TargetsFile | AgentvError] = {}
+        """By path and the identity of the kinds, which are those of the eval folder. An error: it cannot be used."""
+        self._environments: dict[Path, Environment] = {}
+        self._targets: dict[tuple[Path, str], Target] = {}
+        self._providers: dict[tuple[Path, str], Adapter] = {}
+        self._process = ProcessVariables()
+        self._told_of_cache = False
+        self._dotenv: dict[Path, Mapping[str, str]] = {}
+        """The variables that a folder's `.env` adds to those of the process."""
+
+    def file(self, eval_dir: Path) -> TargetsFile:
+        """Return the targets file of a folder. Raises `TargetsError`; `TargetError` for warnings of a strict run."""
+        if eval_dir not in self._paths:
+            places = self._places
+            self._paths[eval_dir] = find_targets_file(self._options.targets, eval_dir, places.repo_root, places.cwd)
+        path = self._paths[eval_dir]
+        own = self._own_kinds(eval_dir)  # calls no hook yet
+        key = (path, id(own))
+        if key not in self._files:
+            self._files[key] = self._load(path, KINDS.with_own(own))
+        found = self._files[key]
+        if isinstance(found, AgentvError):
+            raise found.with_traceback(None)  # one that is raised for each case would grow
+        return found
+
+    def environment(self, eval_dir: Path) -> Environment:
+        """Return the variables of a folder. From here on its secrets are masked. Raises `AgentvError`.
+
+        The variables are those of the first call. Those that a fixture sets later are masked as well.
+        """
+        self._masker.look_again()
+        if eval_dir not in self._environments:
+            original = self._process.original()
+            environment = self._places.environment(eval_dir, original)
+            self._masker.add_environment(environment.dotenv)
+            self._environments[eval_dir] = environment
+            self._dotenv[eval_dir] = {name: value for name, value in environment.dotenv.items() if name not in original}
+        return self._environments[eval_dir]
+
+    def definition(self, eval_dir: Path, name: str) -> Target:
+        """Return a target as its file defines it, with variables filled in. Raises `TargetsError`, `TargetError`."""
+        key = (eval_dir, name)
+        if key not in self._targets:
+            file = self.file(eval_dir)
+            environment = self.environment(eval_dir)
+            self._targets[key] = resolve_target(file, file.find(name), environment, eval_dir, self._masker)
+        return self._targets[key]
+
+    def known(self, eval_dir: Path, name: str) -> Target | None:
+        """Return a target that was resolved before, else None."""
+        return self._targets.get((eval_dir, name))
+
+    def open(self, eval_dir: Path, name: str) -> tuple[Target, Adapter]:
+        """Return a target and its provider, which stays open until `close`. Raises like `definition`."""
+        target = self.definition(eval_dir, name)
+        key = (eval_dir, target.name)
+        if key not in self._providers:
+            self._providers[key] = self._create(eval_dir, target)
+        return target, self._providers[key]
+
+    def unjudged(self, target: Target) -> UnjudgedFolders | None:
+        """Return the folders of a target's unjudged answers; None: they are not kept.
+
+        They are kept if they cost money and a call leaves nothing else. An agent also leaves files in its folder, which
+        a script may judge and which may change before the next run. With a cache, a resumed run takes the answers of
+        all targets from there, and could not tell that no record has counted their cost. So all are kept.
+        """
+        settings, folders = target.settings, self._places.unjudged
+        if getattr(settings, "costs_money", False) and not getattr(settings, "is_agent", False):
+            return folders
+        return folders.replace(for_reruns=False) if folders is not None and self._options.cache else None
+
+    def in_process(self, eval_dir: Path, provider: Adapter) -> Adapter:
+        """Return a provider that shows the folder's `.env` to code that reads `os.environ`."""
+        self.environment(eval_dir)
+        return InProcessProvider(provider, self._process, self._dotenv[eval_dir], self._masker)
+
+    def warn_of_cache(self, error: FileError) -> None:
+        """Warn once per run that answers cannot be cached: later runs pay for them again."""
+        if self._told_of_cache:
+            return
+        self._told_of_cache = True
+        if is_first_to_warn(self._places.shared_folder, "cache"):
+            reason = str(error).partition(": cannot be written: ")[2]
+            message = f"answers could not be cached, so that later runs pay for them again: {reason}"
+            folder = self._places.cwd / CACHE_FOLDER
+            self.warnings.append(Problem(folder, None, "", message, level="warning"))
+
+    def take_warnings(self) -> list[Problem]:
+        """Return the new warnings about targets files. Any thread may call it."""
+        taken, self.warnings = self.warnings, []
+        return taken
+
+    async def close(self) -> None:
+        """Close all providers and all that was opened on the loop, even if closing one of them fails."""
+        await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
+        await close_all()
+        self._process.close()
+        await attempt_in_thread(USER_LOOP.close, "agentv-close")
+
+    def _load(self, path: Path, kinds: TargetKinds) -> TargetsFile | AgentvError:
+        """Return a targets file, or what is wrong with it: a broken file takes long to read, too."""
+        try:
+            file = load_targets_file(path, kinds)
+        except AgentvError as error:
+            return error
+        if file.warnings and self._options.strict:
+            return TargetError(join_problems(file.warnings))
+        self.warnings.extend(file.warnings)
+        return file
+
+    def _create(self, eval_dir: Path, target: Target) -> Adapter:
+        variables = self.environment(eval_dir).variables
+        if target.settings.is_one_by_one and self._places.shared_folder is not None:
+            variables = {**variables, RUN_VARIABLE: self._places.shared_folder.name}
+        provider = create_provider(target, variables, self._options.timeout or None)
+        warm_up = getattr(provider, "warm_up", None)
+        if getattr(provider, "reads_environ", False):
+            provider = self.in_process(eval_dir, provider)
+        if self._options.cache:
+            from pytest_agentv.engine.cache import CachedProvider  # noqa: PLC0415 - only for runs with a cache
+
+            folder = self._places.cwd / CACHE_FOLDER
+            at_home, tell = self._places.as_at_home, self.warn_of_cache
+            return CachedProvider(provider, target, folder, self._masker, at_home, tell=tell)
+        if warm_up is not None:  # with a cache, perhaps no model is called
+            warm_up()
+        return provider
+
+
+# Runs each target's health check once per run, even with several processes (decisions 32).
+
+Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Runs the check of the target with this name, unless another process has done so. Then it raises that finding."""
+
+
+class HealthChecks:
+    """Checks targets and judges before their first case, and keeps the findings. Used on the event loop."""
+
+    def __init__(self, together: Together | None, root: Path) -> None:
+        """`together` is how the processes of a run share their findings; None: there is only one.
+
+        `root` is the project folder. Its path may differ between processes.
+        """
+        self._together = together
+        self._root = root
+        self._probes: dict[tuple[str | None, str], asyncio.Task[Outcome[None]]] = {}
+
+    async def check(self, target: Target, provider: Adapter) -> None:
+        """Return if the target is healthy. Raises `ProviderError` if it is not. Objects of users are not checked."""
+        if target.path is None:
+            return
+        key = (target.path, target.name)
+        if key not in self._probes:
+            is_probed = target.settings.is_probed
+            together = self._together if is_probed else None
+            probe = provider.check if together is None else lambda: together(self._name(target), provider.check)
+            self._probes[key] = asyncio.ensure_future(capture(probe))
+        probed = self._probes[key]
+        if not probed.done():
+            await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
+        probed.result().get()
+
+    def _name(self, target: Target) -> str:
+        """Return the name of a target, the same in all processes."""
+        path = Path(target.path or "")
+        return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
+
+
+def sharing(folder: Path | None) -> Together | None:
+    """Return a function that shares findings through a folder. The first process that ends removes the folder."""
+    return None if folder is None else lambda key, check: check_together(folder, key, check)
+
+
+async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
+    """Check under a lock, unless another process has done so. Then use its finding."""
+    from filelock import AsyncFileLock  # noqa: PLC0415 - 60 ms that only runs with shared probes pay
+
+    path = _file_of(folder, key)
+    # `poll_interval` is an argument of the class only in later releases.
+    async with await AsyncFileLock(path.with_suffix(".lock")).acquire(poll_interval=0.02):
+        found = _found(path)
+        if found is None:
+            found = await finding(check)
+            path.write_text(json.dumps(found), "utf-8")
+    raise_finding(found)
+
+
+def raise_finding(found: Mapping[str, Any]) -> None:
+    """Raise the error that a health check has found, if any."""
+    if found:
+        raise ProviderError(found["error"], found["kind"])
+
+
+def _found(path: Path) -> dict[str, str] | None:
+    """Return what was found; None: nobody has checked, or a process was killed while it wrote."""
+    try:
+        found: dict[str, str] = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
+def _file_of(folder: Path, key: str) -> Path:
+    remove_at_end(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
+    """Return the error of a health check; empty for a healthy target."""
+    try:
+        await check()
+    except ProviderError as error:
+        return {"error": masked(str(error)), "kind": error.kind}
+    return {}
+
+
+# Prepares targets: finds, resolves and health-checks each once, and finds its judge.
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTarget:
+    """A target that can be called, and its judge."""
+
+    name: str
+    is_agent: bool
+    provider: Adapter
+    judge: Judge | None
+    environment: Mapping[str, str]
+    embedders: Mapping[str, Embedder] = field(default_factory=dict)
+    """The targets whose embeddings the case's evaluators compare."""
+    callable_targets: ProxiedTargets | None = None
+    """The targets that judge scripts may call; None: no evaluator of the case needs them."""
+    unjudged: UnjudgedFolders | None = None
+    """Where answers are until they are judged; None: they are not kept."""
+    asked: EqualQuestions = field(default_factory=EqualQuestions)
+    """Counts the questions of the case."""
+
+
+class TargetPool:
+    """The targets of a run. Each is resolved once per eval folder, health-checked once, and closed at the end.
+
+    Used on the run's event loop only.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        places: Places,
+        masker: Masker,
+        own_kinds: KindsOf,
+        together: Together | None = None,
+    ) -> None:
+        """`together` is how processes share health checks; None: by the shared folder, if there is one."""
+        self.masker = masker
+        self.waiting = WaitingAnswers()
+        self.stop_reason: str | None = None
+        """Set when a health check failed, which ends the run (decisions 32)."""
+        self._options = options
+        self._places = places
+        self._folders = FolderTargets(options, places, masker, own_kinds)
+        self._checks = HealthChecks(together or sharing(places.shared_folder), places.repo_root)
+        self._embedders: dict[tuple[Path, str], Embedder] = {}
+        self._told: set[object] = set()
+
+    async def prepare(
+        self, eval_dir: Path, name: str, evaluators: tuple[AnyEvaluator, ...], own: Overrides = NO_OVERRIDES
+    ) -> ReadyTarget:
+        """Prepare a target and its judge for the cases of a folder, before anything is paid for.
+
+        Raises `TargetsError`, `TargetError`, or `ProviderError` if the check of one of them fails.
+        """
+        file = None if own.replace_target else self._folders.file(eval_dir)
+        environment = self._folders.environment(eval_dir)
+        needs = needs_of(evaluators)
+        if self._options.dry_run:
+            for each in needs.embeddings:
+                self.file(eval_dir).find(each)
+            return self._mocked(file, name, environment)
+        target, provider = self._own_target(eval_dir, name, own) if file is None else self._folders.open(eval_dir, name)
+        asked = EqualQuestions()
+        judging = self._judging(eval_dir, target, own) if needs.judge else None
+        callable_targets = self._callable(eval_dir, target, provider, own, asked) if needs.targets else None
+        embedders = {each: self._embedder(eval_dir, each) for each in needs.embeddings}
+        default = None if callable_targets is None else callable_targets.default
+        for pair in (each for each in ((target, provider), judging, default) if each is not None):
+            await self._check(*pair)
+        judge = judging and ProviderJudge(*judging, self._options, asked, partial(self.warn_of_answer, eval_dir))
+        is_agent = getattr(target.settings, "is_agent", False)
+        variables, unjudged = environment.variables, None if file is None else self._folders.unjudged(target)
+        return ReadyTarget(
+            target.name, is_agent, provider, judge, variables, embedders, callable_targets, unjudged, asked
+        )
+
+    async def pace(self, eval_dir: Path, name: str) -> Pace:
+        """Return the limits of a target: its number of workers, or one call for all cases. Raises like `prepare`."""
+        file = self._folders.file(eval_dir)
+        definition = file.find(name)
+        kind = file.kinds.find(definition.kind)
+        if warning := cap_warning(file.path, definition, kind, self._options):
+            self.warn_once(warning, "cap")
+        return pace_of(definition, kind, self._options)
+
+    def warn_of_answer(self, eval_dir: Path, name: str, warnings: Sequence[str]) -> None:
+        """Warn about a target's answers, but only for the first answer with a warning."""
+        key = (eval_dir, name)
+        if not warnings or key in self._told:
+            return
+        self._told.add(key)
+        target = self._folders.known(*key)
+        for warning in warnings:
+            if target is None or target.path is None:
+                _LOGGER.warning("target %s: %s", name, warning)
+            else:
+                self.warn([Problem(Path(target.path), target.line, "", f"target {name!r}: {warning}", level="warning")])
+
+    def file(self, eval_dir: Path) -> TargetsFile:
+        """Return the targets file of a folder. Raises like `prepare`."""
+        return self._folders.file(eval_dir)
+
+    def definition(self, eval_dir: Path, name: str) -> Target:
+        """Return a target as its file defines it, with variables filled in. Opens nothing. Raises like `prepare`."""
+        return self._folders.definition(eval_dir, name)
+
+    def warn(self, problems: Iterable[Problem]) -> None:
+        """Keep warnings until `take_warnings`."""
+        self._folders.warnings.extend(problems)
+
+    def warn_once(self, warning: Problem, what: str) -> None:
+        """Keep a warning, unless a process of the run has warned of the same. `what` is a part of a file's name."""
+        if what not in self._told:
+            self._told.add(what)
+            self.warn([warning] if is_first_to_warn(self._places.shared_folder, what) else [])
+
+    def take_warnings(self) -> list[Problem]:
+        """Return the new warnings of files. Any thread may call it."""
+        return self._folders.take_warnings()
+
+    def learn_secrets(self, eval_dir: Path) -> None:
+        """Read the environment of a folder, so that its secrets are masked. Raises `AgentvError`."""
+        self._folders.environment(eval_dir)
+
+    async def close(self) -> None:
+        """Close all providers, even if closing one of them fails."""
+        await self._folders.close()
+
+    def _own_target(self, eval_dir: Path, name: str, own: Overrides) -> tuple[Target, Adapter]:
+        provider = _adapted((lambda _: own.answer) if own.provider is None else own.provider, OWN_PROVIDER)
+        if own.calls is not None:
+            provider = own.calls.of(provider, eval_dir, name)
+        return Target(name, "python"), self._folders.in_process(eval_dir, provider)
+
+    def _judging(self, eval_dir: Path, target: Target, own: Overrides) -> tuple[Target, Adapter]:
+        if own.judge is not None:
+            return self._own_judge(eval_dir, own.judge)
+        if own.replace_target:
+            target = self._named_target(eval_dir, target.name)
+        fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
+        if fault:
+            raise TargetError(fault)
+        judge_name = target.name if target.judge_target is None else target.judge_target
+        return self._folders.open(eval_dir, judge_name)
+
+    def _named_target(self, eval_dir: Path, name: str) -> Target:
+        """Return the target that a user's object replaces, because it may name a judge."""
+        try:
+            return self._folders.definition(eval_dir, name)
+        except AgentvError as error:
+            raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
+
+    def _callable(
+        self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions
+    ) -> "CallableTargets":
+        from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - for scripts that call targets
+
+        opened = {target.name: (target, provider)}
+        if own.judge is not None:
+            opened[OWN_JUDGE] = self._own_judge(eval_dir, own.judge)
+        try:
+            names = self._folders.file(eval_dir).names
+        except AgentvError:
+            if not own.replace_target:
+                raise
+            names = ()
+        return CallableTargets(
+            target.name,
+            (*opened, *names),
+            OWN_JUDGE if own.judge is not None else target.judge_target or target.name,
+            lambda name: opened.get(name) or self._folders.open(eval_dir, name),
+            asked=asked,
+            check=self._check,
+            tell=partial(self.warn_of_answer, eval_dir),
+        )
+
+    def _embedder(self, eval_dir: Path, name: str) -> Embedder:
+        """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
+        key = (eval_dir, name)
+        if key not in self._embedders:
+            target, provider = self._folders.open(eval_dir, name)
+            cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
+            self._embedders[key] = embedding.embedder_of(target, provider, cache, self._options.timeout or None, tell)
+        return self._embedders[key]
+
+    def _mocked(self, file: TargetsFile | None, name: str, environment: Environment) -> ReadyTarget:
+        from pytest_agentv.engine.embedding import CallableTargets  # noqa: PLC0415 - only for dry runs
+        from pytest_agentv.providers.mock import Mock, dry_run_provider  # noqa: PLC0415 - imports pydantic
+
+        known = name if file is None else file.find(name).name
+        delays = (self._options.dry_run_delay, self._options.dry_run_delay_min, self._options.dry_run_delay_max)
+        provider = dry_run_provider(*delays)
+        mock = Target(effective_target_name(known, dry_run=True), "mock", Mock())
+        judge = ProviderJudge(mock, provider, self._options, EqualQuestions())
+        callables = CallableTargets(mock.name, file.names if file else (), mock.name, lambda _: (mock, provider))
+        return ReadyTarget(mock.name, False, provider, judge, environment.variables, {}, callables)
+
+    def _own_judge(self, eval_dir: Path, judge: object) -> tuple[Target, Adapter]:
+        return Target(OWN_JUDGE, "python"), self._folders.in_process(eval_dir, _adapted(judge, OWN_JUDGE))
+
+    async def _check(self, target: Target, provider: Adapter) -> None:
+        try:
+            await self._checks.check(target, provider)
+        except ProviderError as error:
+            # A wrong definition, or a check that crashes, does not mean that the target is unhealthy.
+            if error.kind not in ("config", "crash"):
+                self.stop_reason = str(error)
+            raise
+
+
+def _adapted(value: object, label: str) -> Adapter:
+    from pytest_agentv.providers.python import adapt_provider  # noqa: PLC0415 - only for objects of users
+
+    return adapt_provider(value, label)

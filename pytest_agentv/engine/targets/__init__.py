@@ -1,1 +1,0 @@
-"""Gets targets and judges ready: resolves, opens, probes, caches and paces them."""

@@ -1,0 +1,602 @@
+"""`tool-called` and `tool_trajectory`: which tools were called, how often and in what order, as the target reports."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import parse_json
+from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.json_text import json_equal
+from pytest_agentv.evaluators.patterns import check_pattern, search_now
+from pytest_agentv.evaluators.text import verdict
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, is_amount
+from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expected, spelled
+from pytest_agentv.model.messages import UNNAMED, ToolCall, traced_calls
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.text import compact_json, counted, format_number
+
+# An expected tool call, and its comparison with actual calls.
+
+REGEX: Final = "regex"
+ANY: Final = "any"
+_OF_RULES: Final = frozenset({REGEX, ANY, "flags", "ignore_case"})
+DOCS: Final = "docs/evaluators.md#tool_trajectory"
+
+
+def _arguments(value: Json) -> Json:
+    if value is None:
+        return ABSENT
+    if value is not ABSENT and value != "any" and not isinstance(value, Mapping):
+        raise expected("a mapping of arguments or the word any")
+    for name, wanted in value.items() if isinstance(value, Mapping) else ():
+        pattern = _rule(wanted, REGEX)
+        fault = _mixed_fault(wanted) if pattern is ABSENT else _pattern_fault(pattern)
+        if fault:
+            raise ValueError(f"{name}: {fault}")
+    return value
+
+
+def _rule(wanted: Json, word: str) -> Json:
+    """Return the value of an expected argument of the form `{word: value}`; else `ABSENT`."""
+    return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
+
+
+def _mixed_fault(wanted: Json) -> str | None:
+    """Return why a mapping is no rule, although it looks like one. Other mappings are data that an argument equals."""
+    if isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= _OF_RULES:
+        return f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
+    return None
+
+
+def _pattern_fault(pattern: Json) -> str | None:
+    return check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
+
+
+_ANY_OR_MAPPING: Final = {"anyOf": [{"const": "any"}, {"type": "object"}]}
+
+Arguments: TypeAlias = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)]
+"""The arguments that a call must have; `any`: every call matches; ABSENT: nothing is expected."""
+
+
+class ExpectedCall(Part):
+    """One expected tool call."""
+
+    tool: Text = Field(description="name of the tool")
+    args: Arguments = Field(
+        default=ABSENT,
+        description="arguments that the call must have; it may have more. An argument may be `{regex: …}`, or "
+        "`{any: true}`: it is there. `any`: every call matches",
+        examples=[{"query": {"regex": "tents?"}}],
+    )
+    input: Arguments = Field(default=ABSENT, description="another word for `args`", examples=["any"])
+    output: Any = Field(
+        default=ABSENT,
+        description="what the call's `output` holds at every depth: listed keys of mappings, listed elements of lists "
+        "from the start",
+    )
+    max_duration_ms: Amount | None = spelled(
+        "max_duration_ms", "maxDurationMs", default=None, description="the most milliseconds the call may take"
+    )
+
+
+def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
+    """Return whether each expected argument is in the call's input with an equal value.
+
+    Further arguments are allowed.
+    """
+    return call_fits(expected.args, call) and call_fits(expected.input, call)
+
+
+def call_fits(wanted: Json, call: ToolCall) -> bool:
+    """Return whether a call has the expected arguments."""
+    if wanted is ABSENT or wanted is None or wanted == "any":
+        return True
+    if not isinstance(wanted, Mapping):
+        return json_equal(wanted, call.input)
+    given = arguments_of(call)
+    return given is not None and all(
+        key in given and _argument_fits(value, given[key]) for key, value in wanted.items()
+    )
+
+
+def arguments_of(call: ToolCall) -> JsonObject | None:
+    """Return the arguments of a call; None: it has no mapping.
+
+    OpenAI's API reports them as JSON in a text, which is empty if there are none.
+    """
+    given = parse_json(call.input.strip() or "{}") if isinstance(call.input, str) else call.input
+    return given if isinstance(given, Mapping) else None
+
+
+def _argument_fits(wanted: Json, given: Json) -> bool:
+    """Whether an argument is the expected one. Raises `EvaluatorError` for a pattern that takes too long."""
+    if _rule(wanted, ANY) is True:
+        return True
+    pattern = _rule(wanted, REGEX)
+    if not isinstance(pattern, str):
+        return json_equal(wanted, given)
+    try:
+        return search_now(pattern, given if isinstance(given, str) else compact_json(given))
+    except TimeoutError as error:
+        raise EvaluatorError(str(error), kind="timeout") from None
+
+
+def holds(wanted: Json, given: Json) -> bool:
+    """Return whether a value contains the expected one, at every depth.
+
+    A mapping may have more keys than the expected ones. A list begins with the expected elements and may be longer.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(given, Mapping) and all(
+            key in given and holds(value, given[key]) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        is_list = isinstance(given, list | tuple) and len(given) >= len(wanted)
+        return is_list and all(map(holds, wanted, given))
+    return json_equal(wanted, given)
+
+
+def call_fault(expected: ExpectedCall, call: ToolCall, target: str) -> str | None:
+    """Return the fault of a call of the right tool; None if it is as expected.
+
+    Raises `EvaluatorError` if the call does not report the values to compare.
+    """
+    if not args_match(expected, call):
+        return "args mismatch"
+    if expected.output is not ABSENT:
+        _require_reported(call.output is not ABSENT, "output", "output", call, target)
+        if not holds(expected.output, call.output):
+            return "output mismatch"
+    if expected.max_duration_ms is not None:
+        _require_reported(is_amount(call.duration_ms), "duration_ms", "max_duration_ms", call, target)
+        if call.duration_ms is not None and call.duration_ms > expected.max_duration_ms:
+            took, limit = format_number(call.duration_ms), format_number(expected.max_duration_ms)
+            return f"took {took} ms, at most {limit} ms were expected"
+    return None
+
+
+def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, target: str) -> None:
+    if not is_reported:
+        message = (
+            f"`{key}` of the expected call {call.tool!r} cannot be checked: target {target!r} does not report the "
+            f"`{field}` of its tool calls. {DOCS} shows how a target reports it"
+        )
+        raise EvaluatorError(message, kind="config")
+
+
+# The tool calls that led to an answer, as its target reports them.
+
+NO_TRACE: Final = "No trace available for evaluation"
+NAMELESS: Final = ("", UNNAMED)
+"""The names of calls that do not report their tool. Such a call may be one of any tool."""
+
+
+def no_trace(context: Context) -> Score:
+    """Return the score of an answer with unknown tool calls. The mock of a dry run never reports any."""
+    error = None if context.dry_run else why_unknown(context)
+    return Score(0.0, misses=(NO_TRACE,), error=error, error_kind="config")
+
+
+def why_unknown(context: Context) -> str:
+    """Return why nobody knows the tool calls of an answer, and what to do."""
+    said = f"target {context.target!r} reported neither messages nor a trace"
+    return f"{NO_TRACE}: {said}. Let it report its tool calls, as {DOCS} shows"
+
+
+def with_silent_calls(score: Score, wanted: Sequence[Json], calls: Iterable[ToolCall]) -> Score:
+    """Mark a score of 0 as unknown if some calls do not report their tool or the expected arguments."""
+    silent = silent_calls(wanted, calls)
+    return score.replace(unknown=_silence(silent[0])) if silent and not score.value else score
+
+
+def with_silent_count(score: Score, count: int, times: int, silent: Sequence[ToolCall]) -> Score:
+    """Return the score of a number of calls, of which some do not report the tool or the arguments to count by.
+
+    Raises `EvaluatorError` if the score would pass only because these calls are not counted.
+    """
+    if not silent or not count <= times <= count + len(silent):
+        return score
+    if score.value:
+        raise EvaluatorError(f"{_silence(silent[0])}: nobody knows whether it counts", kind="config")
+    return score.replace(unknown=_silence(silent[0]))
+
+
+def silent_calls(wanted: Sequence[Json], calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """Return the calls that do not report their tool or the expected arguments, or these in a text that is cut."""
+    unread = [call for call in calls if call.tool in NAMELESS or call.input is ABSENT or _is_cut(call)]
+    return [call for call in unread if call.tool in NAMELESS or not all(call_fits(args, call) for args in wanted)]
+
+
+def _is_cut(call: ToolCall) -> bool:
+    """Whether a call reports arguments as JSON in a text that is cut, as after a limit of tokens."""
+    return isinstance(call.input, str) and call.input.lstrip().startswith("{") and arguments_of(call) is None
+
+
+def _silence(call: ToolCall) -> str:
+    if call.tool in NAMELESS:
+        return "A call does not report the name of its tool"
+    told = "reports arguments that are no JSON" if _is_cut(call) else "does not report its arguments"
+    return f"A call of {call.tool!r} {told}"
+
+
+def reported_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return the calls in order: those of the output messages, else the trace's; None when there is neither."""
+    told = tuple(call for message in context.output_messages or () for call in message.tool_calls)
+    if told:
+        return told
+    if not context.trace and not context.reports_calls:
+        return None
+    if context.trace is None and context.output_messages is None:
+        return None
+    return tuple(traced_calls(context.trace or ()))
+
+
+def all_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return the reported calls, and after them those that only the trace reports; None when there is neither.
+
+    A traced call with the id of a reported one is that call. Of the others, there are as many calls of each tool as the
+    source reports that has more of them. A call must not escape a limit because the messages leave it out.
+    """
+    told = reported_calls(context)
+    if not told:
+        return told
+    traced = tuple(traced_calls(context.trace or ()))
+    shared = Counter(_ids(told)) & Counter(_ids(traced))
+    others, unmatched = tuple(_without(told, shared)), tuple(_without(traced, shared))
+    more = Counter(call.tool for call in unmatched) - Counter(call.tool or UNNAMED for call in others)
+    return (*told, *_missing_calls(others, unmatched, more)) if more else told
+
+
+def _ids(calls: Sequence[ToolCall]) -> Iterator[str]:
+    return (call.id for call in calls if call.id)
+
+
+def _without(calls: Sequence[ToolCall], ids: Mapping[str, int]) -> Iterator[ToolCall]:
+    """Yield the calls, but leave out the first ones of each id: as many as `ids` says."""
+    seen: Counter[str] = Counter()
+    for call in calls:
+        if call.id:
+            seen[call.id] += 1
+        if not call.id or seen[call.id] > ids.get(call.id, 0):
+            yield call
+
+
+def _missing_calls(told: Sequence[ToolCall], traced: Sequence[ToolCall], more: Mapping[str, int]) -> Iterator[ToolCall]:
+    """Yield, by tool, the number of traced calls in `more`: those first that equal none of the messages."""
+    seen = Counter(map(_call_key, told))
+    unseen: list[ToolCall] = []
+    for call in traced:
+        key = _call_key(call)
+        unseen += [] if seen[key] > 0 else [call]
+        seen[key] -= 1
+    for tool, count in more.items():
+        yield from [call for call in unseen if call.tool == tool][-count:]
+
+
+def _call_key(call: ToolCall) -> tuple[str, str]:
+    """Return what equal calls share. Their arguments may be JSON in a text."""
+    arguments = arguments_of(call)
+    return call.tool or UNNAMED, repr(call.input if arguments is None else arguments)
+
+
+def listed_calls(context: Context) -> tuple[ToolCall, ...] | None:
+    """Return all calls; None if they are unknown, or only their numbers are known."""
+    calls = all_calls(context)
+    counts = call_counts(context, calls)
+    return None if counts is None or (not calls and any(counts.values())) else calls or ()
+
+
+def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[str, int] | None:
+    """Return the number of `calls` by tool; where no call is listed, the trace summary's numbers.
+
+    A summary without events holds metrics only, and says nothing of calls.
+    """
+    if not calls and context.trace_summary is not None and context.trace_summary.event_count:
+        return context.trace_summary.tool_calls_by_name
+    return None if calls is None else Counter(call.tool for call in calls)
+
+
+# `tool-called`: a tool was called.
+
+
+class ToolCalled(Evaluator):
+    """A tool was called, with some arguments, or some number of times."""
+
+    kind = "tool-called"
+    is_graded = False
+    reads_answer = False
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [
+                {"tool-called": "search"},
+                {"tool-called": "search", "args": {"query": {"regex": "^tent"}}, "times": 1},
+                {"not-tool-called": "delete"},
+            ],
+        },
+    )
+
+    value: Text = spelled("value", "tool", description="the name of the tool", examples=["search"])
+    args: Arguments = Field(
+        default=ABSENT,
+        description="arguments of the calls that count: as in `tool_trajectory`, with `{regex: …}` and `{any: true}`",
+        examples=[{"query": "tent"}],
+    )
+    times: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="how often it was called; default: at least once", examples=[1]
+    )
+
+    @classmethod
+    def keys_of(cls, value: Json) -> JsonObject:
+        """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
+        keys = super().keys_of(value)
+        return {"value" if key == "name" else key: item for key, item in keys.items()}
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        calls = all_calls(context)
+        counts = call_counts(context, calls)
+        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
+            return no_trace(context)
+        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
+        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
+        count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
+        wanted = "at least once" if self.times is None else f"expected: {self.times}"
+        times = counted(count, "time")
+        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
+        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
+        if self.times is None:
+            return with_silent_calls(found, [self.args], same)
+        return with_silent_count(found, count, self.times, silent_calls([self.args], same))
+
+
+# `tool_trajectory`: which tools were called, how often and in what order.
+#
+# Scores are those of the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were
+# met; `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call. If the target does not
+# report calls, they cannot be judged: that is an error, and says nothing about the answer.
+
+_MOST: TypeAlias = Annotated[int, Field(ge=0)]
+_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
+
+
+class ToolTrajectory(Evaluator):
+    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
+
+    kind = "tool_trajectory"
+    short_key = None
+    reads_answer = False
+
+    mode: Literal["any_order", "in_order", "exact"] | None = Field(
+        default=None,
+        description="how the calls are compared; optional if there are limits",
+        examples=["in_order"],
+    )
+    minimums: dict[str, Amount] | None = Field(
+        default=None, description="with `any_order`: least calls by tool", examples=[{"search": 1}]
+    )
+    expected: Items[ExpectedCall] | None = Field(
+        default=None,
+        description="with `in_order` (others may be between) and `exact` (no others): the calls",
+        examples=[[{"tool": "search"}, {"tool": "read"}]],
+    )
+    maximums: dict[str, Amount] | None = Field(
+        default=None, description="a limit: most calls by tool", examples=[{"search": 3}]
+    )
+    forbidden: Annotated[Items[Text], NOT_EMPTY] | None = Field(
+        default=None, description="a limit: tools that are not called", examples=[["delete"]]
+    )
+    max_calls: _MOST | None = spelled(
+        "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
+    )
+    no_tools: Literal[True] | None = spelled(
+        "no_tools", "noTools", default=None, description="a limit: `true` if no tool may be called", examples=[True]
+    )
+
+    @model_validator(mode="after")
+    def _needs_what_its_mode_reads(self) -> Self:
+        if self.mode is None:
+            if all(getattr(self, key) is None for key in _LIMITS):
+                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+            return self
+        needed = "minimums" if self.mode == "any_order" else "expected"
+        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
+        if getattr(self, needed) is None and not has_limit:
+            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.mode is None:
+            for key in ("minimums", "expected"):
+                if getattr(self, key) is not None:
+                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
+            return
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        return score_trajectory(self, context)
+
+
+def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
+    """Score the tool calls of an answer. A limit that is not met makes the score 0.
+
+    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
+    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
+    """
+    calls, limited = reported_calls(context), all_calls(context)
+    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
+    by_order = config.mode in ("in_order", "exact")
+    if counts is None or limited_counts is None or (by_order and calls is None):
+        return no_trace(context)
+    kept, broken = _score_limits(config, limited_counts)
+    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
+        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
+    if not by_order and config.minimums is None and (kept or broken):
+        score = Score(1.0)
+    else:
+        score = _score_mode(config, calls or (), counts, context.target)
+        if len(limited or ()) > len(calls or ()):
+            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
+    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
+    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
+
+
+def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
+    """Score the calls by the mode, without the limits."""
+    if config.mode not in ("in_order", "exact"):
+        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
+    compare = _compare_exactly if config.mode == "exact" else _find_in_order
+    score = compare(config.expected or (), calls, target)
+    for item in config.expected or ():
+        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
+        score = with_silent_calls(score, [item.args, item.input], same)
+    return score
+
+
+def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
+    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
+    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
+        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
+        if by_trace.value > score.value:
+            return score.replace(unchecked="The trace reports these calls, the messages do not")
+    return score
+
+
+def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the limits that are met, and those that are not."""
+    kept: list[str] = []
+    broken: list[str] = []
+    for tool in config.forbidden or ():
+        count = counts.get(tool, 0)
+        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
+    for tool, most in (config.maximums or {}).items():
+        count = counts.get(tool, 0)
+        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
+        (kept if count <= most else broken).append(text)
+    total = sum(counts.values())
+    if config.max_calls is not None:
+        found = kept if total <= config.max_calls else broken
+        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
+    if config.no_tools:
+        names = f": {', '.join(counts)}" if counts else ""
+        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
+    return kept, broken
+
+
+def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
+    if not minimums:
+        return Score(1.0, hits=("No tool requirements specified",))
+    hits: list[str] = []
+    misses: list[str] = []
+    for tool, minimum in minimums.items():
+        count = counts.get(tool, 0)
+        found = hits if count >= minimum else misses
+        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
+    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
+
+
+def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
+    hits: list[str] = []
+    misses: list[str] = []
+    used: set[int] = set()
+    for position, item in enumerate(expected):
+        after = max(used, default=-1) + 1
+        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
+        if found is None:
+            misses.append(f"Expected {item.tool} at position {position}, {_not_found(item.tool, calls, used)}")
+            continue
+        used.add(found)
+        fault = call_fault(item, calls[found], target)
+        if fault is None:
+            hits.append(f"Found {item.tool} at position {found}")
+        else:
+            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
+    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+    hidden = "The calls came in this order, after one with other arguments" if misses else None
+    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
+
+
+def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+    """Whether the expected calls came in this order, whatever was called between them."""
+    rest = iter(calls)
+    with suppress(EvaluatorError):  # a call does not report what is compared
+        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
+    return False
+
+
+def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
+    """Describe a missing tool, and whether it was called too early."""
+    early = next((index for index, call in enumerate(calls) if call.tool == tool and index not in used), None)
+    hint = "" if early is None else f"; it was called too early, at position {early}"
+    return f"not found in remaining trace{hint}"
+
+
+def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    hits: list[str] = []
+    misses: list[str] = []
+    if len(expected) != len(calls):
+        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
+    for position, item in enumerate(expected):
+        fault = _fault(item, calls[position] if position < len(calls) else None, target)
+        if fault is None:
+            hits.append(f"Position {position}: {item.tool}")
+        else:
+            misses.append(f"Position {position}: {fault}")
+    extra = enumerate(calls[len(expected) :], start=len(expected))
+    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
+    return _all_or_nothing(hits, misses)
+
+
+def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
+    """Describe the fault of the call at an expected call's position; None if there is none."""
+    if call is None:
+        return f"expected {expected.tool}, got nothing"
+    if call.tool != expected.tool:
+        return f"expected {expected.tool}, got {call.tool}"
+    fault = call_fault(expected, call, target)
+    return None if fault is None else f"{expected.tool} {fault}"
+
+
+def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
+    if not hits and not misses:
+        return Score(1.0, hits=("No tool sequence specified",))
+    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
+
+
+# Stands for tool calls that a target does not report.
+
+_USES: Final = (
+    *("bool", "contains", "getitem", "iter", "len", "reversed", "add", "radd", "mul", "rmul", "hash"),
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+)
+"""The special methods by which code uses a tuple."""
+
+
+class UnknownCalls:
+    """Raises `EvaluatorError` when code looks at it. An empty tuple would say that no tool was called.
+
+    Code that takes all values, and does not look at this one, can judge.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise EvaluatorError(self._reason, "config")
+
+
+def _refuse(calls: UnknownCalls, *_: Any) -> NoReturn:
+    raise EvaluatorError(calls._reason, "config")
+
+
+for _name in _USES:
+    setattr(UnknownCalls, f"__{_name}__", _refuse)

@@ -1,1 +1,0 @@
-"""Compares values, dates, limits and tool calls with expected ones."""

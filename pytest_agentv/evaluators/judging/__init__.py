@@ -1,1 +1,0 @@
-"""The shared parts of model judges: questions, replies, rubrics."""

@@ -1,1 +1,0 @@
-"""The built-in kinds of evaluators, one class in one file each."""

@@ -1,1 +1,0 @@
-"""Checks of the tool calls that led to the answer."""

@@ -1,1 +1,0 @@
-"""User code that judges: scripts, and Python code in this process."""

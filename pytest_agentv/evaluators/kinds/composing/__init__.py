@@ -1,1 +1,0 @@
-"""Evaluators made of others."""

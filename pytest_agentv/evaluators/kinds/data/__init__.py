@@ -1,1 +1,0 @@
-"""Checks of answers that are data: JSON, XML, YAML."""

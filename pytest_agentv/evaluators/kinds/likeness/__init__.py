@@ -1,1 +1,0 @@
-"""How alike the answer and a text are."""

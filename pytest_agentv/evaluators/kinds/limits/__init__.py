@@ -1,1 +1,0 @@
-"""Limits of what the answer may cost: money, time, tokens."""

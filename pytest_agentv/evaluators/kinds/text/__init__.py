@@ -1,1 +1,0 @@
-"""Checks of the answer's text that need no model."""

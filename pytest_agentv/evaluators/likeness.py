@@ -1,0 +1,259 @@
+"""How alike the answer and a text are: in meaning, in characters, in words."""
+
+import math
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
+
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
+
+from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.judge_reply import off_loop
+from pytest_agentv.evaluators.shared import SLACK
+from pytest_agentv.model.kind import Text
+from pytest_agentv.model.results import Score, clamp_score
+from pytest_agentv.model.text import digits_apart, format_fixed, format_number, trim
+from pytest_agentv.runtime.user_code import run_in_thread
+
+# The base of the kinds that measure likeness.
+
+_Threshold: TypeAlias = Annotated[
+    float,
+    Field(ge=0, le=1),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # `_can_be_missed` says why not 0
+]
+
+
+class Likeness(Evaluator):
+    """A measure of how alike the answer and a text are: 1 for equal texts."""
+
+    value: Text = Field(
+        description="the text that the answer is compared with; whitespace around both is ignored",
+        examples=["The tent costs 120 euros."],
+    )
+    threshold: _Threshold | None = Field(
+        default=None,
+        description="from this similarity the score is 1, below it 0; default: the similarity is the score",
+        examples=[0.8],
+    )
+
+    @field_validator("threshold")
+    @classmethod
+    def _can_be_missed(cls, value: float | None) -> float | None:
+        """Refuse 0, which means "no edits" where a threshold counts edits."""
+        if value == 0:
+            raise ValueError("every answer has a similarity of 0 or more: for an equal text write 1")
+        return value
+
+    def required_score(self, threshold: float) -> float:
+        return threshold if self.threshold is None else 1.0
+
+    def score(self, similarity: float) -> Score:
+        """Return the score of a similarity."""
+        details = {"similarity": similarity}
+        digits = 3 if self.threshold is None else digits_apart(similarity, self.threshold, 3)
+        shown = f"similarity {format_fixed(similarity, digits)}"
+        if self.threshold is None:
+            return Score(similarity, reasoning=shown, details=details)
+        if similarity + SLACK >= self.threshold:  # as floats, 1 - 0.9 is less than 0.1
+            return Score(1.0, hits=(f"{shown} >= {format_number(self.threshold)}",), details=details)
+        return Score(0.0, misses=(f"{shown} < {format_number(self.threshold)}",), details=details)
+
+
+def require_package(kind: str, module: str, package: str) -> None:
+    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
+    if find_spec(module) is None:
+        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+        raise EvaluatorError(message, kind="config")
+
+
+# `similar`: how near the meaning of the answer is to that of a text.
+
+DEFAULT_TARGET: Final = "embeddings"
+_EMPTY: Final = "the answer is empty"
+
+
+class Similar(Likeness):
+    """The answer means nearly the same as a text: the cosine of their embeddings, which a model gives.
+
+    The target is of the kind `openai`, `azure` or `gemini`, with a model for embeddings. One request fetches the
+    embeddings of several cases in flight, each text once. With `--agentv-cache` they are kept for later runs. An empty
+    answer has no embedding: it misses, also with `not-`.
+    """
+
+    kind = "similar"
+    hints: ClassVar[Mapping[str, str]] = {"provider": "did you mean 'target'?"}
+    examples = (
+        {
+            "answer": "The tent is sold for 120 euros.",
+            "assert": [{"similar": "The tent costs 120 euros.", "threshold": 0.8, "target": "embeddings"}],
+        },
+    )
+
+    target: Text = Field(
+        default=DEFAULT_TARGET, description="the target that gives embeddings", examples=["embeddings"]
+    )
+
+    @property
+    def embeds_with(self) -> str | None:
+        return self.target
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Score the answer. Raises `EvaluatorError` if the target cannot be asked."""
+        if context.dry_run:  # the mock of a dry run has no embeddings
+            return self.score(0.0)
+        embedder = context.services.embedders.get(self.target)
+        if embedder is None:
+            raise EvaluatorError(f"there is no target {self.target!r} that could give embeddings", "config")
+        answer = trim(context.candidate_answer)
+        if not answer:  # APIs refuse an empty text
+            return Score(0.0, misses=(_EMPTY,), details={"similarity": 0.0}, unchecked=_EMPTY)
+        found = await embedder.embed([answer, trim(self.value)])
+        # The details do not say what was paid: an aggregator is shown them, and they must not differ in each run.
+        return self.score(clamp_score(cosine(found[0].vector, found[1].vector)))
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the cosine of two vectors, -1 to 1; 0 for one without a direction.
+
+    Raises `EvaluatorError` for vectors of different models.
+    """
+    if len(left) != len(right):
+        raise EvaluatorError(f"the embeddings have {len(left)} and {len(right)} dimensions", "crash")
+    lengths = math.hypot(*left) * math.hypot(*right)
+    return math.fsum(map(operator.mul, left, right)) / lengths if lengths else 0.0
+
+
+# `levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them.
+
+
+class Levenshtein(Likeness):
+    """The answer is nearly equal to a text: few characters differ."""
+
+    kind = "levenshtein"
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [{"levenshtein": "The tent costs 120 Euro.", "threshold": 0.9}],
+        },
+    )
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        answer = trim(context.candidate_answer)
+        return self.score(await off_loop(len(answer) + len(self.value), _similarity, answer, trim(self.value)))
+
+
+def _similarity(left: str, right: str) -> float:
+    from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
+
+    return float(Distance.normalized_similarity(left, right))
+
+
+# `rouge`: how many words, pairs or sequences of words the answer shares with a text.
+
+
+class Rouge(Likeness):
+    """The answer shares words with a text: the F1 of ROUGE, a measure for summaries, by the package rouge-score.
+
+    Words are of the letters a to z and of digits: other letters, as in "Größe", separate words.
+    """
+
+    kind = "rouge"
+    examples = (
+        {
+            "answer": "The tent is sold for 120 euros.",
+            "assert": [{"rouge": "The tent costs 120 euros.", "threshold": 0.5}],
+        },
+    )
+
+    variant: Literal["rouge1", "rouge2", "rougeL"] = Field(
+        default="rougeL",
+        description="what is counted: words, pairs of words, or the longest sequence of words",
+        examples=["rouge1"],
+    )
+
+    @field_validator("value")
+    @classmethod
+    def _has_words(cls, value: str) -> str:
+        """Refuse a text that would score 0 even for an equal answer: the package sees no other letters."""
+        if not re.search("[a-z0-9]", value.lower()):
+            message = "rouge counts words of the letters a to z and of digits only, and the text has none"
+            raise ValueError(f"{message} (write bleu, levenshtein or similar)")
+        return value
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        """Refuse a text without a pair of words for the same reason."""
+        if self.variant == "rouge2" and len(re.findall("[a-z0-9]+", self.value.lower())) == 1:
+            raise ValueError(f"rouge2 counts pairs of words, and {self.value!r} has one word (write variant: rouge1)")
+        return self
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
+        require_package(self.kind, "rouge_score", "rouge-score")
+        return self
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Score the answer. Raises `EvaluatorError` if rouge-score is not installed."""
+        require_package(self.kind, "rouge_score", "rouge-score")
+        answer = context.candidate_answer
+        return self.score(await run_in_thread(lambda: _f1(self.variant, self.value, answer), "agentv-rouge"))
+
+
+def _f1(variant: str, reference: str, answer: str) -> float:
+    if variant == "rougeL":
+        return _f1_of_sequences(reference, answer)
+    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 - an optional package that is slow to import
+
+    return float(RougeScorer([variant]).score(reference, answer)[variant].fmeasure)
+
+
+def _f1_of_sequences(reference: str, answer: str) -> float:
+    """Return what rouge-score does for `rougeL`, whose table of all pairs of words takes gigabytes for long answers."""
+    from rapidfuzz.distance import LCSseq  # noqa: PLC0415 - only for this check
+    from rouge_score.scoring import fmeasure  # noqa: PLC0415 - as above
+    from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415 - as above
+
+    wanted, found = map(DefaultTokenizer(use_stemmer=False).tokenize, (reference, answer))
+    if not wanted or not found:
+        return 0.0
+    common = LCSseq.similarity(wanted, found)
+    return float(fmeasure(common / len(found), common / len(wanted)))
+
+
+# `bleu`: how alike the answer and a text are, as translations are measured.
+
+
+class Bleu(Likeness):
+    """The answer shares word sequences with a text: BLEU, a measure for translations, by the package sacrebleu."""
+
+    kind = "bleu"
+    examples = (
+        {
+            "answer": "The tent costs 120 euros today.",
+            "assert": [{"bleu": "The tent costs 120 euros.", "threshold": 0.5}],
+        },
+    )
+
+    def prepare(self, services: Services) -> Evaluator:  # noqa: ARG002 - it calls nobody
+        require_package(self.kind, "sacrebleu", "sacrebleu")
+        return self
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Score the answer. Raises `EvaluatorError` if sacrebleu is not installed."""
+        require_package(self.kind, "sacrebleu", "sacrebleu")
+        answer = context.candidate_answer
+        return self.score(await run_in_thread(lambda: _bleu(trim(self.value), trim(answer)), "agentv-bleu"))
+
+
+def _bleu(reference: str, answer: str) -> float:
+    from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
+
+    return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)

@@ -1,0 +1,339 @@
+"""`python`: an expression, or a function of a file, that judges in this process."""
+
+import ast
+import asyncio
+import builtins
+import inspect
+import math
+import re
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from pytest_agentv.errors import EvaluatorError, ProviderError, locate
+from pytest_agentv.evaluators.answer_data import parse_answer
+from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
+from pytest_agentv.evaluators.calls import UnknownCalls, listed_calls, why_unknown
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.judge_reply import feedback
+from pytest_agentv.evaluators.own import recordable
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.model.base import ABSENT, Json, is_number, own_copy, unshared
+from pytest_agentv.model.kind import Text
+from pytest_agentv.model.messages import ToolCall
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.secrets import beginning, masked
+from pytest_agentv.providers.python import import_callable
+from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
+
+# Finds a function in a file without running the file, for `agentv validate` and loading.
+
+FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"']+\.py:[A-Za-z_]\w*")
+"""`file.py:function`, but nothing that could be an expression."""
+
+
+def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
+    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter.
+
+    Args:
+        path: The file.
+        name: The function.
+        known: The parameters that it may have.
+    """
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
+    names = list(_names(tree.body))
+    if name not in names and "*" not in names:
+        hint = did_you_mean(name, names)
+        return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return next((_fault(node, known) for node in reversed(found) if node.name == name), None)
+
+
+def _names(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements define."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
+            yield from _names(inner)
+
+
+def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -> str | None:
+    if node.decorator_list:  # it may be called differently
+        return None
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    for each in required:
+        if each.arg not in known:
+            hint = name_hint(each.arg, known, f"parameters: {', '.join(known)}")
+            return f"the function {node.name!r} wants {each.arg!r}, which it is not given ({hint})"
+    return None
+
+
+def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return the replacement for a name that code does not get."""
+    from pytest_agentv.files.places import NAMES  # noqa: PLC0415 - only for mistakes
+
+    return NAMES.get(name) or did_you_mean(name, known) or otherwise
+
+
+# Expressions of Python: which names they read.
+
+
+@lru_cache(maxsize=512)
+def compiled(expression: str) -> types.CodeType:
+    """Return the code of an expression. Raises `SyntaxError` and `ValueError`."""
+    return compile(expression.strip(), "<python>", "eval")
+
+
+def require_known(code: types.CodeType, names: Sequence[str]) -> None:
+    """Raise `ValueError` for an unknown name, before an answer is paid for."""
+    own = frozenset(_named(code, "STORE_NAME", "STORE_GLOBAL"))
+    for name in _read(code):
+        if name not in names and name not in own and not hasattr(builtins, name):
+            hint = name_hint(name, names, f"names: {', '.join(names)}")
+            raise ValueError(f"the name {name!r} is not known ({hint})")
+
+
+def names_read(code: types.CodeType) -> frozenset[str]:
+    """Return the names that an expression reads, without those of attributes."""
+    return frozenset(_read(code))
+
+
+def _read(code: types.CodeType) -> Iterator[str]:
+    return _named(code, "LOAD_NAME", "LOAD_GLOBAL")
+
+
+def _named(code: types.CodeType, *instructions: str) -> Iterator[str]:
+    """Yield the names that some instructions have, in their order."""
+    import dis  # noqa: PLC0415 - only for expressions
+
+    found = (each for part in _codes(code) for each in dis.get_instructions(part))
+    return (each.argval for each in found if each.opname in instructions)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)
+
+
+NAMES: Final = ("answer", "data", "case", "vars", "tool_calls", "metrics")
+"""The names that an expression may use, and the parameters that a function may have."""
+_RESULTS: Final = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
+_SHOWN: Final = 200
+
+
+class PythonCheck(Evaluator):
+    """A Python expression is true of the answer, or a function of a file judges it. Both run in this process.
+
+    Code that looks at `tool_calls` is an ERROR if the target does not report its tool calls.
+    """
+
+    kind = "python"
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [{"python": 'len(answer) < 500 and "tent" in answer'}, {"python": "checks.py:is_polite"}],
+        },
+    )
+
+    value: Text = Field(
+        description="an expression, or `file.py:function`; both may use `answer`, `data` (its JSON, or None), `case`, "
+        "`vars`, `tool_calls` and `metrics`, a function by the names of its parameters",
+        examples=["len(answer) < 500"],
+    )
+
+    @field_validator("value")
+    @classmethod
+    def _check(cls, value: str, info: ValidationInfo) -> str:
+        """Return an expression unchanged, and a function with the absolute path of its file."""
+        scope = scope_of(info)
+        if FUNCTION.fullmatch(value.strip()):
+            if scope is None:
+                return value.strip()
+            path, _, name = value.strip().rpartition(":")
+            reference = scope.references.find(path)
+            if reference.path is None or not reference.path.is_file():
+                raise ValueError(f"file {reference.describe_missing()}")
+            fault = function_fault(reference.path, name, NAMES)
+            if fault:
+                raise ValueError(fault)
+            return f"{reference.path}:{name}"
+        try:
+            code = compiled(value)
+        except (SyntaxError, ValueError) as error:
+            message = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise ValueError(f"{value!r} is no Python expression: {message}") from None
+        require_known(code, NAMES)
+        return value
+
+    def summary(self) -> str:
+        path, _, name = self.value.rpartition(":")
+        return f"{Path(path).name}:{name}" if self._is_function else self.value
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        path = self.value.rpartition(":")[0]
+        return ((str(Path(path).parent), ("python", path)),) if self._is_function else ()
+
+    @property
+    def _is_function(self) -> bool:
+        return FUNCTION.fullmatch(self.value) is not None
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        """Call the code in a thread of its own, and stop it when it takes too long.
+
+        Raises `EvaluatorError` when it fails or takes too long.
+        """
+        limit = context.timeout_seconds
+        try:
+            async with asyncio.timeout(limit):
+                return await run_in_thread(lambda: self._judge(context), "agentv-python", stop=True)
+        except TimeoutError:
+            raise EvaluatorError(f"no result within {limit or 0:g} s", "timeout") from None
+
+    def _judge(self, context: Context) -> Score:
+        try:
+            code = _function(self.value) if self._is_function else _expression(self.value)
+            values = _values(context, NAMES if code.takes_all else code.names)
+            value = code.run(values)
+        except EvaluatorError:
+            raise
+        except BaseException as error:
+            raise EvaluatorError(f"{self.summary()} raised {user_traceback(error)}") from error
+        return read_result(value, self.summary())
+
+
+class _Code(NamedTuple):
+    """What judges: an expression or a function."""
+
+    run: Callable[[dict[str, Any]], Any]
+    names: Collection[str]
+    """The values that it names."""
+    takes_all: bool = False
+    """Whether it takes the others too."""
+
+
+@lru_cache(maxsize=512)
+def _expression(text: str) -> _Code:
+    """Return an expression and the names that it reads, without those of attributes."""
+    code = compiled(text)
+    return _Code(lambda values: eval(code, values), names_read(code))  # noqa: S307 - the author's own code
+
+
+def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
+    """Return the values that code may use. Reads the JSON of the answer only if the code uses it.
+
+    The data is a copy, so that changes by the code affect no other check or case.
+    """
+    values: dict[str, Any] = {
+        "answer": context.candidate_answer,
+        "case": context.case,
+        "vars": getattr(context.case, "vars", None) or {},
+        "metrics": context.metrics,
+    }
+    if "case" in wanted:
+        values["case"] = own_copy(context.case)
+    if "vars" in wanted:
+        values["vars"] = unshared(values["vars"])
+    if "tool_calls" in wanted:
+        values["tool_calls"] = _calls(context)
+    if "data" in wanted:
+        data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
+        values["data"] = None if data is ABSENT else data
+    return values
+
+
+def _calls(context: Context) -> tuple[ToolCall, ...] | UnknownCalls:
+    calls = listed_calls(context)
+    if calls is None and not context.dry_run:  # the mock of a dry run never reports any
+        return UnknownCalls(why_unknown(context))
+    return tuple(call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ())
+
+
+@lru_cache(maxsize=512)
+def _function(name: str) -> _Code:
+    """Import a function, once in this process."""
+    path = Path(name.rpartition(":")[0])
+    try:
+        function = import_callable(name, path.parent, f"python: {path.name}", "a function").function
+    except ProviderError as error:
+        raise EvaluatorError(str(error), "config") from None
+    parameters = inspect.signature(function).parameters.values()
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    optional = {each.name for each in parameters if each.default is not each.empty}
+    takes_all = len(names) < len(parameters)
+
+    def is_given(name: str, value: object) -> bool:
+        is_unknown = isinstance(value, UnknownCalls) and name in optional  # its default stands for what is unknown
+        return (takes_all or name in names) and not is_unknown
+
+    def run(values: Mapping[str, Any]) -> Any:
+        value = function(**{name: value for name, value in values.items() if is_given(name, value)})
+        return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+    return _Code(run, names, takes_all)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def read_result(value: Any, what: str) -> Score:
+    """Turn the return value of code into a score. Raises `EvaluatorError` for a value that is no judgement."""
+    if isinstance(value, Score | Mapping):
+        return recordable(value if isinstance(value, Score) else _read_mapping(value, what), what)
+    if isinstance(value, bool):
+        text = beginning(what, _SHOWN)
+        return Score(1.0, hits=(f"{text} is true",)) if value else Score(0.0, misses=(f"{text} is false",))
+    return Score(_number(value, f"{what} returned"))
+
+
+def _read_mapping(value: Mapping[str, Json], what: str) -> Score:
+    known = ("score", "hits", "misses", "reasoning", "details")
+    unknown = [str(key) for key in value if key not in known]
+    if unknown or "score" not in value:
+        fault = f"the key {unknown[0]!r}" if unknown else "no key `score`"
+        raise EvaluatorError(f"{what} returned a mapping with {fault}: its keys are {', '.join(known)}", "config")
+    score = value["score"]
+    reasoning = value.get("reasoning")
+    return Score(
+        float(score) if isinstance(score, bool) else _number(score, f"{what} returned the score"),
+        hits=_texts(value.get("hits")),
+        misses=_texts(value.get("misses")),
+        reasoning=None if reasoning is None else str(reasoning),
+        details=value.get("details"),
+    )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    """Return the texts of a list; a text alone is the only one."""
+    return feedback([value] if isinstance(value, str) else list(value or ()))
+
+
+def _number(value: Any, what: str) -> float:
+    if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
+        shown = masked(repr(value))
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        raise EvaluatorError(f"{what} {shown}, expected {_RESULTS}", "config")
+    return float(value)

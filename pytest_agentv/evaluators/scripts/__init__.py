@@ -1,1 +1,0 @@
-"""Starts judge scripts, writes their input, and serves the targets that they may call."""

@@ -1,0 +1,632 @@
+"""Checks of a text: what the answer contains, begins and ends with, and how long it is."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from pytest_agentv.evaluators.base import Evaluator, or_sync
+from pytest_agentv.evaluators.context import Context
+from pytest_agentv.evaluators.shared import CHARACTER_DIFFERS, FORM_DIFFERS
+from pytest_agentv.model.base import Json
+from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Items, Text, expected, spelled
+from pytest_agentv.model.results import Score
+from pytest_agentv.model.secrets import MASK, beginning, masked
+from pytest_agentv.model.text import trim
+
+# The base of checks of a text, and the wording of their findings.
+
+_SHOWN: Final = 80
+"""Characters of a text that a finding shows."""
+
+_Form: TypeAlias = Literal["NFC", "NFKC"]
+_PLAIN: Final = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),
+    **dict.fromkeys("\xa0\u2007\u2009\u202f", " "),
+    **dict.fromkeys("\xad\u200b\u200c\u200d\u2060\ufeff", ""),
+}
+"""Characters of typography, and those of keyboards that look like them; nothing for invisible ones."""
+_FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
+
+
+def _not_blank(value: str) -> str:
+    if not trim(value):
+        raise expected("a text that is more than a byte order mark, or every answer would pass")
+    return value
+
+
+Edge: TypeAlias = Annotated[Text, AfterValidator(_not_blank)]
+"""The beginning or the end of an answer, without blanks and byte order marks around it."""
+
+
+class TextCheck(Evaluator):
+    """A check of the answer's text that takes microseconds."""
+
+    is_graded = False
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        return self.check(context.candidate_answer)
+
+    def check(self, answer: str) -> Score:
+        """Judge a text."""
+        raise NotImplementedError
+
+
+class TextsCheck(TextCheck):
+    """A check for several texts."""
+
+    value: Items[Text]
+
+    def summary(self) -> str:
+        return ", ".join(self.value)
+
+
+def shown(text: str) -> str:
+    """Return a text in quotes, cut if it is long."""
+    return f'"{beginning(text, _SHOWN)}"'
+
+
+def shown_piece(piece: str, text: str) -> str:
+    """Return a piece of a text in quotes, or the mask if it may be a part of a secret: the masker would not know it."""
+    return shown(piece if piece in masked(text) else MASK)
+
+
+def verdict(is_met: bool, hit: str, miss: str) -> Score:
+    """Return 1 with a hit, or 0 with a miss."""
+    return Score(1.0, hits=(hit,)) if is_met else Score(0.0, misses=(miss,))
+
+
+Found: TypeAlias = Callable[[str, str], bool]
+"""Whether a text is in another one, by the rule of a check."""
+
+
+def is_in(word: str, answer: str) -> bool:
+    """Whether a text is in the answer; case counts."""
+    return word in answer
+
+
+def is_in_folded(word: str, folded: str) -> bool:
+    """Whether a text is in a case folded answer; case does not count."""
+    return word.casefold() in folded
+
+
+def presence(word: str, answer: str, found: Found) -> Score:
+    """Score 1 if a text is in the answer."""
+    return any_of([word], answer, found)
+
+
+def _contained(word: str) -> str:
+    """Say that a text is in the answer."""
+    return f"contains {shown(word)}"
+
+
+def _lacks(word: str, answer: str, found: Found) -> str:
+    """Say that a text is not in the answer."""
+    return f"lacks {shown(word)}{other_form(word, answer, found)}"
+
+
+def other_form(wanted: str, answer: str, found: Found) -> str:
+    """Return a note if a check misses only because of a character that people take for another one.
+
+    All checks compare code points. People see no difference between "é" as one and as two code points, and hardly one
+    between the apostrophes of keyboards and of typography.
+    """
+    if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
+        return ""
+    for form in _FORMS:
+        both = unicodedata.normalize(form, wanted), _normalized(form, answer)
+        if both != (wanted, answer) and found(*both):
+            return f"{FORM_DIFFERS}they match as {form})"
+    return _other_characters(wanted, answer, found)
+
+
+def _other_characters(wanted: str, answer: str, found: Found) -> str:
+    """Name the characters without whose twins the text would not be found."""
+
+    def matches(but: str = "") -> bool:
+        table = str.maketrans({key: value for key, value in _PLAIN.items() if key != but})
+        return found(wanted.translate(table), answer.translate(table))
+
+    odd = sorted({*wanted, *answer} & _PLAIN.keys())
+    if not odd or not matches():
+        return ""
+    said = (
+        f"the {'check' if each in wanted else 'answer'} has U+{ord(each):04X} {unicodedata.name(each)}"
+        + (f" instead of {shown(_PLAIN[each])}" if _PLAIN[each] else "")
+        for each in [each for each in odd if not matches(each)] or odd
+    )
+    return f"{CHARACTER_DIFFERS}{', '.join(said)})"
+
+
+@lru_cache(maxsize=4)
+def _normalized(form: _Form, answer: str) -> str:
+    """Return an answer in a Unicode form.
+
+    Cached, because the answer may be long, and many checks of a case may miss.
+    """
+    return unicodedata.normalize(form, answer)
+
+
+def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
+    """Score 1 if one of some texts is in the answer."""
+    wanted = tuple(words)
+    hits = tuple(_contained(word) for word in wanted if found(word, answer))
+    return Score(1.0, hits=hits) if hits else Score(0.0, misses=_lacking(wanted, answer, found))
+
+
+def share_of(words: Iterable[str], answer: str, found: Found) -> Score:
+    """Score the share of some texts that is in the answer."""
+    wanted = tuple(words)
+    hits = tuple(word for word in wanted if found(word, answer))
+    known = frozenset(hits)
+    misses = _lacking([word for word in wanted if word not in known], answer, found)
+    return Score(len(hits) / len(wanted), hits=tuple(map(_contained, hits)), misses=misses)
+
+
+def _lacking(words: Iterable[str], answer: str, found: Found) -> tuple[str, ...]:
+    return tuple(_lacks(word, answer, found) for word in words)
+
+
+# `contains`: a text is in the answer.
+
+
+class Contains(TextCheck):
+    """A text is in the answer."""
+
+    kind = "contains"
+    examples = ({"answer": "You may return it within 30 days.", "assert": [{"contains": "30 days"}]},)
+
+    value: Text = Field(description="what must be there (case-sensitive)", examples=["30 days"])
+
+    def check(self, answer: str) -> Score:
+        return presence(self.value, answer, is_in)
+
+
+# `contains-all`: several texts are in the answer.
+
+
+class ContainsAll(TextsCheck):
+    """Several texts are in the answer."""
+
+    kind = "contains-all"
+    examples = ({"answer": "The tent costs 120 euros.", "assert": [{"contains-all": ["tent", "120"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; the score is the share that is there", examples=[["tent", "120"]]
+    )
+
+    def check(self, answer: str) -> Score:
+        return share_of(self.value, answer, is_in)
+
+
+# `contains-any`: one of several texts is in the answer.
+
+
+class ContainsAny(TextsCheck):
+    """One of several texts is in the answer."""
+
+    kind = "contains-any"
+    examples = ({"answer": "We send it by post.", "assert": [{"contains-any": ["post", "courier"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; one of them must be there", examples=[["post", "courier"]]
+    )
+
+    def check(self, answer: str) -> Score:
+        return any_of(self.value, answer, is_in)
+
+
+# `icontains`: a text is in the answer, in upper or lower case.
+
+
+class IContains(TextCheck):
+    """A text is in the answer (case-insensitive)."""
+
+    kind = "icontains"
+    examples = ({"answer": "Free Shipping on all orders.", "assert": [{"icontains": "free shipping"}]},)
+
+    value: Text = Field(description="what must be there, in upper or lower case", examples=["free shipping"])
+
+    def check(self, answer: str) -> Score:
+        return presence(self.value, answer.casefold(), is_in_folded)
+
+
+# `icontains-all`: several texts are in the answer (case-insensitive).
+
+
+class IContainsAll(TextsCheck):
+    """Several texts are in the answer (case-insensitive)."""
+
+    kind = "icontains-all"
+    examples = ({"answer": "The Tent costs 120 Euros.", "assert": [{"icontains-all": ["tent", "euros"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; the score is the share that is there (case-insensitive)",
+        examples=[["tent", "euros"]],
+    )
+
+    def check(self, answer: str) -> Score:
+        return share_of(self.value, answer.casefold(), is_in_folded)
+
+
+# `icontains-any`: one of several texts is in the answer (case-insensitive).
+
+
+class IContainsAny(TextsCheck):
+    """One of several texts is in the answer (case-insensitive)."""
+
+    kind = "icontains-any"
+    examples = ({"answer": "We send it by Post.", "assert": [{"icontains-any": ["post", "courier"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the texts; one of them must be there (case-insensitive)",
+        examples=[["post", "courier"]],
+    )
+
+    def check(self, answer: str) -> Score:
+        return any_of(self.value, answer.casefold(), is_in_folded)
+
+
+# `starts-with`: the answer begins with a text.
+
+
+class StartsWith(TextCheck):
+    """The answer begins with a text."""
+
+    kind = "starts-with"
+    examples = ({"answer": "Yes, within 30 days.", "assert": [{"starts-with": "Yes"}]},)
+
+    value: Edge = Field(
+        description="how the answer begins; whitespace around both is ignored", examples=["Dear customer"]
+    )
+
+    def check(self, answer: str) -> Score:
+        text, wanted = trim(answer), trim(self.value)
+        if text.startswith(wanted):
+            return verdict(True, f"starts with {shown(wanted)}", "")
+        begin = masked(text)[: len(wanted)]  # the masker could not find half a secret later
+        form = other_form(wanted, text, lambda begin, whole: whole.startswith(begin))
+        return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}{form}")
+
+
+# `ends-with`: the answer ends with a text.
+
+
+class EndsWith(TextCheck):
+    """The answer ends with a text."""
+
+    kind = "ends-with"
+    examples = ({"answer": "It costs 120 euros.", "assert": [{"ends-with": "euros."}]},)
+
+    value: Edge = Field(description="how the answer ends; whitespace around both is ignored", examples=["Kind regards"])
+
+    def check(self, answer: str) -> Score:
+        text, wanted = trim(answer), trim(self.value)
+        if text.endswith(wanted):
+            return verdict(True, f"ends with {shown(wanted)}", "")
+        end = masked(text)[-len(wanted) :]  # the masker could not find half a secret later
+        form = other_form(wanted, text, lambda ending, whole: whole.endswith(ending))
+        return verdict(False, "", f"ends with {shown(end)}, not {shown(wanted)}{form}")
+
+
+# `word`: a word, or several in a row, is in the answer.
+
+_OF_EMOJI: Final = "\ufe0e\ufe0f"
+"""Variation selectors, which choose how a character is drawn."""
+_CURRENCY: Final = r"$\xa2-\xa5\u20a0-\u20cf"
+_CODE: Final = "(?:eur|usd|gbp|chf|jpy|cny|inr|aud|cad|nzd|sek|nok|dkk|pln|czk|huf|brl|mxn|zar|krw|sgd|hkd|ils)"
+"""Currencies whose codes stand before amounts, case folded."""
+_MARKS: Final = rf"[*_`\"'\u2018-\u201e\xab\xbb\\{_CURRENCY}]*"
+_MINUS: Final = re.compile(
+    rf"(?:^|(?<![0-9])[^\S\n]|\n(?=[*_`\"'a-z{_CURRENCY}])|[(\[{{=:|,;<>]){_MARKS}(?:[a-z]{{1,3}}[{_CURRENCY}]{_MARKS})?"
+    rf"(?P<sign>[-\u2010\u2011\u2212])(?![0-9.,]*\s?%)(?:(?:[a-z]{{0,3}}[{_CURRENCY}]|{_CODE})\ ?)?(?=[0-9])"
+)
+"""The sign of a negative number, which may be marked, as in **-30**, or quoted, or beside a currency, as in US$-30.
+
+It is none in a range, at the beginning of a line, where lists are, or in -30 %.
+"""
+_UNSPACED: Final = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Letters that stand beside other words without a space: of Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+_FIRST: Final = "[1-9][0-9]{0,2}"
+_GROUPS: Final = r"(?:\ [0-9]{3}){0,3}"
+_SPACED: Final = rf"{_FIRST}{_GROUPS}\ 0[0-9]{{2}}{_GROUPS}"
+_SURE: Final = rf"""(?<![0-9]\ )(?!(?<=\+)[0-9]+(?:\ [0-9]{{3}}){{2}})(?:
+    (?:{_FIRST}{_GROUPS}\ 000|[1-9][0-9]?{_GROUPS}\ 000{_GROUPS})(?:[.,][0-9]+)?
+    |{_SPACED}(?:[.,][0-9]{{1,2}}|(?=\ ?(?:[{_CURRENCY}]|(?:{_CODE}|euros?|dollars?)\b)))
+    |(?<=[{_CURRENCY}]){_SPACED}
+)(?!\ [0-9]|\.\w)"""
+"""Groups with blanks that are one number: 30 000, 30 050,5 or 30 050 euros. Others may be ids or a phone number."""
+_BYTE: Final = "(?:1[0-9]{2}|2[0-4][0-9]|25[0-5])"
+_NUMBER: Final = re.compile(
+    rf"""(?=[0-9.])(?:(?<![^\W{_UNSPACED}])|(?<=\b{_CODE}))(?<![0-9]\.)(?:
+    # 30.000,00. Four groups may be an IP address.
+    (?![0-9]{{1,3}}(?:\.{_BYTE}){{3}}(?!\.?[0-9])){_FIRST}(?:\.[0-9]{{3}})+(?:,[0-9]+(?![.,]?[0-9]))?(?!\.?[0-9])
+    # 30.5 and .5. A comma behind separates them from another number.
+    |(?:[0-9]+|(?<![\w.:/]))\.[0-9]+(?!\.?[0-9])
+    # 30,000.00 and 30'000.00
+    |(?<![0-9],)(?:
+        (?!0[0-9])[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]+)?
+        |{_FIRST}(?:['\u2019\xa0\u2009\u202f][0-9]{{3}})+(?:[.,][0-9]+)?
+        |{_SURE}
+    )(?![.,]?[0-9])
+    )""",
+    re.VERBOSE,
+)
+"""A number with a decimal point, or with commas, points, apostrophes or blanks between thousands.
+
+Dates and versions have more points. "1,5" may be two numbers, and so may "30 500". 000 is no number by itself, and no
+number of thousands begins with 0, as in the ids 001,002. Where a text may be one number or several, words are found.
+"""
+_BEGIN: Final = rf"(?:(?<![^\W{_UNSPACED}])|(?<=(?<!\w)_)|(?<=(?<!\w)__))"
+_END: Final = rf"(?:(?![^\W{_UNSPACED}])|(?=__?(?!\w)))"
+"""The borders of words. Underscores around words are those of Markdown."""
+_NO_CENTS: Final = re.compile(r"\.00?$")
+"""The end of a number that is the same without it: 30.00. With three zeros it may be thirty thousand in German."""
+
+
+class Word(TextCheck):
+    """A word is in the answer, and not only a part of a word or number: `30` is not in "130", "30.5 euros" or "-30".
+
+    A comma or a blank between two numbers may separate them, so that `30` is in "30,50" and "30 500", but not in
+    "30.000,00" or "30 000". Use `regex` for decimal commas.
+
+    Chinese, Japanese, Korean and Thai letters need no space beside a word: `120` is in "120元".
+    """
+
+    kind = "word"
+    examples = ({"answer": "It costs 30 euros.", "assert": [{"word": "30"}, {"not-word": "euro"}]},)
+
+    value: Text = Field(description="a word, or several in a row (case-insensitive)", examples=["30 euros"])
+
+    def check(self, answer: str) -> Score:
+        return presence(self.value, answer.casefold(), has_word)
+
+
+def has_word(word: str, folded: str) -> bool:
+    """Whether a text, case folded, has a word at word boundaries. Any white space may be between its parts."""
+    spans = [found.span() for found in _pattern(word).finditer(folded)]
+    within = _places_within_numbers(folded) if spans and re.search("[0-9]", word) else frozenset()
+    return any(within.isdisjoint(span) and not _is_part(folded, *span) for span in spans)
+
+
+def _places_within_numbers(text: str) -> frozenset[int]:
+    """Return the positions where no word begins or ends, so that `5` is not found in 1.5. It is found in 5.00."""
+    places: set[int] = set()
+    for found in _NUMBER.finditer(text):
+        cents = _NO_CENTS.search(found[0])
+        whole = {found.start() + cents.start()} if cents else set()
+        places |= set(range(found.start() + 1, found.end())) - whole
+    for found in _MINUS.finditer(text):
+        places |= set(range(found.end("sign"), found.end() + 1))
+    return frozenset(places)
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Whether a word continues with combining marks, which `re` takes for its end."""
+    before = start
+    while before > 0 and _is_mark(text[before - 1]):
+        before -= 1
+    begins_within = 0 < before < start and _is_letter(text[before - 1])
+    return begins_within or (end < len(text) and _is_mark(text[end]) and _is_letter(text[end - 1]))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M") and character not in _OF_EMOJI
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or _is_mark(character)
+
+
+@lru_cache(maxsize=512)
+def _pattern(word: str) -> re.Pattern[str]:
+    parts = word.casefold().split()
+    begin = "" if re.match(f"[{_UNSPACED}]", parts[0]) else _BEGIN
+    end = "" if re.search(f"[{_UNSPACED}]$", parts[-1]) else _END
+    return re.compile(begin + r"\s+".join(map(re.escape, parts)) + end)
+
+
+# `words`: several words are in the answer.
+
+
+class Words(TextsCheck):
+    """Several words are in the answer, and not only as parts of words."""
+
+    kind = "words"
+    examples = ({"answer": "The Tent costs 120 euros.", "assert": [{"words": ["tent", "120"]}]},)
+
+    value: Annotated[Items[Text], NOT_EMPTY] = Field(
+        description="the words; the score is the share that is there (case-insensitive)",
+        examples=[["tent", "120"]],
+    )
+
+    def check(self, answer: str) -> Score:
+        return share_of(self.value, answer.casefold(), has_word)
+
+
+# `length`: how long the answer is.
+
+Number: TypeAlias = Annotated[int, Field(ge=0)]
+
+
+class Length(TextCheck):
+    r"""The answer is neither too long nor too short; at least one limit is set.
+
+    Whitespace around the answer does not count. Lines end as for `str.splitlines` of Python: with `\n`, `\r`, a form
+    feed or U+2028, for example.
+    """
+
+    kind = "length"
+    short_key = None
+    examples = ({"answer": "It costs 120 euros.", "assert": [{"length": {"min_words": 3, "max_chars": 80}}]},)
+
+    min_words: Number | None = spelled(
+        "min_words", "minWords", default=None, description="the fewest words", examples=[20]
+    )
+    max_words: Number | None = spelled(
+        "max_words", "maxWords", default=None, description="the most words", examples=[200]
+    )
+    min_chars: Number | None = spelled(
+        "min_chars", "minChars", default=None, description="the fewest characters", examples=[100]
+    )
+    max_chars: Number | None = spelled(
+        "max_chars", "maxChars", default=None, description="the most characters", examples=[1000]
+    )
+    max_lines: Number | None = spelled(
+        "max_lines",
+        "maxLines",
+        default=None,
+        description="the most lines, with the empty ones between them",
+        examples=[10],
+    )
+
+    @model_validator(mode="after")
+    def _needs_a_limit(self) -> Self:
+        if not list(self._limits(0, 0, 0)):
+            raise ValueError("length needs a limit: min_words, max_words, min_chars, max_chars or max_lines")
+        for least, most, what in (
+            (self.min_words, self.max_words, "words"),
+            (self.min_chars, self.max_chars, "chars"),
+        ):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"no answer can have min_{what}: {least} and max_{what}: {most}")
+        return self
+
+    def summary(self) -> str:
+        return ", ".join(f"{name} {limit}" for name, _, limit, _ in self._limits(0, 0, 0))
+
+    def check(self, answer: str) -> Score:
+        text = answer.strip()
+        hits: list[str] = []
+        misses: list[str] = []
+        for name, amount, limit, what in self._limits(len(text.split()), len(text), len(text.splitlines())):
+            is_met = amount >= limit if name.startswith("min") else amount <= limit
+            bound = "at least" if name.startswith("min") else "at most"
+            (hits if is_met else misses).append(f"has {amount} {what[:-1] if amount == 1 else what} ({bound} {limit})")
+        return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
+
+    def _limits(self, words: int, chars: int, lines: int) -> Iterator[tuple[str, int, int, str]]:
+        """Yield each limit that is set: its name, the amount that it limits, itself, and what is counted."""
+        amounts = (
+            ("min_words", words, "words"),
+            ("max_words", words, "words"),
+            ("min_chars", chars, "characters"),
+            ("max_chars", chars, "characters"),
+            ("max_lines", lines, "lines"),
+        )
+        for name, amount, what in amounts:
+            limit = getattr(self, name)
+            if limit is not None:
+                yield name, amount, limit, what
+
+
+# `heuristic`: keywords an answer must and must not hold, and signs that it is an error message.
+#
+# Source: the requirement "Heuristic Grading". The score is hit ratio * (1 - miss ratio); an error sign is reported, and
+# does not change it.
+
+ERROR_SIGN: Final = re.compile(
+    r"""(?mx)
+    Traceback\ \(most\ recent\ call\ last\):
+    | ^[ \t]+at\ [^\n]{0,300}:\d+\)?[ \t]*$                         # a frame of a JavaScript or Java stack trace
+    | ^[ \t]*(?:Uncaught\ |Unhandled\ )?[\w.$]*(?:Error|Exception):  # ValueError: x; java.io.IOException: x
+    | ^[ \t]*(?:error|fatal|ERROR|FATAL|panic|PANIC|Fatal\ error):
+    | ^Exception\ in\ thread\ "
+    | ^thread\ '[^'\n]*'\ panicked\ at
+    | ^Segmentation\ fault
+    """
+)
+"""Stack traces and lines that begin with an error keyword, as programs print them; prose about errors has none."""
+
+SHOWN_SIGN: Final = 100
+
+
+def _one_or_more(value: Json) -> Json:
+    return [value] if isinstance(value, str) else value
+
+
+Keywords: TypeAlias = Annotated[
+    Items[Text],
+    BeforeValidator(_one_or_more),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": FILLED_TEXT}, FILLED_TEXT]}),
+]
+
+
+class Heuristic(Evaluator):
+    """Words that the answer must and must not hold."""
+
+    kind = "heuristic"
+    short_key = "hits"
+
+    hits: Keywords = Field(default=(), description="words that the answer must hold: a list, or one word")
+    misses: Keywords = Field(default=(), description="words that the answer must not hold: a list, or one word")
+
+    @model_validator(mode="after")
+    def _needs_keywords(self) -> Self:
+        if not self.hits and not self.misses:
+            raise ValueError("heuristic needs keywords, or every answer would pass: hits, misses or both")
+        return self
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        return score_keywords(self, context.candidate_answer)
+
+
+def score_keywords(config: Heuristic, answer: str) -> Score:
+    """Score an answer by its keywords: case does not matter, parts of words count."""
+    hits, misses = _found(config.hits, answer), _found(config.misses, answer)
+    hit_ratio = len(hits) / len(config.hits) if config.hits else 1.0
+    miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
+    sign = error_sign(answer)
+    details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
+    lacking = tuple(keyword for keyword in config.hits if keyword not in hits)
+    return Score(
+        hit_ratio * (1 - miss_ratio),
+        hits=hits,
+        misses=(*misses, *(_missing(lacking, answer) if lacking else ())),
+        reasoning=_reasoning(config, hits, misses, sign),
+        details=details,
+    )
+
+
+def _missing(keywords: Iterable[str], answer: str) -> Iterator[str]:
+
+    folded = answer.casefold()
+    for keyword in keywords:
+        yield f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}"
+
+
+def error_sign(answer: str) -> str | None:
+    """Return the first line that looks like an error of a program, or None."""
+    found = ERROR_SIGN.search(answer)
+    if found is None:
+        return None
+    line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
+    return beginning(line, SHOWN_SIGN)
+
+
+def _found(keywords: Sequence[str], answer: str) -> tuple[str, ...]:
+    folded = answer.casefold()
+    return tuple(keyword for keyword in keywords if keyword.casefold() in folded)
+
+
+def _reasoning(config: Heuristic, hits: Sequence[str], misses: Sequence[str], sign: str | None) -> str:
+    parts = []
+    if config.hits:
+        parts.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
+    if lacking := [keyword for keyword in config.hits if keyword not in hits]:
+        parts.append("missing: " + ", ".join(lacking))
+    if config.misses:
+        parts.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
+    if sign is not None:
+        parts.append(f"the answer looks like an error: {sign}")
+    return "; ".join(parts) or "no keywords to look for"

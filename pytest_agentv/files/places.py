@@ -1,0 +1,610 @@
+"""Places of values in a file, where faults are noted; the keys of files; mappings with inherited keys."""
+
+import difflib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pytest_agentv.errors import SourceError, locate
+from pytest_agentv.files.problems import (
+    ASKS_NOTHING,
+    BlankInput,
+    Hint,
+    Problem,
+    UnreadKey,
+    describe_value,
+    did_you_mean,
+    near_file,
+    near_word,
+)
+from pytest_agentv.files.source import KeyPath, LayeredSource, Origins, Source, read_yaml
+from pytest_agentv.model.base import Json, JsonObject, is_number
+from pytest_agentv.model.options import MAX_REPEAT
+from pytest_agentv.model.text import format_number
+
+# Places of values in a file, where faults are noted.
+
+_MISSPELT: Final = 0.75
+"""Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value's place in a file. All places of one load note faults in the same list."""
+
+    source: Source
+    keys: KeyPath
+    problems: list[Problem]
+
+    def at(self, *keys: str | int) -> "Place":
+        return Place(self.source, self.keys + keys, self.problems)
+
+    @property
+    def path(self) -> Path:
+        """The file in which the value is written."""
+        return self.source.origin(self.keys)[0].path
+
+    def error(self, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(self.path, self.line, self.key, message, hint, row=self.source.row))
+
+    def warn(self, message: str, hint: str | None = None) -> None:
+        """Note a warning. It names no row: it is shown once, not for each row of a table."""
+        self.problems.append(Problem(self.path, self.line, self.key, message, hint, "warning"))
+
+    def suggest(self, message: str, hint: str | None = None) -> None:
+        """Note a likely mistake: a warning that is no error in a strict run."""
+        self.problems.append(Hint(self.path, self.line, self.key, message, hint, "warning"))
+
+    def warn_of_blank(self) -> None:
+        """Warn that a case asks nothing. The warning names the row of a table, because other rows may be fine."""
+        blank = BlankInput(self.path, self.line, self.key, ASKS_NOTHING, None, "warning", self.source.row)
+        self.problems.append(blank)
+
+    def unread(self, message: str, hint: str | None = None) -> None:
+        """Note an unknown key: an error, unless the run makes it a warning (`agentv_unknown_keys`)."""
+        self.problems.append(UnreadKey(self.path, self.line, self.key, message, hint, row=self.source.row))
+
+    def expected(self, what: str, value: Json, hint: str | None = None) -> None:
+        self.error(f"expected {what}, got {describe_value(value)}", hint)
+
+    def quotes(self, value: Json) -> str | None:
+        """Return the hint to put a number into quotes. It shows the number where it is written so: 007 is not "7"."""
+        if not is_number(value):
+            return None
+        number = format_number(value)
+        source, keys = self.source.origin(self.keys)
+        line = next(islice(_lines_of(source.text), source.line_of(keys) - 1, None), "")
+        is_written = re.search(rf"(?<![\w.+-]){re.escape(number)}(?![\w.])", line) is not None
+        return f'put it into quotes: "{number}"' if is_written else "put it into quotes as it is written"
+
+    @property
+    def line(self) -> int | None:
+        """The line of the value; None in a file without lines."""
+        source, keys = self.source.origin(self.keys)
+        return source.line_of(keys) if source.has_lines else None
+
+    @property
+    def key(self) -> str:
+        """Return `evalcases[3].id`, or just `id` in a JSONL file, where the line identifies the case."""
+        source, keys = self.source.origin(self.keys)
+        keys = keys[1:] if source.tells_case_by_line else keys
+        return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+@lru_cache(maxsize=2)
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a file, which may have many faults."""
+    return text.split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedPlace(Place):
+    """The place of a mapping with some keys that are written elsewhere in the file."""
+
+    homes: Mapping[str, KeyPath]
+    """The written places of keys, below this place."""
+
+    def at(self, *keys: str | int) -> Place:
+        if not keys:
+            return self
+        first = self.homes.get(keys[0]) if isinstance(keys[0], str) else None
+        return Place(self.source, self.keys + (keys if first is None else (*first, *keys[1:])), self.problems)
+
+
+def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
+    """Return the first of some synonymous keys that has a value."""
+    for key in keys:
+        if mapping.get(key) is not None:
+            return key
+    return None
+
+
+def has_text(values: JsonObject, part: str) -> bool:
+    """Whether a value of a mapping, or an item of a list in it, is a text that contains another one."""
+    items = (item for value in values.values() for item in (value if isinstance(value, list | tuple) else (value,)))
+    return any(isinstance(item, str) and part in item for item in items)
+
+
+def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
+    """Return the mapping under a key, or an empty one without the key. Notes an error for other values."""
+    value = mapping.get(key)
+    if value is None or isinstance(value, dict):
+        return value or {}
+    place.at(key).expected("a mapping", value)
+    return {}
+
+
+def text_at(mapping: JsonObject, key: str, place: Place) -> str | None:
+    """Return the trimmed text under a key; None if it is missing or blank. Notes an error for other values."""
+    value = mapping.get(key)
+    if value is None or isinstance(value, str):
+        return (value or "").strip() or None
+    place.at(key).expected("a text", value)
+    return None
+
+
+def number_at(
+    mapping: JsonObject, key: str, place: Place, what: str = "a number, 0 or more", most: float = sys.float_info.max
+) -> float | None:
+    """Return the number under a key; None if it is missing. Notes an error below 0 or above `most`."""
+    value = mapping.get(key)
+    if value is None:
+        return None
+    if not is_number(value) or not 0 <= value <= most:
+        place.at(key).expected(what, value)
+        return None
+    return float(value)
+
+
+def warn_of_unknown_keys(
+    mapping: JsonObject, known: Collection[str], place: Place, is_refused: Callable[..., bool] = lambda *_: False
+) -> None:
+    """Warn of unknown keys. Those that are refused are noted by `Place.unread`."""
+    for key, value in mapping.items():
+        if key not in known:
+            note = place.at(key).unread if is_refused(key, value) else place.at(key).warn
+            note("unknown key", instead_of_key(key) or did_you_mean(key, known))
+
+
+def misspelling(missing: str, mapping: JsonObject, known: Collection[str]) -> str | None:
+    """Return a hint if an unknown key of a mapping looks like a missing key."""
+    near = misspelt_key(missing, mapping, known)
+    return None if near is None else f"is {near!r} a misspelling of it?"
+
+
+def misspelt_key(
+    missing: str, mapping: JsonObject, known: Collection[str], spellings: Collection[str] = ()
+) -> str | None:
+    """Return an unknown key of a mapping that looks like a missing key, or for which a spelling of it is suggested."""
+    unknown = [key for key in mapping if key not in known]
+    if not unknown:
+        return None
+    near = next(iter(difflib.get_close_matches(missing, unknown, n=1, cutoff=_MISSPELT)), None)
+    return near or next((key for key in unknown if near_word(key, known) in spellings), None)
+
+
+# The keys of eval files with their synonyms, and checks that files and cases share (agentv-formats 1.2, 1.3).
+
+CASE_LIST_KEYS: Final = ("evalcases", "eval_cases", "cases", "tests")
+INCLUDE: Final = "include"
+OUTCOME_KEYS: Final = ("expected_outcome", "outcome", "criteria")
+INPUT_KEYS: Final = ("input_messages", "input")
+EXPECTED_KEYS: Final = ("expected_messages", "expected_output")
+EVALUATOR_LIST_KEYS: Final = ("evaluators", "assertions", "assert")
+LEGACY_EVALUATOR_KEYS: Final = ("evaluator", "grader")
+
+MARK_KEYS: Final = frozenset({"marks", "skip", "xfail", "fixtures", "tags"})
+"""The keys for pytest."""
+
+NO_REASONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("no", "n", "off", "false", "0"), "write {}: false"),
+    **dict.fromkeys(
+        ("null", "none", "nil", "nan", "nat", "na", "<na>", "n/a", "#n/a", "-"), "leave it empty if there is none"
+    ),
+}
+"""What is no reason to skip a case or to expect its failure, in small letters, with what to write instead.
+
+These are words for false in other YAML readers and in cells of CSV, and what Python, pandas, SQL and spreadsheets write
+into a cell without a value. Such a column would skip all rows.
+"""
+
+_MARKS_WITH_ARGUMENTS: Final[Mapping[str, str]] = {
+    "timeout": "timeout says nothing without seconds; write timeout_seconds: 60 at the target, or use --timeout=60",
+    "skipif": "skipif says nothing without a condition; write skip: REASON",
+    "parametrize": "parametrize says nothing without values; write cases in a table, with `from:`",
+    "usefixtures": "usefixtures says nothing without names; write fixtures: [NAME]",
+    "filterwarnings": "filterwarnings says nothing without a filter; write it in the ini file",
+}
+"""Marks that need arguments, which an eval file cannot give.
+
+`skipif` would skip every case, and `timeout` would crash.
+"""
+
+EXECUTION_KEYS: Final = ("target", "threshold", *EVALUATOR_LIST_KEYS)
+FILE_EXECUTION_KEYS: Final = (*EXECUTION_KEYS, "targets")
+_SHARED_KEYS: Final = (
+    *("execution", "target", "threshold", "description", "tags", "metadata", "marks", "skip", "xfail", "fixtures"),
+    *("vars", "input_files", "repeat", "min_pass_rate"),
+    *EVALUATOR_LIST_KEYS,
+    *LEGACY_EVALUATOR_KEYS,
+)
+HEADER_KEYS: Final = frozenset(
+    (
+        *("$schema", "name", "version", "author", "license", "dataset", INCLUDE, "defaults", "case", "matrix"),
+        *CASE_LIST_KEYS,
+        *_SHARED_KEYS,
+    )
+)
+"""At file level, or in the sidecar of a JSONL file."""
+_UNTURNED: Final = "nothing turns the answer into another one: `path` judges a part of a JSON answer, `python` any part"
+REFUSED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("assert_scoring_function", "assertScoringFunction"), "`composite` has aggregators beside the mean"
+    ),
+    **dict.fromkeys(
+        ("default_test", "defaultTest"), "write `defaults` for keys of all cases, `assert` for their checks"
+    ),
+    "depends_on": "no case waits for another one: prepare what it needs in a fixture",
+    **dict.fromkeys(("derived_metrics", "derivedMetrics"), "a name for several checks: `composite`"),
+    "env": "write ${{ NAME }} at the target in targets.yaml, and the value into .env",
+    **dict.fromkeys(("environment", "workspace"), "prepare the folder in a fixture, and name it under `fixtures`"),
+    **dict.fromkeys(
+        ("evaluate_options", "evaluateOptions"), "write `repeat`, or give --agentv-workers, --agentv-timeout"
+    ),
+    **dict.fromkeys(LEGACY_EVALUATOR_KEYS, "write `evaluators`, with an s"),
+    "extensions": "write a fixture, or a hook in conftest.py",
+    "input": "write it in the cases, or under `defaults`",
+    "options": f"`repeat` is a key of the case itself; {_UNTURNED}",
+    "preprocessors": _UNTURNED,
+    "prompts": "write the prompt as `input` under `defaults`, or several as `matrix: {prompt: [a.md, b.md]}`",
+    "providers": "write `matrix: {target: [a, b]}`, and the providers in targets.yaml",
+    "targets": "write `matrix: {target: [a, b]}`, and the targets themselves in targets.yaml",
+    "timeout_seconds": "write it at the target in targets.yaml, or give --agentv-timeout",
+    "trials": "write `repeat`",
+    "turns": "the target is asked once: write the messages before its answer as `input`, and the checks under `assert`",
+}
+"""Keys that say what is asked or checked and that nobody reads, with what to write instead: errors of the case."""
+FOREIGN_KEYS: Final = ("prompts", "providers")
+"""The keys by which a file of promptfoo or AgentV 5 is told."""
+CASE_KEYS: Final = frozenset(
+    (
+        *("id", "conversation_id", "group", "required", "rubrics", "note", "question", "reference_answer"),
+        *OUTCOME_KEYS,
+        *INPUT_KEYS,
+        *EXPECTED_KEYS,
+        *_SHARED_KEYS,
+    )
+)
+
+
+def threshold_at(mapping: JsonObject, place: Place) -> float | None:
+    """Return the threshold in a mapping. Notes an error if it is outside 0 to 1."""
+    return number_at(mapping, "threshold", place, "a number from 0 to 1", most=1)
+
+
+def repeat_at(mapping: JsonObject, place: Place) -> int | None:
+    """Return how many answers a mapping asks for. Notes an error unless it is 1 to 100."""
+    value = mapping.get("repeat")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_REPEAT:
+        place.at("repeat").expected(f"a whole number from 1 to {MAX_REPEAT}", value)
+        return None
+    return value
+
+
+def min_pass_rate_at(mapping: JsonObject, place: Place) -> float | None:
+    """Return the share of answers that have to pass. Notes an error if it is outside 0 to 1."""
+    return number_at(mapping, "min_pass_rate", place, "a number from 0 to 1, such as 0.8 for 4 of 5", most=1)
+
+
+def flag_at(mapping: JsonObject, key: str, place: Place) -> bool:
+    """Return whether a key is true. Notes an error unless it is true or false."""
+    value = mapping.get(key)
+    if not isinstance(value, bool | None):
+        place.at(key).expected("true or false", value)
+    return value is True
+
+
+def is_reason(value: Json) -> bool:
+    """Whether the value of `skip` or `xfail` is a reason or true."""
+    if isinstance(value, str):
+        return (word := value.strip().lower()) != "" and word not in NO_REASONS
+    return value is True
+
+
+def is_mark(name: str) -> bool:
+    """Whether a mark has a meaning without arguments."""
+    return mark_fault(name) is None
+
+
+def mark_fault(name: str) -> str | None:
+    """Return what to write instead of a name that cannot be a mark; None: it can."""
+    if name.startswith("_"):
+        return "names of marks do not begin with an underscore"
+    return None if name == "timeout" and not _has_pytest_timeout() else _MARKS_WITH_ARGUMENTS.get(name)
+
+
+@cache
+def _has_pytest_timeout() -> bool:
+    """Whether the mark `timeout` is that of pytest-timeout, which crashes without arguments.
+
+    Without pytest-timeout, it may be a mark of the project.
+    """
+    return importlib.util.find_spec("pytest_timeout") is not None
+
+
+def check_reason(mapping: JsonObject, key: str, place: Place) -> None:
+    """Note an error for a value of `skip` or `xfail` that is neither a reason nor true or false."""
+    value = mapping.get(key)
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in NO_REASONS or not isinstance(value, str | bool | None):
+        hint = NO_REASONS.get(word)
+        place.at(key).expected("a reason (a text), or true", value, hint and hint.format(key))
+
+
+def is_refused(key: str, value: Json) -> bool:
+    """Whether a key that nobody reads is an error. `options` may be data of a case, and an evaluator is a word."""
+    if key in LEGACY_EVALUATOR_KEYS:
+        return isinstance(value, list | dict)
+    return key in REFUSED and (key != "options" or (isinstance(value, dict) and "transform" in value))
+
+
+def warn_of_evaluator_word(mapping: JsonObject, place: Place) -> None:
+    """Warn about an `evaluator: WORD` other than `llm_judge`. The default judge judges then, as in AgentV."""
+    key = first_key(mapping, LEGACY_EVALUATOR_KEYS)
+    if key is not None and is_refused(key, mapping[key]):
+        place.at(key).unread(f"expected a word, got {describe_value(mapping[key])}", REFUSED[key])
+    elif key is not None and mapping[key] != "llm_judge":
+        place.at(key).warn(
+            f"expected 'llm_judge', got {describe_value(mapping[key])}; falling back to the default judge",
+            "other kinds go into a list under `evaluators:`",
+        )
+
+
+def evaluator_lists(mapping: JsonObject) -> list[tuple[tuple[str, ...], Json]]:
+    """Return the lists of evaluators of a file or a case, with their keys. The first is read."""
+    execution = mapping.get("execution")
+    places = ((("execution",), execution if isinstance(execution, dict) else {}), ((), mapping))
+    return [((*at, key), each[key]) for at, each in places for key in EVALUATOR_LIST_KEYS if each.get(key) is not None]
+
+
+def warn_of_unread_lists(mapping: JsonObject, place: Place) -> None:
+    """Warn about lists of evaluators that are not read because there is another one. That of `execution` wins."""
+    found = evaluator_lists(mapping)
+    for keys, value in found[1:]:
+        if value != []:
+            place.at(*keys).warn(f"is not read, because {'.'.join(found[0][0])!r} is there as well")
+
+
+def warn_of_unread_twins(mapping: JsonObject, place: Place) -> None:
+    """Warn about a target or a threshold that is not read because there is another one, unless both are equal.
+
+    For the target, `execution` wins; for the threshold, the key beside it. Source: agentv-formats 1.2.
+    """
+    execution = mapping.get("execution")
+    if not isinstance(execution, dict):
+        return
+    for key, unread, read in (
+        ("target", ("target",), "execution.target"),
+        ("threshold", ("execution", "threshold"), "threshold"),
+    ):
+        values = _given(mapping.get(key)), _given(execution.get(key))
+        if None not in values and values[0] != values[1]:
+            place.at(*unread).warn(f"is not read, because {read!r} is there as well")
+
+
+def _given(value: Json) -> Json:
+    """Return the value of a key; None if it is blank."""
+    return value.strip() or None if isinstance(value, str) else value
+
+
+# Replacements for the keys and names of other tools. Import this lazily: few files have them.
+
+_ASKED: Final = "the target gives the answer; the ideal one is `expected_output`"
+_CHECKED: Final = "write the checks as a list under `assert`"
+_CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`, prompts of `llm_judge` may use it"
+
+INSTEAD: Final[Mapping[str, str]] = {
+    **REFUSED,
+    "actual_output": _ASKED,
+    "answer": "write the ideal answer as `expected_output`, or the variable under `vars`",
+    "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
+    "completion_time": "the answer is timed: write `latency` under `assert`",
+    "expectations": "write the ideal answer as `expected_output`, facts and guidelines as sentences under `assert`",
+    "expected_tools": "write `tool-called: search` under `assert`, or a `tool_trajectory`",
+    "ideal": "write `expected_output`",
+    "metrics": _CHECKED,
+    "outputPath": "give --agentv-out",
+    "prompt": "write `input`",
+    "provider": "write `target`, and the provider in targets.yaml",
+    "query": "write `input`, or the variable under `vars`",
+    "redteam": "nothing makes up attacks: write them as cases",
+    "reference_contexts": _CONTEXTS,
+    "report_evaluators": "no check judges a whole run: options such as --agentv-min-rate and --agentv-baseline do",
+    "retrieval_context": "the target reports what it looked up, as `retrieved_context`",
+    "scenarios": "write `matrix`, or a table: `evalcases: {from: cases.csv}`",
+    "scorer": _CHECKED,
+    "scorers": _CHECKED,
+    "skip_defaults": "the evaluators of a case replace those of its file",
+    "solver": "a target asks the model: write it into targets.yaml",
+    "testing_criteria": _CHECKED,
+    "transform": REFUSED["preprocessors"],
+}
+"""Keys of a file or a case."""
+
+MEANT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("metrics", "scorer", "scorers"), "assert"),
+    **dict.fromkeys(("prompt", "query"), "input"),
+}
+"""Keys of a case that replace ours in other tools, so that ours is missing."""
+
+_CHECKS: Final = re.compile(r"__expected\d*")
+_COLUMNS: Final[Mapping[str, str]] = {
+    "__prefix": "write it into `input` under `case`",
+    "__suffix": "write it into `input` under `case`",
+    "__threshold": "write `threshold: '{{ __threshold | float }}'` under `case`",
+}
+
+NAMES: Final[Mapping[str, str]] = {
+    "output": "the answer is called 'answer' here",
+    "actual_output": "the answer is called 'answer' here",
+    "context": "'vars' and 'case' have what promptfoo keeps in its context",
+}
+"""Names in Python code."""
+
+
+def instead_of_key(key: str) -> str | None:
+    """Return the replacement for a key or a column; None for any other."""
+    if _CHECKS.fullmatch(key):
+        return "write the checks once for all rows, under `case`: assert: [contains: '{{ answer }}']"
+    return INSTEAD.get(key) or _COLUMNS.get(key)
+
+
+def column_fault(name: str) -> tuple[str, str] | None:
+    """Return what is lost if a column is not read, and what to write; None for a column without a known meaning."""
+    if _CHECKS.fullmatch(name):
+        return "no check is made of its cells", instead_of_key(name) or ""
+    return ("its cells change nothing", _COLUMNS[name]) if name in _COLUMNS else None
+
+
+# Merges mappings with inherited keys: a file with its included files, a case with its `defaults`.
+
+_MERGED: Final = frozenset({"execution", "vars", "metadata"})
+"""Mappings that are merged key by key. Other mappings are replaced as a whole."""
+_ALTERNATIVES: Final = (
+    EVALUATOR_LIST_KEYS,
+    OUTCOME_KEYS,
+    INPUT_KEYS,
+    EXPECTED_KEYS,
+    LEGACY_EVALUATOR_KEYS,
+    ("target",),
+    ("threshold",),
+)
+"""Synonymous keys, also within `execution`."""
+
+
+class Layer(NamedTuple):
+    """A mapping to inherit from, with its place."""
+
+    value: JsonObject
+    source: Source
+    keys: KeyPath = ()
+
+    def place(self, problems: list[Problem]) -> Place:
+        return Place(self.source, self.keys, problems)
+
+
+class Layered(NamedTuple):
+    """A mapping with inherited keys, and the places of these."""
+
+    value: dict[str, Json]
+    origins: Origins
+
+
+def inherit(own: JsonObject, elsewhere: Layer, *, deep: Collection[str] = ()) -> Layered:
+    """Return a mapping that inherits missing keys from another one. Its own keys win, and null is a value.
+
+    `deep` names keys whose mappings inherit in the same way.
+    """
+    answered = _answered(own)
+    value: dict[str, Json] = dict(own)
+    origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
+    for key, item in elsewhere.value.items():
+        where = (*elsewhere.keys, key)
+        if key in answered:
+            continue
+        if isinstance(item, dict) and key in deep and isinstance(own.get(key), dict):
+            nested = inherit(own[key], Layer(item, elsewhere.source, where))
+            value[key] = nested.value
+            origins |= {(key, *keys): origin for keys, origin in nested.origins.items()}
+        elif isinstance(item, dict) and key in _MERGED and isinstance(own.get(key, {}), dict):
+            given = own.get(key, {})
+            drop = {*given, *(answered if key == "execution" else ())}
+            rest = {name: each for name, each in item.items() if name not in drop}
+            value[key] = {**rest, **given}
+            origins |= {(key, name): (elsewhere.source, (*where, name)) for name in rest}
+            if key not in own:
+                origins[key,] = elsewhere.source, where
+        elif key not in own:
+            value[key] = item
+            origins[key,] = elsewhere.source, where
+    return Layered(value, origins)
+
+
+def _answered(own: JsonObject) -> frozenset[str]:
+    """Return the keys that a mapping has under one of their synonyms."""
+    execution = own.get("execution")
+    within = execution if isinstance(execution, dict) else {}
+    groups = (group for group in _ALTERNATIVES if any(key in own or key in within for key in group))
+    return frozenset(key for group in groups for key in group)
+
+
+# Reads the files that eval files and targets files include.
+
+_OF_ONE_FILE: Final = frozenset(
+    ("$schema", "name", "version", "description", "author", "license", "metadata", "targets", INCLUDE)
+)
+"""Keys about the file itself, and keys of targets files. They are not included."""
+
+
+def with_includes(source: Source, header: JsonObject, chain: tuple[Path, ...] = ()) -> tuple[JsonObject, Source]:
+    """Return the keys of a file and its included files, with a source of their places.
+
+    A file's own keys win, then those of the last included file. Raises `SourceError`.
+    """
+    if header.get(INCLUDE) is None:
+        return header, source
+    value: JsonObject = header
+    origins: Origins = {}
+    for included in reversed([*included_files(source, header, chain)]):
+        inner, inner_source = _read_included(included, (*chain, source.path))
+        layered = inherit(value, Layer(inner, inner_source), deep=("defaults",))
+        value, origins = layered.value, {**layered.origins, **origins}
+    return value, LayeredSource(source, (), origins)
+
+
+def included_files(source: Source, mapping: JsonObject, chain: tuple[Path, ...]) -> Iterator[Source]:
+    """Yield the files that a file includes, read. Paths are relative to its folder. Raises `SourceError`."""
+    written = mapping.get(INCLUDE)
+    names = written if isinstance(written, list) else [written]
+    for index, name in enumerate(names):
+        line = source.line_of((INCLUDE, index) if isinstance(written, list) else (INCLUDE,))
+        yield _read(source, name, line, (*chain, source.path))
+
+
+def _read(source: Source, name: Json, line: int, chain: tuple[Path, ...]) -> Source:
+    if not isinstance(name, str) or not name.strip():
+        raise SourceError(source.path, f"include: expected the path of a file, got {describe_value(name)}", line)
+    path = Path(os.path.normpath(source.path.parent / name))
+    if path in chain:
+        circle = " → ".join(locate(each, None) for each in (*chain[chain.index(path) :], path))
+        raise SourceError(source.path, f"include: the files include each other: {circle}", line)
+    if path.is_dir():
+        raise SourceError(source.path, f"include: expected a file, but {locate(path, None)} is a folder", line)
+    if not path.is_file():
+        hint = near_file(path, (".yaml", ".yml"))
+        where = f"there is no file {locate(path, None)}"
+        raise SourceError(source.path, f"include: {where}{f' ({hint})' if hint else ''}", line)
+    included = read_yaml(path)
+    if not isinstance(included.value, dict):
+        raise SourceError(
+            path, f"expected a mapping of keys to include, got {describe_value(included.value)}", included.line_of()
+        )
+    return included
+
+
+def _read_included(source: Source, chain: tuple[Path, ...]) -> tuple[JsonObject, Source]:
+    cases = next((key for key in (*CASE_LIST_KEYS, "case") if key in source.value), None)
+    if cases is not None:
+        message = f"{cases}: an included file holds no cases; name it under evalcases instead"
+        raise SourceError(source.path, message, source.line_of((cases,)))
+    value, origin = with_includes(source, source.value, chain)
+    return {key: item for key, item in value.items() if key not in _OF_ONE_FILE}, origin

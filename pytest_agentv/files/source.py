@@ -1,0 +1,598 @@
+"""Reads YAML and JSONL files to plain values, by the core schema of YAML 1.2, and finds the line of each value."""
+
+import gc
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+import yaml
+from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
+
+from pytest_agentv.errors import NO_REGULAR_FILE, TOO_LARGE, SourceError
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.text import format_number
+
+# Values of YAML scalars in the core schema 1.2, as in AgentV: `yes` is a text, `0o10` is 8.
+
+_CONSTANTS: Final[dict[str, Json]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_NUMBER: Final = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+    re.ASCII,
+)
+_FLOAT_BITS: Final = 1024
+_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_OLD_BREAKS: Final = "\x85\u2028\u2029"
+"""Line breaks in YAML 1.1, which libyaml and PyYAML read, but not in 1.2."""
+_STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
+"""Characters for private use that no file holds."""
+_HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
+_SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
+_NO_TAG: Final = "!"
+"""What YAML puts before a value that is to be read as if it had quotes."""
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
+_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+    "map": (dict,),
+    "seq": (list,),
+}
+_TEXT_TAGS: Final = frozenset((f"{_TAG_PREFIX}str", f"{_TAG_PREFIX}timestamp"))
+
+
+def hide_old_breaks(text: str) -> str:
+    """Return a YAML text of the same length in which a parser for YAML 1.1 finds only the line breaks of 1.2."""
+    return text.translate(_HIDING) if any(each in text for each in _OLD_BREAKS) else text
+
+
+def show_old_breaks(text: str) -> str:
+    """Return a scalar of a text that `hide_old_breaks` has changed, as it is written."""
+    return text.translate(_SHOWING)
+
+
+def plain_value(text: str) -> Json:
+    """Return the value of an unquoted scalar."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
+        if match["int"]:
+            return _whole_number(text, 10)
+        if match["oct"]:
+            return _whole_number(match["oct"], 8)
+        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
+    return text
+
+
+def _whole_number(digits: str, base: int) -> int | float:
+    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
+    try:
+        number = int(digits, base)
+    except ValueError:  # more digits than Python converts
+        return float(digits)
+    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
+
+
+def unread_tag(tag: str) -> str | None:
+    """Return a tag that we do not read, as it is written; None: we read it."""
+    kind = tag.removeprefix(_TAG_PREFIX)
+    if tag == _NO_TAG or tag in _TEXT_TAGS or (kind != tag and kind in _TAGGED_TYPES):
+        return None
+    return tag if kind == tag else f"!!{kind}"
+
+
+def tagged_value(written: Json, tag: str) -> Json:
+    """Return the value of a scalar's text, a list or a mapping with a tag that we read.
+
+    Raises `ValueError` if it is not of the tag's type.
+    """
+    if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
+        return written
+    kind = tag.removeprefix(_TAG_PREFIX)
+    expected = _TAGGED_TYPES.get(kind, (str,))
+    value = plain_value(written) if isinstance(written, str) else written
+    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+        shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)
+        raise ValueError(f"{shown} is no !!{kind}")
+    return value
+
+
+# Builds plain values from a YAML text, by the core schema of YAML 1.2, as AgentV reads it.
+#
+# `yes`, `on`, `12:30` and `2025-01-15` are strings, `0o10` is 8. Duplicate keys are errors, merge keys `<<` are merged,
+# keys are strings. Values are built directly from libyaml's events, because parsing dominates the collection of large
+# files, and trees of nodes would double its time and memory.
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The path of a value: `("evalcases", 3, "id")`."""
+
+_Event: TypeAlias = Any
+"""An event of PyYAML. The type stubs lack its anchor and value."""
+
+_MAX_ALIASED_VALUES: Final = 1_000_000
+"""A few nested aliases can stand for billions of values. No written file needs so many."""
+if yaml.__with_libyaml__:
+    from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
+else:
+
+    class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):  # type: ignore[no-redef]
+        """The pure Python parser, which is ten times slower."""
+
+        def __init__(self, text: str) -> None:
+            yaml.reader.Reader.__init__(self, text)
+            yaml.scanner.Scanner.__init__(self)
+            yaml.parser.Parser.__init__(self)
+
+
+class BuiltYaml(NamedTuple):
+    """The value of a document, the lines of its values, and the tags that we do not read, with their lines."""
+
+    value: Json
+    lines: dict[KeyPath, int]
+    unread_tags: Sequence[tuple[int, str]]
+
+
+def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> BuiltYaml:
+    """Return the value of a text with one document, and the lines of its values down to a depth.
+
+    The text starts on line `first_line` of the file.
+    Raises `SourceError` with the line of the first fault.
+    """
+    written, text = text, hide_old_breaks(text)
+    try:
+        builder = _Builder(path, text, line_depth, first_line, has_hidden=text != written)
+        return BuiltYaml(builder.document(), builder.lines, builder.unread_tags)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        if error.problem == _LIMIT and mark is not None:
+            raise SourceError(path, _TOO_DEEP, mark.line + first_line) from None
+        reason = reason_of(error, text, first_line)
+        raise SourceError(path, f"invalid YAML: {reason}", mark.line + first_line if mark else None) from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position].encode()
+        if yaml.__with_libyaml__:  # which counts bytes; the pure parser counts characters
+            before = before[: error.position]
+        message = f"invalid YAML: the character U+{error.character:04X} is not allowed"
+        raise SourceError(path, message, before.count(b"\n") + first_line) from None
+    except yaml.YAMLError as error:
+        raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise SourceError(path, _TOO_DEEP, _deepest_line(text) + first_line) from None
+
+
+_TOO_DEEP: Final = "the values are nested too deeply"
+_LIMIT: Final = "exceeded maximum nesting depth"
+"""What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
+
+
+def _deepest_line(text: str) -> int:
+    """Return the line (counted from 0) with the deepest nesting, or the line where nesting exceeds Python's limit.
+
+    libyaml's time grows with the square of the depth, so it is not asked for more than that.
+    """
+    depth = deepest = line = 0
+    following, limit = _Parser(text).get_event, sys.getrecursionlimit()
+    with suppress(yaml.YAMLError):  # the text after the deep values may be broken too
+        while deepest < limit and not isinstance(event := following(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > deepest and event.start_mark is not None:
+                    deepest, line = depth, event.start_mark.line
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    return line
+
+
+class _Builder:
+    """Builds a value from the events of one document. Keeps anchored values and, down to a depth, lines."""
+
+    def __init__(self, path: Path, text: str, line_depth: int, first_line: int, *, has_hidden: bool) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self.unread_tags: list[tuple[int, str]] = []
+        self._path = path
+        self._line_depth = line_depth
+        self._first_line = first_line
+        self._next: Any = _Parser(text).get_event
+        self._anchors: dict[str, Json] = {}
+        self._open_anchors: set[str] = set()
+        self._aliased_values = 0
+        self._has_hidden = has_hidden
+
+    def document(self) -> Json:
+        self._next()  # start of the stream
+        event = self._next()
+        if not isinstance(event, yaml.DocumentStartEvent):
+            return None
+        first = self._next()
+        self.lines[()] = first.start_mark.line + self._first_line
+        value = self._value(first, ())
+        self._next()  # end of the document
+        extra = self._next()
+        if isinstance(extra, yaml.DocumentStartEvent):
+            self._fail(extra, "a second document starts here; expected one document in the file")
+        return value
+
+    def _value(self, event: _Event, where: KeyPath | None) -> Json:
+        """Build a value. `where` is None below the depth of lines."""
+        if type(event) is ScalarEvent:
+            value = self._scalar(event)
+            if event.anchor:
+                self._anchors[event.anchor] = value
+            return value
+        if type(event) is AliasEvent:
+            return self._aliased(event)
+        if event.anchor:
+            self._open_anchors.add(event.anchor)
+        if where is not None and len(where) >= self._line_depth:
+            where = None
+        value = self._mapping(where) if type(event) is MappingStartEvent else self._sequence(where)
+        value = value if event.tag is None else self._tagged(event, value)
+        if event.anchor:
+            self._open_anchors.discard(event.anchor)
+            self._anchors[event.anchor] = value
+        return value
+
+    def _sequence(self, where: KeyPath | None) -> list[Json]:
+        items: list[Json] = []
+        following = self._next
+        while type(event := following()) is not SequenceEndEvent:
+            inner = None
+            if where is not None:
+                inner = (*where, len(items))
+                self.lines[inner] = event.start_mark.line + self._first_line
+            items.append(self._value(event, inner))
+        return items
+
+    def _mapping(self, where: KeyPath | None) -> dict[str, Json]:
+        value: dict[str, Json] = {}
+        merged: dict[str, Json] = {}
+        key_lines: dict[str, int] = {}
+        following = self._next
+        while type(event := following()) is not MappingEndEvent:
+            if type(event) is ScalarEvent and event.value == "<<" and event.implicit[0]:
+                merged = self._merged(event) | merged
+                continue
+            key = self._key(event)
+            line = event.start_mark.line + self._first_line
+            if key in value:
+                self._fail(event, f"duplicate key {key!r}, first on line {key_lines[key]}")
+            key_lines[key] = line
+            inner = None
+            if where is not None:
+                inner = (*where, key)
+                self.lines[inner] = line
+            value[key] = self._value(following(), inner)
+        return merged | value if merged else value
+
+    def _merged(self, event: _Event) -> dict[str, Json]:
+        value = self._value(self._next(), None)
+        result: dict[str, Json] = {}
+        for mapping in value if isinstance(value, list) else [value]:
+            if not isinstance(mapping, dict):
+                self._fail(event, "a merge key `<<` takes a mapping or a list of mappings")
+            result = mapping | result
+        return result
+
+    def _key(self, event: _Event) -> str:
+        value = self._value(event, None)
+        if value is None or isinstance(value, str):
+            return value or ""
+        if isinstance(value, dict | list):
+            self._fail(event, "a key must be a plain value, not a mapping or a list (a text with {{ }} needs quotes)")
+        return str(value).lower() if isinstance(value, bool) else format_number(value)
+
+    def _scalar(self, event: _Event) -> Json:
+        text: str = show_old_breaks(event.value) if self._has_hidden else event.value
+        if event.tag is not None:
+            return self._tagged(event, text)
+        return plain_value(text) if event.implicit[0] else text
+
+    def _tagged(self, event: _Event, value: Json) -> Json:
+        if (tag := unread_tag(event.tag)) is not None:
+            self.unread_tags.append((event.start_mark.line + self._first_line, tag))
+            return value
+        try:
+            return tagged_value(value, event.tag)
+        except ValueError as error:
+            self._fail(event, str(error))
+
+    def _aliased(self, event: _Event) -> Json:
+        if event.anchor in self._open_anchors:
+            self._fail(event, f"the alias *{event.anchor} refers to the value that it is part of")
+        if event.anchor not in self._anchors:
+            self._fail(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
+        value = self._anchors[event.anchor]
+        if isinstance(value, dict | list):
+            self._aliased_values += _count(value, _MAX_ALIASED_VALUES - self._aliased_values)
+            if self._aliased_values >= _MAX_ALIASED_VALUES:
+                self._fail(event, "the aliases up to here stand for more than a million values")
+        return value
+
+    def _fail(self, event: _Event, message: str) -> NoReturn:
+        raise SourceError(self._path, message, event.start_mark.line + self._first_line)
+
+
+def _count(value: Json, limit: int) -> int:
+    """Count the values within a value, up to a limit."""
+    count, rest = 0, [value]
+    while rest and count < limit:
+        item = rest.pop()
+        count += 1
+        if isinstance(item, dict):
+            rest.extend(item.values())
+        elif isinstance(item, list):
+            rest.extend(item)
+    return count
+
+
+# Reads YAML and JSONL files to plain values, and finds the line of each value.
+
+Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
+"""The places of a mapping's inherited values, by their paths in it."""
+
+_SHALLOW: Final = 2
+"""The depth to which line numbers are kept: that of cases. A second parse finds deeper lines for a problem."""
+_DEEP: Final = 1_000
+_SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+class Source:
+    """The values of a file and their lines."""
+
+    row: str | None = None
+    """The row of a table from which the values were made: `questions.csv:17`."""
+
+    def __init__(
+        self,
+        path: Path,
+        value: Json,
+        text: str,
+        lines: dict[KeyPath, int],
+        unread_tags: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        self.path = path
+        self.value = value
+        self.text = text
+        self._lines = lines
+        self._unread_tags = unread_tags
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """One for each YAML tag that is not read. AgentV warns, too, and reads the value without the tag."""
+        hint = "we do not read it; a text that begins with ! needs quotes"
+        return [
+            Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
+            for line, tag in self._unread_tags
+        ]
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        """Whether each case has its own line, so that messages need no case number."""
+        return self.path.suffix == ".jsonl"
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a message can name a line. Parquet files and functions have rows without lines."""
+        return True
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
+        lines = self._lines
+        if len(key_path) > _SHALLOW and not self.tells_case_by_line:
+            lines = _deep_lines(self)
+        while key_path and key_path not in lines:
+            key_path = key_path[:-1]
+        return lines.get(key_path, 1)
+
+    def origin(self, key_path: KeyPath) -> "tuple[Source, KeyPath]":
+        """Return the file of a value, and its path there."""
+        return self, key_path
+
+
+class JsonlSource(Source):
+    """The values of a JSONL file, one on each line that is not blank."""
+
+    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
+        super().__init__(path, values, text, {})
+        self._numbers = numbers
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        index = key_path[0] if key_path else None
+        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
+
+    def lines_only(self) -> "JsonlSource":
+        """Return the source without its values and its text, which take most of the memory of a large file."""
+        return JsonlSource(self.path, None, "", self._numbers)
+
+
+class LayeredSource(Source):
+    """A source with inherited values in one mapping, so that faults are shown where the values are written.
+
+    Args:
+        base: The source of all other values.
+        where: The path of the mapping in `base`.
+        origins: The places of the mapping's inherited values.
+        row: The row of a table from which the mapping was made.
+    """
+
+    def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
+        super().__init__(base.path, base.value, base.text, {})
+        self.row = row
+        self._base = base
+        self._where = where
+        self._origins = origins
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return self._base.tells_case_by_line
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        source, keys = self.origin(key_path)
+        return source.line_of(keys)
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        found = [self._base, *(source for source, _ in self._origins.values())]
+        return list(dict.fromkeys(each for source in found for each in source.warnings))
+
+    def origin(self, key_path: KeyPath) -> tuple[Source, KeyPath]:
+        depth = len(self._where)
+        if key_path[:depth] == self._where:
+            for end in range(len(key_path), depth, -1):
+                if found := self._origins.get(key_path[depth:end]):
+                    return found[0].origin(found[1] + key_path[end:])
+        return self._base.origin(key_path)
+
+
+def read_yaml(path: Path) -> Source:
+    """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
+    with within_memory(path):
+        text = _join_surrogates(read_text(path))
+        with _no_garbage_collection():
+            built = build_yaml(path, text, _SHALLOW)
+        return Source(path, built.value, text, built.lines, built.unread_tags)
+
+
+def read_jsonl(path: Path) -> JsonlSource:
+    """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
+    values: list[Json] = []
+    numbers: list[int] = []
+    with within_memory(path):
+        text = read_text(path)
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                numbers.append(number)
+                values.append(parse_json_object(path, line, number))
+        return JsonlSource(path, values, text, numbers)
+
+
+@contextmanager
+def within_memory(path: Path) -> Iterator[None]:
+    """Raise `SourceError` if memory does not suffice for a file."""
+    try:
+        yield
+    except MemoryError:
+        raise SourceError(path, f"cannot be read: {TOO_LARGE}") from None
+
+
+def parse_json_object(path: Path, line: str, number: int) -> Json:
+    """Return the object of a line of a JSONL file. Raises `SourceError`."""
+    try:
+        value = STRICT_JSON.decode(line)
+    except json.JSONDecodeError as error:
+        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
+    except ValueError as error:
+        raise SourceError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise SourceError(path, "the values are nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise SourceError(path, f"expected a JSON object, got {line.strip()[:40]}", number)
+    return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Return a mapping of pairs. Raises `ValueError` for a duplicate key, because one value would be lost."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return value
+
+
+def _read_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python's own message names one of its functions
+        raise ValueError("a number has more digits than can be read") from None
+
+
+STRICT_JSON: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
+)
+"""Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
+
+
+@lru_cache
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file. Cached, because making and hashing a path is slow."""
+    return path.parent
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            raise SourceError(path, f"cannot be read: {NO_REGULAR_FILE}")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+
+
+def _join_surrogates(text: str) -> str:
+    """Join the two escapes of JSON for a character above U+FFFF. AgentV reads them, but YAML parsers do not."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
+
+
+@lru_cache(maxsize=2)
+def _deep_lines(source: Source) -> dict[KeyPath, int]:
+    return build_yaml(source.path, source.text, _DEEP)[1]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Turn garbage collection off. It would scan millions of new values, find nothing and double the parse time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# Says what is wrong with a text that is no YAML.
+
+_HINTS: Final = {
+    "did not find expected '-' indicator": "is this line indented as its neighbours are?",
+    "did not find expected key": "is this line indented as its neighbours are, and a quote not closed too early?",
+    "mapping values are not allowed in this context": "a text with a colon needs quotes; else look at the indentation",
+    "found character that cannot start any token": "a text that begins with this character needs quotes",
+    "found unknown escape character": "double quotes read backslashes: use single quotes",
+}
+"""The usual mistake behind a message of the parser."""
+
+
+def reason_of(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
+    """Return the parser's message, with the start line of an unfinished value, or an explanation for tabs."""
+    start, end = error.context_mark, error.problem_mark
+    since = ""
+    if start is not None and end is not None and start.line != end.line:
+        since = f" that begins on line {start.line + first_line}"
+    parts = (f"{error.context}{since}" if error.context else "", error.problem)
+    is_tab = end is not None and text[end.index : end.index + 1] == "\t"
+    hint = "a tab cannot indent YAML: use spaces" if is_tab else _HINTS.get(error.problem or "")
+    return ", ".join(filter(None, parts)) + (f" ({hint})" if hint else "")

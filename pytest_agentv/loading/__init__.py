@@ -1,1 +1,0 @@
-"""Reads files into checked records: eval files, targets, environment, guideline patterns."""

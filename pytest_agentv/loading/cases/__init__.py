@@ -1,1 +1,0 @@
-"""Reads cases: messages, attached files, evaluators, guideline patterns."""

@@ -1,1 +1,0 @@
-"""JSON Schemas of eval, targets and config files, for editors. Imports pydantic: import this lazily."""

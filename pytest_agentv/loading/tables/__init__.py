@@ -1,1 +1,0 @@
-"""Reads tables of data. Each row becomes a case."""

@@ -1,1 +1,0 @@
-"""Reads targets files and `.env`, fills in variables, and reports missing ones."""

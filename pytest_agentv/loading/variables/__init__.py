@@ -1,1 +1,0 @@
-"""Fills variables into the texts of eval files: `{{ name }}`."""

@@ -1,0 +1,1 @@
+"""Plain records, what a kind is, the table of options, secrets and their masker."""

@@ -1,0 +1,200 @@
+"""Cases and targets, as the engine runs them."""
+
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.messages import InputMessage
+from pytest_agentv.model.results import Score
+
+# Eval cases, as the engine runs them.
+
+
+class AnyEvaluator(Protocol):
+    """The interface of evaluators that `EvalCase` needs. Each is an `Evaluator`."""
+
+    @property
+    def kind(self) -> str:
+        """The word after `type:`."""
+
+    @property
+    def label(self) -> str:
+        """Its name in results."""
+
+    @property
+    def weight(self) -> float:
+        """Its share in the case's score, 0 or more."""
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it asks a model."""
+
+    @property
+    def calls_targets(self) -> bool:
+        """Whether one of its scripts may call targets."""
+
+    @property
+    def embeds_with(self) -> str | None:
+        """The target whose embeddings it compares; None: it compares none."""
+
+    @property
+    def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
+        """The folder and the words of each program that it starts."""
+        ...
+
+    @property
+    def own_code(self) -> object:
+        """The class or function of a kind that is not built in; None for built-in kinds."""
+        ...
+
+    def walk(self) -> "Iterator[AnyEvaluator]":
+        """Yield it and the evaluators within it, at every depth."""
+        ...
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return its settings as plain data, for hashes."""
+        ...
+
+    def required_score(self, threshold: float) -> float:
+        """Return the score, 0 to 1, from which it is satisfied if it is `required`, given the case's threshold."""
+        ...
+
+    def doubts(self, case: "EvalCase") -> Iterable[str]:
+        """Yield what is checked, in this case, in another way than its author may think."""
+        ...
+
+    def prepare(self, services: Any) -> "AnyEvaluator | None":
+        """Return the evaluator that judges; None: this one. Raises `EvaluatorError`."""
+
+    def evaluate(self, context: Any) -> Awaitable[Score] | Score:
+        """Judge an answer; raises `EvaluatorError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalCase(Record):
+    """One case: everything that running it needs, with all its files read."""
+
+    # Source: agentv-formats 1.3 to 1.9.
+
+    eval_id: str
+    """The id, unique within its file."""
+    dataset: str
+    """The name of the group of cases: written in the file, else the name of the file."""
+    path: str
+    """The eval file, absolute."""
+    line: int
+    """The line of the case in its file, 1-based."""
+    expected_outcome: str
+    """What a good answer achieves; empty where nothing was written."""
+    question: str
+    """The raw question that code judges get: without roles and texts of files."""
+    messages: tuple[InputMessage, ...]
+    """The input, files read: what prompts are built from."""
+    input_messages: tuple[JsonObject, ...]
+    """The input as written."""
+    expected_messages: tuple[JsonObject, ...] = ()
+    """The ideal answer as written, files read: `role`, and where they are there `name`, `content`, `tool_calls`."""
+    reference_answer: str = ""
+    """The text of the ideal answer; empty: there is none."""
+    guideline_paths: tuple[str, ...] = ()
+    """Absolute paths of the input files that match the guideline patterns."""
+    file_paths: tuple[str, ...] = ()
+    """Guidelines first, then the other input files; absolute, in order, duplicates kept."""
+    guideline_patterns: tuple[str, ...] = ()
+    """Globs of the files that count as guidelines."""
+    evaluators: tuple[AnyEvaluator, ...] | None = None
+    """None: the case has no list, and the default judge decides."""
+    conversation_id: str | None = None
+    """Groups cases that belong together."""
+    target: str | None = None
+    """The case's or its file's target; the command line overrides it."""
+    threshold: float | None = None
+    """The score from which the case passes, 0 to 1; None: that of the run."""
+    threshold_source: str | None = None
+    """Where the threshold was written: `case` or `file`."""
+    repeat: int | None = None
+    """How many answers the case is judged by, 1 to 100; None: as many as the run says, else 1."""
+    repeat_source: str | None = None
+    """Where that was written: `case` or `file`."""
+    min_pass_rate: float | None = None
+    """The share of these answers that have to pass, 0 to 1; None: that of the run, else 1."""
+    min_pass_rate_source: str | None = None
+    """Where that was written: `case` or `file`."""
+    required: bool = False
+    """Whether it must pass by itself, whatever the verdict on the whole run."""
+    group: str | None = None
+    """Names the cases that are not independent of each other; None: its conversation, else the case alone."""
+    vars: JsonObject | None = None
+    """The variables of the case: those of its file, its own, the columns of its row; None: it has none."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the eval file."""
+        return _folder(self.path)
+
+
+@lru_cache
+def _folder(path: str) -> Path:
+    """Return the same object for all cases of a file: making and hashing a path takes long."""
+    return Path(path).parent
+
+
+# Targets, with every variable of their definitions resolved.
+
+DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 409, 429, 502, 503, 504, 520, 522, 524, 529)
+"""Those of the requirements, and those of Cloudflare and Anthropic, which the vendors' own clients retry as well."""
+
+_PATIENCE: Final = frozenset(
+    {
+        *("timeout_seconds", "max_retries", "retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor"),
+        "retry_status_codes",
+    }
+)
+_LOGGING: Final = frozenset({"verbose", "keep_temp_files", "healthcheck", "log_dir", "log_format"})
+
+
+def affects_answers(settings: object, key: str) -> bool:
+    """Whether a setting of a target may affect its answers. After a change of another one, kept answers stay valid.
+
+    The meaning of `verbose` is known only in our own kinds. In a user's kind, it may ask for longer answers.
+    """
+    if key not in _LOGGING:
+        return key not in _PATIENCE
+    owners = [each for each in type(settings).__mro__ if key in getattr(each, "model_fields", {})]
+    return not owners or not owners[-1].__module__.startswith("pytest_agentv.")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy(Record):
+    """How a model provider retries failed requests. Delay k is `initial * factor**k`, capped, with jitter."""
+
+    max_retries: int = 3
+    initial_delay_ms: float = 1000
+    max_delay_ms: float = 60_000
+    backoff_factor: float = 2
+    status_codes: tuple[int, ...] = DEFAULT_RETRY_STATUS_CODES
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Record):
+    """One target that is ready to be called."""
+
+    name: str
+    """The name by which cases and options choose it."""
+    kind: str
+    """Canonical provider kind: `azure`, `cli`, `mock`, …"""
+    settings: Any = None
+    """The keys of its kind: an instance of the kind's class (a `Provider`)."""
+    judge_target: str | None = None
+    """The name of the target that judges; None: not written."""
+    workers: int | None = None
+    """Cases in flight, 1 to 50; None: not written."""
+    provider_batching: bool = False
+    """Whether one call answers many cases."""
+    path: str | None = None
+    """The absolute path of its targets file."""
+    line: int | None = None
+    """The line in the targets file, 1-based."""

@@ -1,0 +1,257 @@
+"""What a kind is: a class whose fields are the keys that a file may have for it."""
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar, get_args
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from pytest_agentv.model.base import ABSENT, is_amount, is_number
+
+# What a kind is: a class whose fields are the keys that a file may have for it.
+#
+# The class says everything about its keys: names and other spellings, types, limits, defaults, descriptions. Reading a
+# file, the JSON Schema, did-you-mean and the tables in the docs come from it. Importing this costs pydantic: import it
+# lazily.
+
+EXPECTED: Final = "expected"
+"""The error type of `expected`."""
+
+REFERENCE: Final = "x-definition"
+"""Where `definition` keeps the name."""
+
+_OURS: Final = "pytest_agentv."
+_CALLERS: Final = ("pluggy", "_pytest")
+"""The packages that call code of users."""
+
+T = TypeVar("T")
+
+
+def expected(what: str) -> PydanticCustomError:
+    """Return the error of a value of another shape; the reader of files says what was there instead."""
+    return PydanticCustomError(EXPECTED, "expected {what}", {"what": what})
+
+
+def _filled(value: object) -> object:
+    if not isinstance(value, str) or not value.strip():
+        raise expected("a non-empty text")
+    return value
+
+
+FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
+"""The JSON Schema of `Text`."""
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_filled), WithJsonSchema(FILLED_TEXT)]
+"""A text that is not blank."""
+
+Amount: TypeAlias = Annotated[float, Field(ge=0)]
+"""A number of 0 or more."""
+
+Items: TypeAlias = Annotated[tuple[T, ...], Strict(False)]
+"""A list; kept as a tuple, because kinds are frozen."""
+
+
+def _has_entries(value: object) -> object:
+    if isinstance(value, list | tuple) and not value:
+        raise expected("at least one entry")
+    return value
+
+
+class _NotEmpty(BeforeValidator):
+    """A validator that adds its rule to the JSON Schema. pydantic leaves validators out."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), "minItems": 1}
+
+
+NOT_EMPTY: Final = _NotEmpty(_has_entries)
+"""For lists with at least one entry; pydantic's `min_length` counts the entries that are valid."""
+
+
+class Part(BaseModel):
+    """A mapping within a kind, such as a rubric. Types are strict: a number in quotes is a text."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    hints: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of some unknown keys."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what was given, for hashes; the values are as they are."""
+        names = (name for name in type(self).model_fields if name in self.model_fields_set)
+        given = {name: value for name in names if (value := getattr(self, name)) is not ABSENT}
+        return {**given, **(self.model_extra or {})}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed. Raises `pydantic.ValidationError` for a wrong value."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **changes})
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        """Yield each given key that has no effect beside the others, with the reason."""
+        return iter(())
+
+
+class Kind(Part):
+    """A kind of evaluator or provider.
+
+    Keys of the user's own are welcome where a class says `model_config = ConfigDict(extra="allow")`.
+    """
+
+    kind: ClassVar[str]
+    """The word for it in files and results."""
+
+    _made_in: ClassVar[tuple[str, ...]] = ()
+    """The files of the code that made a class of users. Its module may be another: conftest files share a name."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls._made_in = () if cls.__module__.startswith(_OURS) else tuple(dict.fromkeys(_files_that_run()))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the kind and what was given, for hashes."""
+        return {"kind": self.kind, **super().to_plain()}
+
+
+def _files_that_run() -> Iterator[str]:
+    """Yield the files of users whose code makes a class now, or gives values to the code that makes it."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not _name_of(frame).startswith(_CALLERS):
+        is_of_users = not _name_of(frame).startswith((_OURS, "pydantic."))
+        if is_of_users:
+            name = frame.f_code.co_filename
+            yield frame.f_globals.get("__file__") or name if name.startswith("<") else name
+        frame = None if is_of_users and not _has_values(frame.f_code) else frame.f_back
+
+
+def _has_values(code: types.CodeType) -> bool:
+    """Whether code got values of the code around it. Else it does the same, whoever calls it, and also once for all."""
+    is_variadic = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return bool(code.co_argcount or code.co_kwonlyargcount or code.co_freevars or is_variadic)
+
+
+def _name_of(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Return a JSON Schema that refers to a definition of the whole document; pydantic knows its own ones only."""
+    return {REFERENCE: name}
+
+
+def spelled(*spellings: str, **options: Any) -> Any:
+    """Return a field with several spellings. The first is its name. `options` are those of `pydantic.Field`."""
+    return Field(validation_alias=AliasChoices(*spellings), **options)
+
+
+@cache
+def spellings(part: Any) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys that files may use for each field of a class."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, field in part.model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            found[name] = tuple(map(str, alias.choices))
+        else:
+            found[name] = (alias if isinstance(alias, str) else name,)
+    return types.MappingProxyType(found)
+
+
+def needs_value(kind: Any, beside: Set[str]) -> bool:
+    """Whether the short form `{kind: null}` lacks its value: none of the keys beside it could be meant as that."""
+    field = kind.model_fields.get(kind.short_key or "")
+    others = {key for name, keys in spellings(kind).items() for key in keys if name != kind.short_key}
+    return field is not None and field.is_required() and beside <= others
+
+
+def field_parts(part: type[BaseModel], key: str | int) -> Iterator[type[Part]]:
+    """Yield the classes of the mappings that the value of a key holds; kinds are read apart."""
+    for name, keys in spellings(part).items():
+        if key in keys:
+            yield from _classes(part.model_fields[name].annotation)
+
+
+def parts_of(part: type[BaseModel]) -> Iterator[type[Part]]:
+    """Yield the classes of all mappings that a class holds, at every depth."""
+    for name in part.model_fields:
+        for inner in field_parts(part, spellings(part)[name][0]):
+            yield inner
+            yield from parts_of(inner)
+
+
+def _classes(annotation: Any) -> Iterator[type[Part]]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        if issubclass(annotation, Part) and not issubclass(annotation, Kind):
+            yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _classes(argument)
+
+
+# Looks whether the members of a user's kind of evaluator have the types that the rest of the code relies on.
+
+
+class _Member(NamedTuple):
+    """A member that a kind may override."""
+
+    read: Callable[[Any], object]
+    is_right: Callable[[Any], bool]
+    expected: str
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_text_or_none(value: object) -> bool:
+    return isinstance(value, str | None)
+
+
+def _are_evaluators(value: Any) -> bool:
+    return all(hasattr(each, "evaluate") for each in value)
+
+
+def _are_scripts(value: Any) -> bool:
+    return all(_is_text_or_none(folder) and isinstance(words, Sequence) for folder, words in value)
+
+
+_MEMBERS: Final = {
+    "walk()": _Member(lambda kind: list(kind.walk()), _are_evaluators, "itself and its members"),
+    "label": _Member(lambda kind: kind.label, _is_text, "a text"),
+    "summary()": _Member(lambda kind: kind.summary(), _is_text, "a text"),
+    "weight": _Member(lambda kind: kind.weight, is_amount, "a number of 0 or more"),
+    "required_score()": _Member(lambda kind: kind.required_score(0.5), is_number, "a number from 0 to 1"),
+    "asks_judge": _Member(lambda kind: kind.asks_judge, lambda _: True, "True or False"),
+    "calls_targets": _Member(lambda kind: kind.calls_targets, lambda _: True, "True or False"),
+    "embeds_with": _Member(lambda kind: kind.embeds_with, _is_text_or_none, "the name of a target, or None"),
+    "scripts": _Member(lambda kind: kind.scripts, _are_scripts, "pairs of a folder and a command"),
+    "to_plain()": _Member(lambda kind: kind.to_plain(), lambda value: isinstance(value, dict), "a dict of its keys"),
+}
+
+
+def member_fault(evaluator: Any) -> str | None:
+    """Return which member of a user's evaluator has a wrong type, or raises an error; None: none does."""
+    for name, member in _MEMBERS.items():
+        try:
+            value = member.read(evaluator)
+            if member.is_right(value):
+                continue
+            found = f"is of type {type(value).__name__}"
+        except Exception as error:  # noqa: BLE001 - it is the user's code
+            found = f"raised {type(error).__name__}: {error}".removesuffix(": ")
+        return f"`{name}` of {type(evaluator).__name__} {found}, expected {member.expected}"
+    return None

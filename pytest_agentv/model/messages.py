@@ -1,0 +1,495 @@
+"""Messages and steps: the input of a case, the answer of a target, and its way to that answer."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, TypeGuard
+
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping
+from pytest_agentv.model.text import compact_json
+
+# Messages: the input of a case and the answer of a target.
+
+Role = Literal["system", "user", "assistant", "tool"]
+"""Who says a message of a case's input."""
+
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+WORDS_FOR_ROLES = {role: role for role in (*ROLES, "developer", "function")}
+WORDS_FOR_ROLES |= {"human": "user", "ai": "assistant", "model": "assistant"}
+"""The roles of messages of a target, by the words of all APIs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart(Record):
+    """Text of a message: its string content, or a `type: text` item."""
+
+    value: str
+    """The text."""
+    type: Literal["text"] = "text"
+    """Always `text`."""
+
+
+PDF: Final = "application/pdf"
+OTHER_MEDIA: Final = "application/octet-stream"
+MEDIA_LIMIT: Final = 20 * 2**20
+"""Bytes of a picture or a PDF that are sent to a model: few APIs take more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Media(Record):
+    """What a file holds that is no text. Its bytes are read when they are sent."""
+
+    media_type: str
+    """By the content: `image/png`, `image/jpeg`, `image/gif`, `image/webp`, `application/pdf`; for all others
+    `application/octet-stream`."""
+    sha256: str
+    """The hash of the bytes, in hexadecimal."""
+    size: int
+    """Bytes."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is a picture."""
+        return self.media_type.startswith("image/")
+
+    @property
+    def fault(self) -> str | None:
+        """Why it cannot be sent to a model; None: it can."""
+        if self.media_type == OTHER_MEDIA:
+            return "is neither a text in UTF-8, a picture (PNG, JPEG, GIF or WebP) nor a PDF"
+        if self.size > MEDIA_LIMIT:
+            return f"has {self.size / 2**20:.1f} MiB, and models are sent at most {MEDIA_LIMIT // 2**20} MiB"
+        return None
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class FilePart(Record):
+    """A `type: file` or `type: image` item whose file was found and read."""
+
+    value: str
+    """The reference as written in the eval file."""
+    path: str
+    """The reference without leading slashes, as prompts show it."""
+    resolved_path: str
+    """The absolute path."""
+    text: str
+    """The file's text, CRLF turned into LF, not trimmed; empty for a file that is no text."""
+    is_guideline: bool = False
+    """Whether the file matches a guideline pattern; one that is no text is none."""
+    type: Literal["file"] = "file"
+    """Always `file`."""
+    media: Media | None = None
+    """What a picture, a PDF or another file that is no text holds; None: it is a text."""
+
+    def to_item(self) -> dict[str, Json]:
+        """Return it as judges see it, under AgentV's keys."""
+        held = {"text": self.text}
+        if self.media is not None:
+            held = {"mediaType": self.media.media_type, "sha256": self.media.sha256}
+        return {"type": "file", "path": self.path, **held, "resolvedPath": self.resolved_path}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPart(Record):
+    """A message whose content is a mapping."""
+
+    value: JsonObject
+    """The mapping as written."""
+    type: Literal["object"] = "object"
+    """Always `object`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPart(Record):
+    """An item of any other type, kept as written. Prompts do not show it."""
+
+    item: JsonObject
+    """The item as written, its own `type` included."""
+    type: Literal["other"] = "other"
+    """Always `other`."""
+
+
+_TEXT_PARTS: Final = frozenset({"text", "output_text"})
+_OTHER_PARTS: Final = frozenset(
+    {
+        *(
+            "thinking",
+            "redacted_thinking",
+            "reasoning",
+            "refusal",
+            "tool_use",
+            "tool_call",
+            "tool-call",
+            "tool_result",
+            "tool-result",
+        ),
+        *("image", "image_url", "input_image", "output_image", "audio", "file"),
+    }
+)
+
+_CALL: Final = re.compile(r"(tool|function)[-_]?(use|call)$", re.IGNORECASE)
+_RESULT: Final = re.compile(r"(tool|function)[-_]?(result|response|output)$", re.IGNORECASE)
+CALL: Final = "tool-call"
+RESULT: Final = "tool-result"
+
+
+def kind_of(part: object) -> str:
+    """Return the type of a part of a message: of tools, `tool-call` or `tool-result` for the words of all APIs.
+
+    A part of Bedrock has no type: its only key tells it.
+    """
+    if isinstance(part, Mapping):
+        kind = next(iter(part)) if len(part) == 1 else part.get("type")
+    else:
+        kind = getattr(part, "type", None)
+    kind = str(getattr(kind, "value", kind))
+    return CALL if _CALL.search(kind) else RESULT if _RESULT.search(kind) else kind
+
+
+def text_of_parts(content: Json) -> str | None:
+    """Return the text of a content that is a list of parts, as many APIs have it; None for other data."""
+    parts = content if isinstance(content, list | tuple) else ()
+    kinds = [part.get("type") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(kind, str) and kind in _TEXT_PARTS | _OTHER_PARTS for kind in kinds):
+        return None
+    texts = [
+        part.get("text", part.get("value")) for part, kind in zip(parts, kinds, strict=True) if kind in _TEXT_PARTS
+    ]
+    return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else None
+
+
+ContentPart: TypeAlias = TextPart | FilePart | ObjectPart | OtherPart
+"""A part of a message of a case's input."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputMessage(Record):
+    """One message of a case's input, with its files read."""
+
+    role: Role
+    """Who says it."""
+    parts: tuple[ContentPart, ...] = ()
+    """What it says, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall(Record):
+    """A tool call of the target under test. `input` and `output` are as the target reported them."""
+
+    tool: str
+    """The name of the tool."""
+    input: Json = ABSENT
+    """The arguments, any JSON; `ABSENT`: not reported."""
+    output: Json = ABSENT
+    """The result, any JSON; `ABSENT`: not reported."""
+    id: str | None = None
+    """The id that the target gave to the call."""
+    timestamp: str | None = None
+    """When the call began, as the target wrote it."""
+    duration_ms: float | None = None
+    """Milliseconds; None: not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Record):
+    """One message of a target's answer. Content may be null; without any content it is `ABSENT`."""
+
+    role: str
+    """`assistant`, `user`, `tool`, or as the target wrote it."""
+    content: Json = ABSENT
+    """A text or other JSON; `ABSENT`: there is none."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls of this message, in order."""
+    name: str | None = None
+    """The name of the speaker."""
+    timestamp: str | None = None
+    """When it was written, as the target wrote it."""
+    metadata: JsonObject | None = None
+    """Whatever else the target reported."""
+
+
+# Why a model stopped: the words of the APIs (`finish_reason`) and their meaning for the answer.
+
+_CUT: Final = frozenset(
+    {
+        *("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"),
+        *("model_length", "max_length", "token_limit", "continuation"),
+    }
+)
+_FILTERED: Final = frozenset(
+    {
+        *("content_filter", "content_filtered", "guardrail_intervened", "sensitive"),
+        *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language", "image_safety"),
+        *("image_prohibited_content", "image_recitation", "model_armor", "error_toxic", "escalation", "jailbreak"),
+    }
+)
+_REFUSED: Final = frozenset({"refusal"})
+_STOPPED: Final = frozenset(
+    {
+        *("pause_turn", "malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"),
+        *("other", "image_other", "no_image", "missing_thought_signature", "time_limit", "compaction"),
+        "pup_limited_disabled",
+    }
+)
+_BROKEN: Final = frozenset({"error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"})
+
+
+def _plain(finish_reason: str | None) -> str:
+    """Return a word in the form of the tables: some libraries write `content-filter`, some APIs upper case."""
+    return (finish_reason or "").lower().replace("-", "_")
+
+
+def is_cut(finish_reason: str | None) -> bool:
+    """Whether the token limit cut the answer."""
+    return _plain(finish_reason) in _CUT
+
+
+def is_broken(finish_reason: str | None) -> bool:
+    """Whether an error of the model's server ended the answer: it says nothing about the model."""
+    return _plain(finish_reason) in _BROKEN
+
+
+def incomplete_reason(finish_reason: str | None) -> str | None:
+    """Return the reason why an answer is incomplete; None for a complete answer."""
+    word = _plain(finish_reason)
+    if word in _CUT:
+        return "it was cut at the token limit"
+    if word in _FILTERED:
+        return "a content filter stopped it"
+    if word in _BROKEN:
+        return "an error of the server broke it off"
+    if word in _STOPPED:
+        return "the API stopped it before its end"
+    return "the model refused" if word in _REFUSED else None
+
+
+# The steps of a target towards its answer, and their cost.
+
+UNNAMED: Final = "(unnamed tool)"
+
+TraceEventType = Literal["model_step", "tool_call", "tool_result", "message", "error"]
+"""What kind of step it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent(Record):
+    """One step of a target's work. The order is that of the list; timestamps do not change it."""
+
+    type: TraceEventType
+    """What kind of step it is."""
+    timestamp: str | None = None
+    """When it happened, as the target wrote it."""
+    id: str | None = None
+    """The id that the target gave to the step."""
+    name: str | None = None
+    """The name of the tool, where there is one."""
+    input: Json = ABSENT
+    """What went in, any JSON; `ABSENT`: not reported."""
+    output: Json = ABSENT
+    """What came out, any JSON; `ABSENT`: not reported."""
+    text: str | None = None
+    """The text of a message or an error."""
+    metadata: JsonObject | None = None
+    """Whatever else the target reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage(Record):
+    """Tokens of one answer, as the target reported them."""
+
+    input: float
+    """Tokens of the prompt."""
+    output: float
+    """Tokens of the answer."""
+    cached: float | None = None
+    """Tokens that the API had cached; None: not reported."""
+    reasoning: float | None = None
+    """Those of the output tokens that were spent on reasoning; None: not reported."""
+
+    @property
+    def total(self) -> float:
+        """Return the sum of all tokens."""
+        return self.input + self.output + (self.cached or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary(Record):
+    """Counts over the steps to an answer, and the metrics that the target reported."""
+
+    event_count: int
+    """The number of steps."""
+    tool_names: tuple[str, ...]
+    """The names of the tools that were called, sorted, each once."""
+    tool_calls_by_name: Mapping[str, int]
+    """The number of calls of each tool, in the order of first use."""
+    error_count: int
+    """The number of errors among them."""
+    token_usage: TokenUsage | None = None
+    """Tokens; None: not reported."""
+    cost_usd: float | None = None
+    """US dollars."""
+    duration_ms: float | None = None
+    """Milliseconds; None: not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionMetrics(Record):
+    """Duration, tokens and cost of an answer. None means unknown."""
+
+    token_usage: TokenUsage | None = None
+    """Tokens."""
+    cost_usd: float | None = None
+    """US dollars."""
+    duration_ms: float | None = None
+    """Milliseconds that the target took."""
+    tool_durations: Mapping[str, tuple[float, ...]] | None = None
+    """Milliseconds of each call by tool."""
+    exploration_ratio: float | None = None
+    """Calls of exploring tools (read, grep, …) / all calls; 0 to 1."""
+    tokens_per_tool: float | None = None
+    """Output tokens / tool calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeMetrics(Record):
+    """Usage of the models that judged an answer: judges, calls of judge scripts, and embeddings."""
+
+    calls: int
+    """The calls that were made for it. They may have been paid for even if they failed."""
+    cached: int | None = None
+    """How many replies came from the cache instead, and cost nothing; None: none."""
+    token_usage: TokenUsage | None = None
+    """Tokens of the calls; None: not reported."""
+    cost_usd: float | None = None
+    """US dollars of the calls; None: not reported."""
+    metered: int | None = None
+    """How many of the calls report their tokens; None: all of them, or none."""
+    priced: int | None = None
+    """How many of the calls report their US dollars; None: all of them, or none."""
+
+    @property
+    def known_tokens(self) -> int:
+        """Return how many of the calls report their tokens."""
+        return 0 if not is_known(self.token_usage) else self.calls if self.metered is None else self.metered
+
+    @property
+    def known_costs(self) -> int:
+        """Return how many of the calls report their US dollars."""
+        return 0 if not is_amount(self.cost_usd) else self.calls if self.priced is None else self.priced
+
+
+def traced_calls(events: Sequence[TraceEvent]) -> Iterator[ToolCall]:
+    """Yield the calls of a trace, each once, with the output and the duration that its events report."""
+    calls: list[list[TraceEvent]] = []
+    latest: dict[str, list[TraceEvent]] = {}
+    for event in events:
+        known = latest.get(event.id) if event.id else None
+        is_call = event.type == "tool_call"
+        if is_call and (known is None or _is_another(event, known)):
+            calls.append([event])
+            if event.id:
+                latest[event.id] = calls[-1]
+        elif known is not None and (is_call or event.type == "tool_result"):
+            known.append(event)
+    return map(_joined, calls)
+
+
+def _is_another(event: TraceEvent, known: Sequence[TraceEvent]) -> bool:
+    """Whether an event begins another call of the same id. Some targets count from 1 again in each turn.
+
+    It does after a result, and if it names another tool. No call must escape a limit because of its id.
+    """
+    names = {part.name for part in (*known, event) if part.type == "tool_call" and part.name}
+    return known[-1].type == "tool_result" or len(names) > 1
+
+
+def _joined(parts: Sequence[TraceEvent]) -> ToolCall:
+    """Return the call of some events: of its start, of updates, which may know more, and of its result."""
+    told = [part for part in reversed(parts) if part.type == "tool_call"]
+    name = next((part.name for part in told if part.name), UNNAMED)
+    given = next((part.input for part in told if part.input is not ABSENT and part.input is not None), told[-1].input)
+    ends = [*told, *(part for part in parts if part.type == "tool_result")]
+    output = next((part.output for part in ends if part.output is not ABSENT), ABSENT)
+    duration = next((found for part in ends if (found := _duration(part)) is not None), None)
+    return ToolCall(name, input=given, output=output, id=told[0].id, duration_ms=duration)
+
+
+def _duration(event: TraceEvent) -> float | None:
+    """Return the milliseconds in the metadata of an event."""
+    metadata = mapping(event.metadata)
+    value = metadata.get("duration_ms", metadata.get("durationMs"))
+    return value if is_number(value) else None
+
+
+def added_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
+    """Add up the tokens that are known; None if none are."""
+    known = [usage for usage in usages if usage is not None and is_known(usage)]
+    if not known:
+        return None
+    return TokenUsage(
+        input=math.fsum(usage.input for usage in known),
+        output=math.fsum(usage.output for usage in known),
+        cached=_sum(usage.cached for usage in known),
+        reasoning=_sum(usage.reasoning for usage in known),
+    )
+
+
+def is_known(usage: TokenUsage | None) -> TypeGuard[TokenUsage]:
+    """Whether tokens are reported, and are amounts."""
+    return usage is not None and all(map(is_amount, (usage.input, usage.output, usage.cached or 0)))
+
+
+def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | None:
+    """Add up what models took that judged; None if none was asked."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    calls = sum(part.calls for part in known)
+    metered, priced = sum(part.known_tokens for part in known), sum(part.known_costs for part in known)
+    return JudgeMetrics(
+        calls,
+        cached=sum(part.cached or 0 for part in known) or None,
+        token_usage=added_usage(part.token_usage for part in known),
+        cost_usd=_sum(part.cost_usd for part in known),
+        metered=metered if 0 < metered < calls else None,
+        priced=priced if 0 < priced < calls else None,
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if is_amount(value)]
+    return math.fsum(known) if known else None
+
+
+# Finds the answer in the messages of a target.
+
+
+def is_answer(message: Message) -> bool:
+    """Whether a message has the content of an answer. Null is none."""
+    return message.role == "assistant" and message.content is not ABSENT and message.content is not None
+
+
+def is_null(messages: Sequence[Message] | None, trace: Sequence[TraceEvent] | None = None) -> bool:
+    """Whether the assistant said nothing but null. Null beside tool calls only means that it called tools.
+
+    The calls of a trace count if no message reports any: then nobody knows which message they belong to.
+    """
+    said = [message for message in messages or () if message.role == "assistant"]
+    if not said or any(map(is_answer, said)) or said[-1].content is not None or said[-1].tool_calls:
+        return False
+    return any(message.tool_calls for message in said) or all(event.type != "tool_call" for event in trace or ())
+
+
+def candidate_answer(messages: Sequence[Message] | None) -> str:
+    """Return the content of the last assistant message that has one: the text of its parts, or data as compact JSON.
+
+    Source: agentv-formats 5.0 (no message gives an empty text), but null is no content (decisions 44).
+    """
+    for message in reversed(messages or ()):
+        content = message.content
+        if is_answer(message):
+            found = content if isinstance(content, str) else text_of_parts(content)
+            # Subclasses of str may compare and join differently. The cache returns a plain text.
+            return compact_json(content) if found is None else str.__str__(found)
+    return ""

@@ -1,1 +1,0 @@
-"""Plain data: frozen, picklable records that do not depend on files or pytest."""

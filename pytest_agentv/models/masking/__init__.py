@@ -1,1 +1,0 @@
-"""Decides which values are secrets, and masks them in everything that is written."""

@@ -1,1 +1,0 @@
-"""Builds the text that a provider gets from an eval case."""

@@ -1,0 +1,1 @@
+"""Asks the APIs of models."""

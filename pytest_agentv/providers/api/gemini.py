@@ -1,0 +1,229 @@
+"""Google's Gemini, `generateContent`."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+from pytest_agentv.cases.prompts import ChatMessage
+from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping
+from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.messages import FilePart, TokenUsage, ToolCall
+from pytest_agentv.providers.api.base import (
+    ApiRequest,
+    Billing,
+    Embeddings,
+    ModelReply,
+    ModelSettings,
+    call_of,
+    count,
+    encoded,
+    entries,
+    function_of,
+    in_turns,
+    is_count,
+    known,
+    name_of,
+    name_of_tool,
+    schema_of,
+    split_query,
+    terms_of,
+    text_of,
+    usage_of,
+    vectors_of,
+)
+from pytest_agentv.providers.api.model import SEED, DirectModel
+from pytest_agentv.targets.fields import DefaultText, Whole
+
+_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
+
+_USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
+"""Other traffic types have other prices. Replies name them in some regions only."""
+_SEARCHES: Final = ("webSearchQueries", "imageSearchQueries", "retrievalQueries", "googleMapsWidgetContextToken")
+"""What a reply tells of searches. Some are free, but it is unknown which."""
+_RAN: Final = ("executableCode", "toolCall")
+"""Calls of Google's own tools, which have run when the reply arrives."""
+
+
+class Gemini(DirectModel):
+    """A model of Google."""
+
+    kind = "gemini"
+    needs: ClassVar = {"api_key": "GOOGLE_API_KEY"}
+    stand_ins: ClassVar = {"model": "GOOGLE_GEMINI_MODEL", "base_url": "GEMINI_API_BASE"}
+
+    model: DefaultText = spelled(
+        *("model", "deployment", "variant"), default="gemini-2.5-flash", description="the name of the model"
+    )
+
+    seed: Whole | None = SEED
+
+    def api(self, variables: Mapping[str, str]) -> "GeminiApi":
+        return GeminiApi(self.api_settings, variables)
+
+
+class GeminiApi:
+    """Gemini, and servers with the same API."""
+
+    price_provider = "google"
+
+    def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
+        base, self._query = split_query(
+            settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL
+        )
+        base = base if re.search(r"/v\d\w*$", base) else f"{base}/v1beta"
+        self._url = f"{base}/models/{quote(settings.model, safe='')}"
+        self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
+        self._model = f"models/{settings.model}"
+        config = _generation_config(settings)
+        self._config: dict[str, Any] = {"generationConfig": config} if config else {}
+        self._tier = settings.extra_body.get("serviceTier", settings.extra_body.get("service_tier"))
+        if settings.tools:
+            self._config["tools"] = _tools(settings.tools)
+
+    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
+        system = [{"text": message.content} for message in messages if message.role == "system"]
+        turns = [message for message in messages if message.role != "system"]
+        body: dict[str, Any] = {"contents": _contents(turns), **self._config}
+        if system:
+            body["system_instruction"] = {"parts": system}
+        return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
+
+    def read(self, reply: JsonObject) -> ModelReply | None:
+        """Read a reply. A blocked prompt has no candidate, and its reason becomes the finish reason.
+
+        If an error interrupts an answer, gateways send both in one reply.
+        """
+        usage = mapping(reply.get("usageMetadata"))
+        model = name_of(reply.get("modelVersion"))
+        candidates = entries(reply.get("candidates"))
+        if not candidates:
+            blocked = text_of(mapping(reply.get("promptFeedback")).get("blockReason"))
+            return ModelReply("", model, blocked, usage=_usage(usage)) if blocked else None
+        parts = entries(mapping(candidates[0].get("content")).get("parts"))
+        text = "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)
+        if reply.get("error") and not text:
+            return None
+        return ModelReply(
+            text,
+            model,
+            "error" if reply.get("error") else name_of(candidates[0].get("finishReason")),
+            tools=tuple(_calls(parts)),
+            usage=_usage(usage),
+            reasoning_tokens=count(usage.get("thoughtsTokenCount")) or None,
+            billing=read_billing(usage, candidates[0], self._tier),
+            ran=sum(isinstance(part.get(name), dict) for part in parts for name in _RAN),
+        )
+
+    def embed(self, texts: Sequence[str]) -> ApiRequest:
+        url = f"{self._url}:batchEmbedContents{self._query}"
+        requests = [{"model": self._model, "content": {"parts": [{"text": text}]}} for text in texts]
+        return ApiRequest(url, self._headers, {"requests": requests})
+
+    def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
+        vectors = vectors_of([each.get("values") for each in entries(reply.get("embeddings"))])
+        tokens = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
+        return None if vectors is None else Embeddings(vectors, tokens)
+
+
+def _generation_config(settings: ModelSettings) -> dict[str, Any]:
+    wants_json = mapping(settings.response_format).get("type") in ("json_schema", "json_object")
+    return known(
+        {
+            "temperature": settings.temperature,
+            "max_output_tokens": settings.max_output_tokens,
+            "top_p": settings.top_p,
+            "seed": settings.seed,
+            "stop_sequences": settings.stop and list(settings.stop),
+            "response_mime_type": "application/json" if wants_json else None,
+            "response_json_schema": schema_of(settings.response_format),
+            "thinkingConfig": settings.reasoning_effort and {"thinkingLevel": settings.reasoning_effort},
+        }
+    )
+
+
+def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the tools in the shape of the API: all functions in one tool."""
+    functions = [function for tool in tools if (function := function_of(tool)) is not None]
+    declared = [{"function_declarations": [_declaration(function) for function in functions]}] if functions else []
+    return [*declared, *(tool for tool in tools if function_of(tool) is None)]
+
+
+def _declaration(function: JsonObject) -> JsonObject:
+    rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
+    schema = function.get("parameters")
+    return rest if schema is None else {**rest, "parametersJsonSchema": schema}
+
+
+def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
+    """Yield the calls of functions, and those of Google's tools with their results. The result of code follows it."""
+    responses = {name_of(found.get("id")): found for part in parts if (found := mapping(part.get("toolResponse")))}
+    for part, following in zip_longest(parts, parts[1:]):
+        if isinstance(call := part.get("functionCall"), dict):
+            yield call_of(call.get("name"), call.get("args") or {}, call.get("id"))
+        elif isinstance(code := part.get("executableCode"), dict):
+            result = mapping(following).get("codeExecutionResult")
+            output = result.get("output", "") if isinstance(result, dict) else ABSENT
+            yield ToolCall("code_execution", {"code": text_of(code.get("code"))}, output)
+        elif isinstance(call := part.get("toolCall"), dict):
+            call_id = name_of(call.get("id"))
+            output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
+            yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
+
+
+def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return the turns, with consecutive messages of one side joined."""
+    return [
+        {"role": role, "parts": list(map(_part, parts))}
+        for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
+    ]
+
+
+def _part(part: str | FilePart) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    sent = encoded(part)
+    return {"inline_data": {"mime_type": sent.media_type, "data": sent.data}}
+
+
+def _usage(usage: JsonObject) -> TokenUsage | None:
+    """Return the tokens. Thoughts are paid for as output, results of Google's tools as input.
+
+    None without the tokens of the question.
+    """
+    if not is_count(usage.get("promptTokenCount")):
+        return None
+    written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+    read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
+    return usage_of(read, written, count(usage.get("cachedContentTokenCount")))
+
+
+def read_billing(usage: JsonObject, candidate: JsonObject, tier: Json) -> Billing:
+    """Return the terms, and whether there is more to pay for than texts.
+
+    Args:
+        usage: The `usageMetadata` of the reply.
+        candidate: The answer with its grounding.
+        tier: What was asked for, which counts unless the reply names another.
+    """
+    traffic = text_of(usage.get("trafficType")).upper()
+    drawn = entries(usage.get("candidatesTokensDetails"))
+    details = [*entries(usage.get("promptTokensDetails")), *drawn]
+    return Billing(
+        context=terms_of(tier if traffic in _USUAL_TRAFFIC else traffic.removeprefix("ON_DEMAND_")),
+        is_unknown=_is_searched(candidate)
+        or any(count(each.get("tokenCount")) and each.get("modality") == "AUDIO" for each in details)
+        or any(count(each.get("tokenCount")) and each.get("modality") not in (None, "TEXT") for each in drawn),
+    )
+
+
+def _is_searched(candidate: JsonObject) -> bool:
+    """Whether Google searched the web, its maps or a data store for the answer."""
+    grounding = mapping(candidate.get("groundingMetadata"))
+    called = [mapping(part.get("toolCall")) for part in entries(mapping(candidate.get("content")).get("parts"))]
+    return (
+        any(grounding.get(name) for name in _SEARCHES)
+        or any("maps" in chunk or "image" in chunk for chunk in entries(grounding.get("groundingChunks")))
+        or any(text_of(call.get("toolType")).upper().startswith("GOOGLE_") for call in called)
+    )

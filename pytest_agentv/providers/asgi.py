@@ -1,0 +1,322 @@
+"""The `asgi` provider: an application of FastAPI, Starlette, Django or the like, asked in this process."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from pydantic import BeforeValidator, Field
+
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.files.problems import describe_value
+from pytest_agentv.providers.api.base import HttpReply, HttpRequest
+from pytest_agentv.providers.base import TargetEnvironment
+from pytest_agentv.providers.http import TEMPLATE, Service, ServiceProvider
+from pytest_agentv.providers.kind import Sources
+from pytest_agentv.providers.python import ImportedCallable, import_callable
+from pytest_agentv.providers.python_calls import call_async
+from pytest_agentv.runtime.files import READ_LIMIT, Decoder
+from pytest_agentv.runtime.retry import RequestError, RequestFailure
+from pytest_agentv.runtime.user_code import run_in_thread
+from pytest_agentv.targets.fields import filled_text
+
+# The lifespan of an ASGI application, from its start to the end of the run. Runs on the loop for user code.
+
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+App: TypeAlias = Callable[
+    [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]], Awaitable[None]
+]
+
+VERSIONS = {"version": "3.0", "spec_version": "2.3"}
+
+
+class LifespanError(Exception):
+    """The application reports that it cannot start or end. The text is its own."""
+
+
+class Lifespan:
+    """The lifespan of one application."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.state: dict[str, Any] = {}
+        """The state that the application keeps for its requests."""
+        self._to_app: asyncio.Queue[AsgiMessage] = asyncio.Queue()
+        self._from_app: asyncio.Queue[AsgiMessage | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
+        self._error: Exception | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """The exception of the application in its lifespan.
+
+        It counts only if the application received the startup event.
+        """
+        error = self._error
+        return f"{type(error).__name__}: {error}" if error is not None and self._has_begun else None
+
+    async def start(self) -> None:
+        """Start the application, unless it has no lifespan. Raises `LifespanError`."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        await self._tell("startup")
+
+    async def stop(self) -> None:
+        """End the application. Raises `LifespanError`."""
+        if self._task is None:
+            return
+        if not self._task.done():
+            await self._tell("shutdown")
+            await self._task
+        if self.fault:
+            raise LifespanError(self.fault)
+
+    async def _tell(self, word: str) -> None:
+        await self._to_app.put({"type": f"lifespan.{word}"})
+        message = await self._from_app.get()
+        if message is not None and message["type"] == f"lifespan.{word}.failed":
+            raise LifespanError(str(message.get("message") or f"it reported that its {word} failed"))
+
+    async def _receive(self) -> AsgiMessage:
+        self._has_begun = True
+        return await self._to_app.get()
+
+    async def _run(self) -> None:
+        scope = {"type": "lifespan", "asgi": VERSIONS, "state": self.state}
+        try:
+            await self._app(scope, self._receive, self._from_app.put)
+        except Exception as error:  # noqa: BLE001 - an application without a lifespan may raise anything
+            self._error = error
+        finally:
+            self._from_app.put_nowait(None)
+
+
+# One request to an ASGI application in this process, and its reply. Runs on the loop of users.
+
+HOST = "localhost"
+
+
+class NoReplyError(Exception):
+    """The application gave no complete reply. The text says why."""
+
+
+async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply:
+    """Call an application. Raises `NoReplyError`, and any exception of the application."""
+    call = _Call(request)
+    try:
+        await app(_scope(request, state), call.receive, call.send)
+    except Exception:
+        if call.is_too_large:
+            raise call.too_large() from None
+        raise
+    return call.reply()
+
+
+class _Call:
+    """The events that the application receives and sends."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._body: bytes | None = request.content or b""
+        self._start: AsgiMessage | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._ended = asyncio.Event()
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._size > READ_LIMIT
+
+    async def receive(self) -> AsgiMessage:
+        """Return the whole body first. After the reply is complete, report that the client has disconnected."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: AsgiMessage) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body":
+            part = bytes(message.get("body", b""))
+            self._size += len(part)
+            if self.is_too_large:
+                raise self.too_large()
+            self._parts.append(part)
+            if not message.get("more_body", False):
+                self._ended.set()
+
+    def too_large(self) -> NoReplyError:
+        return NoReplyError(f"its reply is too large: it has more than {READ_LIMIT // 2**20} MiB")
+
+    def reply(self) -> HttpReply:
+        if self._start is None:
+            raise NoReplyError("it ended without a reply")
+        if not self._ended.is_set():
+            raise NoReplyError("it ended in the middle of its reply")
+        headers = {
+            bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
+            for name, value in self._start.get("headers", ())
+        }
+        return HttpReply(int(self._start["status"]), headers, self._content(headers.get("content-encoding", "")))
+
+    def _content(self, encoding: str) -> bytes:
+        """Return the body. Some applications compress it without being asked to."""
+        try:
+            decoder, content = Decoder(encoding), bytearray()
+            for piece in decoder.decode(b"".join(self._parts)):
+                content += piece
+                self._size = len(content)
+                if self.is_too_large:
+                    raise self.too_large()
+            decoder.check_whole()
+        except ValueError as error:
+            raise NoReplyError(f"its reply cannot be decoded: {error}") from None
+        return bytes(content)
+
+
+def _scope(request: HttpRequest, state: Mapping[str, Any]) -> AsgiMessage:
+    parts = urlsplit(request.url)
+    path = parts.path or "/"
+    body_length = {} if request.content is None else {"content-length": str(len(request.content))}
+    headers = {"host": HOST, "user-agent": "pytest-agentv", **body_length, **request.headers}
+    return {
+        "type": "http",
+        "asgi": VERSIONS,
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii", "replace"),
+        "query_string": parts.query.encode("ascii", "replace"),
+        "root_path": "",
+        "headers": [(name.encode("latin-1"), text.encode("utf-8")) for name, text in headers.items()],
+        "client": ("127.0.0.1", 0),
+        "server": (HOST, 80),
+        "state": dict(state),
+    }
+
+
+# The `asgi` provider: an application of FastAPI, Starlette, Django or the like, asked in the pytest process.
+
+_LOGGER: Final = logging.getLogger(__name__)
+_START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 10.0
+
+
+def _app(value: object) -> str:
+    text = filled_text(value)
+    module, _, name = text.rpartition(":")
+    if not module.strip() or not name.strip():
+        raise ValueError(f"expected package.module:app or path/to/file.py:app, got {describe_value(value)}")
+    return text
+
+
+def _url_path(value: object) -> str:
+    text = filled_text(value)
+    if not text.startswith("/"):
+        raise ValueError(f"expected a path that starts with /, got {describe_value(value)}")
+    return text
+
+
+AppName: TypeAlias = Annotated[str, BeforeValidator(_app)]
+UrlPath: TypeAlias = Annotated[str, BeforeValidator(_url_path)]
+
+
+class Asgi(Service):
+    """An ASGI application, asked in the pytest process."""
+
+    kind = "asgi"
+
+    app: AppName = Field(description="package.module:app or path/to/file.py:app")
+    path: Annotated[UrlPath, TEMPLATE] = Field(
+        default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
+    )
+
+    def open(self, environment: TargetEnvironment) -> ServiceProvider:
+        transport = AppTransport(self, environment)
+        return ServiceProvider(self, f"http://{HOST}{self.path}", environment, transport, reads_environ=True)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(callable=self.app)
+
+
+class AppTransport:
+    """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
+
+    def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
+        path = environment.target.path
+        self._app_name = settings.app
+        self._folder = Path.cwd() if path is None else Path(path).parent
+        self._label = f"target {environment.name!r}: {settings.app}"
+        self._start_label = f"{environment.where}: {settings.app}"
+        """The beginning of messages about the target's definition."""
+        self._lock = asyncio.Lock()
+        self._imported: ImportedCallable | None = None
+        self._lifespan: Lifespan | None = None
+
+    async def check(self) -> None:
+        """Import and start the application. Raises `ProviderError`."""
+        await self._started()
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
+        app, lifespan = await self._started()
+
+        async def call() -> HttpReply | NoReplyError:
+            try:
+                return await call_app(app, request, lifespan.state)
+            except NoReplyError as error:
+                return error
+
+        reply = await call_async(call, self._label, None)
+        if isinstance(reply, NoReplyError):
+            raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
+        return reply
+
+    async def close(self) -> None:
+        """End the lifespan."""
+        lifespan, self._lifespan = self._lifespan, None
+        if lifespan is None:
+            return
+        try:
+            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
+        except ProviderError as error:
+            _LOGGER.warning("%s", error)
+        else:
+            if fault:
+                _LOGGER.warning("%s did not end well: %s", self._label, fault)
+
+    async def _started(self) -> tuple[Any, Lifespan]:
+        """Import and start the application once, in a thread, because importing may take seconds."""
+        async with self._lock:
+            if self._imported is None:
+                self._imported = await run_in_thread(
+                    lambda: import_callable(self._app_name, self._folder, self._start_label, "an ASGI application"),
+                    "agentv-import",
+                )
+            if self._lifespan is None:
+                lifespan = Lifespan(self._imported.function)
+                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
+                    raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
+                if lifespan.fault:  # it may treat every scope as a request, as servers allow
+                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
+                    lifespan = Lifespan(_no_lifespan)
+                self._lifespan = lifespan
+        self._imported.check()
+        return self._imported.function, self._lifespan
+
+
+async def _no_lifespan(*_: object) -> None:
+    """Replace the lifespan of an application without one."""
+
+
+async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:
+    try:
+        await step()
+    except LifespanError as error:
+        return str(error)
+    return None

@@ -1,0 +1,478 @@
+"""The `cli` provider: a command line, rendered and run once per case, or once for a whole batch."""
+
+import asyncio
+import http.client
+import logging
+import re
+import ssl
+import tempfile
+import time
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from pytest_agentv.cases.prompts import PromptMode
+from pytest_agentv.errors import ErrorKind, ProviderError
+from pytest_agentv.files.problems import describe_value
+from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.kind import spelled
+from pytest_agentv.model.secrets import Secret, masked
+from pytest_agentv.model.text import format_number
+from pytest_agentv.providers.api.client import certificate_variable, find_proxy, is_loopback, shown_url
+from pytest_agentv.providers.base import (
+    ProviderRequest,
+    ProviderResponse,
+    TargetEnvironment,
+    shortest,
+    total_seconds,
+    with_trace,
+)
+from pytest_agentv.providers.cli_output import (
+    OutputError,
+    describe_exit,
+    parse_batch_output,
+    parse_one_of_batch,
+    parse_output,
+    raise_for_failure,
+    read_output,
+    report_output,
+)
+from pytest_agentv.providers.cli_template import (
+    PLACEHOLDERS,
+    CallValues,
+    CommandTemplate,
+    FilesFormat,
+    InputTemplate,
+    clean,
+    has_prompt_only,
+    render_command,
+    request_values,
+    shell_argv,
+    with_prompt,
+)
+from pytest_agentv.providers.kind import Provider, Settings, Sources
+from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
+from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.user_code import run_in_thread
+from pytest_agentv.store.program_files import command_words
+from pytest_agentv.targets.fields import (
+    OptionalText,
+    RealFlag,
+    RealSeconds,
+    ShieldedText,
+    Url,
+    path_in,
+    reveal,
+    text_of,
+)
+
+# The command line of a `cli` target, which is filled in and run for each call.
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun(Record):
+    """A command that ended well, and its answer."""
+
+    content: str
+    raw: JsonObject
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Record):
+    """A command line with placeholders, and how to run it."""
+
+    target: str
+    template: str
+    stdin: str | None
+    cwd: str
+    environment: Mapping[str, str] = field(repr=False)
+    is_verbose: bool
+    keeps_files: bool
+
+    @property
+    def leaves_files(self) -> bool:
+        """Whether the folder of a call stays, because its files are kept for debugging."""
+        return self.keeps_files and (self._has_output_file or self._has_prompt_file)
+
+    async def run(self, call: CallValues, limit: float | None) -> CommandRun:
+        """Run the command once, for at most `limit` seconds. Raises `ProviderError`."""
+        result, command, duration_ms = await self._run(call, limit)
+        values = call.for_shell()
+        used = {name: values[name] for name in PLACEHOLDERS if f"{{{name}}}" in self.template}
+        raise_for_failure(result, limit, used)
+        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
+        if not self._has_output_file:
+            return CommandRun(read_output(result, None), raw, duration_ms)
+        if self.keeps_files:
+            raw["output_file"] = str(call.output_file)
+        # in a thread: a file on a network may block, and other cases must not wait
+        content = await run_in_thread(lambda: read_output(result, call.output_file), "agentv-read")
+        return CommandRun(content, raw, duration_ms)
+
+    async def _run(self, call: CallValues, limit: float | None) -> tuple[ProcessResult, str, float]:
+        command = render_command(self.template, call.for_shell())
+        if self._has_prompt_file:
+            call.prompt_file.write_text(clean(call.prompt), "utf-8", newline="")
+        self._log("target %s: running %s", self.target, command)
+        started = time.perf_counter()
+        try:
+            result = await run_process(
+                shell_argv(command, call.output_file.parent),
+                cwd=self.cwd,
+                env=with_prompt(self.environment, call.prompt),
+                stdin=self._input(call),
+                timeout_seconds=limit,
+            )
+        except ProcessStartError as error:
+            raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        self._log("target %s: exit code %d after %d ms", self.target, result.exit_code, duration_ms)
+        if result.stderr:
+            self._log("target %s: stderr: %s", self.target, result.stderr.rstrip())
+        return result, command, duration_ms
+
+    @property
+    def _has_output_file(self) -> bool:
+        return "{OUTPUT_FILE}" in self.template
+
+    @property
+    def _has_prompt_file(self) -> bool:
+        return "{PROMPT_FILE}" in self.template + (self.stdin or "")
+
+    def _input(self, call: CallValues) -> bytes | None:
+        if self.stdin is None:
+            return None
+        return render_command(self.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
+
+    def _log(self, message: str, *values: object) -> None:
+        level = logging.INFO if self.is_verbose else logging.DEBUG
+        if _LOGGER.isEnabledFor(level):
+            _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
+
+
+# Health checks of command line targets, by a URL or a command.
+
+DEFAULT_TIMEOUT_SECONDS: Final = 60.0
+"""The default limit. Without one, a check that hangs would block the whole run."""
+
+
+class HttpHealthcheck(Settings):
+    """GET a URL; 2xx is healthy."""
+
+    type: Literal["http"] = Field(default="http", description="`http`")
+    url: Url = Field(description="the URL to GET")
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+class CommandHealthcheck(Settings):
+    """Run a command; exit code 0 is healthy."""
+
+    type: Literal["command"] = Field(default="command", description="`command`")
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None, validate_default=True, description="where it runs, relative to the eval file's folder"
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"), default=None, description="limit of the probe"
+    )
+
+
+def _healthcheck(value: object) -> object:
+    if isinstance(value, Settings):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a mapping with the key type, got {describe_value(value)}")  # noqa: TRY004
+    if value.get("type") not in ("http", "command"):
+        raise ValueError(f"type must be 'http' or 'command', got {describe_value(value.get('type'))}")
+    return {key: item for key, item in value.items() if item is not None}
+
+
+Healthcheck: TypeAlias = Annotated[
+    Annotated[HttpHealthcheck | CommandHealthcheck, Field(discriminator="type")], BeforeValidator(_healthcheck)
+]
+
+
+async def run_healthcheck(
+    healthcheck: HttpHealthcheck | CommandHealthcheck,
+    *,
+    target_name: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+    kind: str = "CLI",
+) -> None:
+    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
+
+    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
+    """
+    limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    try:
+        if isinstance(healthcheck, HttpHealthcheck):
+            await _probe_url_within(healthcheck.url, limit, environment)
+        else:
+            await _probe_command(healthcheck, environment, limit)
+    except _UnhealthyError as fault:
+        raise ProviderError(f"{kind} healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
+
+
+class _UnhealthyError(Exception):
+    def __init__(self, reason: str, kind: ErrorKind) -> None:
+        super().__init__(reason)
+        self.kind: ErrorKind = kind
+
+
+async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
+    """Probe a URL within the limit.
+
+    Without this, a server that sends single bytes would never exceed its limit per read.
+    """
+    try:
+        async with asyncio.timeout(limit):
+            await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
+    except TimeoutError as error:
+        raise _too_late(url, limit) from error
+
+
+def _too_late(url: str, limit: float) -> _UnhealthyError:
+    return _UnhealthyError(f"GET {shown_url(url)} did not answer within {format_number(limit)}s", "timeout")
+
+
+def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
+    """GET a URL and expect 2xx. Uses the proxies and certificates of models."""
+    shown = shown_url(url)
+    try:
+        with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
+            return
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _UnhealthyError(f"GET {shown} answered {_status(error.code)}, expected 2xx", "network") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            raise _too_late(url, timeout_seconds) from error
+        raise _UnhealthyError(f"GET {shown} failed: {reason}", "network") from error
+
+
+def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
+    proxy = None if is_loopback(url) else find_proxy(url, environment)
+    scheme = urlsplit(url).scheme
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({scheme: proxy} if proxy else {})]
+    if scheme == "https":
+        variable = certificate_variable(environment)
+        trust = ssl.create_default_context(cafile=environment[variable] if variable else None)
+        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    return urllib.request.build_opener(*handlers)
+
+
+def _request(url: str) -> urllib.request.Request:
+    """Return the request for a URL. Moves its login into a header, because urllib takes it for a part of the host."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` has been checked
+    if at:
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
+    return request
+
+
+async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
+    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
+    try:
+        result = await run_process(
+            ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
+        )
+    except ProcessStartError as error:
+        raise _UnhealthyError(str(error), "process") from error
+    if result.timed_out:
+        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
+    if result.exit_code != 0:
+        said = report_output(result)
+        text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
+        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
+
+
+def _status(code: int) -> str:
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return str(code)
+
+
+T = TypeVar("T")
+
+_LONG_ANSWER: Final = 256 * 1024
+"""Characters; shorter answers are parsed on the event loop."""
+
+
+def _environment_text(value: object) -> str | Secret:
+    return value if isinstance(value, Secret) else text_of(value)
+
+
+def _variable_name(value: str) -> str:
+    if not value.strip() or "=" in value or "\0" in value:
+        raise ValueError(f"{value!r} is no name of an environment variable")
+    return value
+
+
+VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
+EnvironmentText: TypeAlias = Annotated[ShieldedText, BeforeValidator(_environment_text)]
+
+
+class Cli(Provider):
+    """A command line, rendered and run once per case (agentv-formats 4.6)."""
+
+    kind = "cli"
+    is_strict = True
+    answers_by_id = True
+
+    command_template: CommandTemplate = spelled(
+        *("command_template", "commandTemplate"), description="the command to run, with placeholders such as {PROMPT}"
+    )
+    stdin: InputTemplate | None = Field(
+        default=None, description="the standard input of the command, with the same placeholders, filled in unquoted"
+    )
+    files_format: FilesFormat = spelled(
+        *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
+        default="{path}",
+        description="how each path of `{FILES}` is written, with `{path}` and `{basename}`",
+    )
+    cwd: Annotated[OptionalText, path_in("eval_dir", is_default=True)] = Field(
+        default=None,
+        validate_default=True,
+        description="where it runs, relative to the eval file's folder (default: that folder)",
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"),
+        default=None,
+        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
+    )
+    verbose: RealFlag = spelled(
+        *("verbose", "cli_verbose", "cliVerbose"), default=False, description="log the commands and their exit codes"
+    )
+    keep_temp_files: RealFlag = spelled(
+        *("keep_temp_files", "keepTempFiles", "keep_output_files", "keepOutputFiles"),
+        default=False,
+        description="leave prompt and output files where they are, for debugging",
+    )
+    env: dict[VariableName, EnvironmentText] = Field(
+        default={}, description="variables of the command, in addition to those of the environment and of `.env`"
+    )
+    healthcheck: Healthcheck | None = Field(
+        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "CliProvider":
+        return CliProvider(environment.name, self, environment.variables, environment.target.provider_batching)
+
+    @property
+    def is_probed(self) -> bool:
+        return self.healthcheck is not None
+
+    @property
+    def leaves_out_guidelines(self) -> bool:
+        """Whether the command gets the question, but neither the texts nor the paths of guidelines.
+
+        A command that gets no question, and one for a whole batch, reads the cases itself.
+        """
+        return has_prompt_only(f"{self.command_template} {self.stdin or ''}")
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(tuple(command_words(self.command_template)), folder=self.cwd)
+
+
+class CliProvider:
+    """Runs a command template with `/bin/sh` (agentv-formats 5.8).
+
+    The answer is read from `{OUTPUT_FILE}` where the template has it, else from standard output.
+    """
+
+    mode: PromptMode = "agent"
+
+    def __init__(self, name: str, settings: Cli, environment: Mapping[str, str], is_batched: bool = False) -> None:
+        self._name = name
+        self._batch_ids: set[str] | None = set() if is_batched else None  # the cases that were sent in one call
+        self._settings = settings
+        self._command = Command(
+            target=name,
+            template=settings.command_template,
+            stdin=settings.stdin,
+            cwd=settings.cwd or str(Path.cwd()),
+            environment={**environment, **{key: reveal(value) for key, value in settings.env.items()}},
+            is_verbose=settings.verbose,
+            keeps_files=settings.keep_temp_files,
+        )
+
+    async def check(self) -> None:
+        if self._settings.healthcheck is not None:
+            await run_healthcheck(
+                self._settings.healthcheck,
+                target_name=self._name,
+                environment=self._command.environment,
+                timeout_seconds=self._settings.timeout_seconds,
+            )
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        with self._folder(request.eval_id) as folder:
+            values = request_values(request, self._settings.files_format, folder / "output.json")
+            limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
+            run = await self._command.run(values, limit)
+            response = await _beside_the_loop(run.content, lambda: self._parse(run.content, request.eval_id))
+            return await self._complete(response, run, run.duration_ms)
+
+    async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
+        """Run the command once for all requests. It writes a JSON line with an `id` for each."""
+        paths = tuple(path for request in requests for path in request.file_paths)
+        eval_ids = [request.eval_id for request in requests]
+        self._batch_ids = {*(self._batch_ids or ()), *eval_ids}
+        with self._folder("batch") as folder:
+            output_file = folder / "output.jsonl"
+            values = CallValues("batch", output_file, files=paths, files_format=self._settings.files_format)
+            limit = shortest(self._settings.timeout_seconds, total_seconds(requests))
+            try:
+                run = await self._command.run(values, limit)
+                responses = await _beside_the_loop(run.content, lambda: parse_batch_output(run.content, eval_ids))
+            except OutputError as error:
+                found = [error.answers.get(eval_id, ProviderResponse()) for eval_id in eval_ids]
+                return [each.replace(error=str(error), error_kind=error.kind) for each in found]
+            share = round(run.duration_ms / max(1, len(requests)))
+            return [await self._complete(response, run, share) for response in responses]
+
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
+
+    def _folder(self, eval_id: str) -> AbstractContextManager[Path]:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
+        return temporary_folder(f"agentv-{name}-", keep=self._command.leaves_files)
+
+    def _parse(self, content: str, eval_id: str) -> ProviderResponse:
+        ids = self._batch_ids
+        return parse_output(content) if ids is None else parse_one_of_batch(content, eval_id, ids)
+
+    async def _complete(self, response: ProviderResponse, run: CommandRun, duration_ms: float) -> ProviderResponse:
+        """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
+        took = duration_ms if response.duration_ms is None else response.duration_ms
+        response = response.replace(duration_ms=took, raw=run.raw)
+        if response.trace_ref is None:
+            return response
+        found = response.replace(trace_ref=str(Path(self._command.cwd, response.trace_ref)))
+        return await run_in_thread(lambda: with_trace(found), "agentv-trace")
+
+
+async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
+    """Parse a long answer in a thread, so that other cases go on meanwhile."""
+    return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")

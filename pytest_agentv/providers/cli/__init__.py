@@ -1,1 +1,0 @@
-"""Command lines as targets: templates, placeholders, output, health checks."""

@@ -1,0 +1,1 @@
+"""Results of other packages, told by their shape: a file for each."""

@@ -1,1 +1,0 @@
-"""Python functions and agents as targets: imports them by folder, calls them, and reads their answers."""

@@ -1,0 +1,378 @@
+"""Calls user code: on which loop or thread, with which question, and which call it answers."""
+
+import asyncio
+import inspect
+import time
+from asyncio import timeout as time_limit
+from base64 import b64decode
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from pytest_agentv.cases.prompts import ChatMessage, Prompt, PromptMode, guidelines_section
+from pytest_agentv.errors import ProviderError
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.text import format_number
+from pytest_agentv.providers.api.base import chat_content
+from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
+from pytest_agentv.providers.frameworks.answer import SIZE_LIMIT, TooLargeError, finisher_of
+from pytest_agentv.runtime.user_code import (
+    USER_LOOP,
+    CallTimeoutError,
+    Outcome,
+    attempt_in_thread,
+    leaves,
+    user_traceback,
+)
+
+# Reads generators to their end, because functions may yield their answer in chunks.
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks(Record):
+    """All values of a generator, in order."""
+
+    parts: tuple[Any, ...]
+
+
+async def gather(stream: AsyncIterator[Any]) -> Chunks:
+    """Read an asynchronous generator to its end. Raises `TooLargeError`."""
+    budget = _Budget()
+    return Chunks(tuple([budget.take(part) async for part in stream]))
+
+
+def gather_sync(stream: Iterator[Any]) -> Chunks:
+    """Read a generator to its end. Blocks. Raises `TooLargeError`, and `ProviderError` if it returns a value."""
+    budget, parts, chunks = _Budget(), list[Any](), iter(stream)
+    while True:
+        try:
+            part = next(chunks)
+        except StopIteration as end:
+            if end.value is not None:
+                message = f"the generator ends with `return` and a {type(end.value).__name__}: yield it, or it is lost"
+                raise ProviderError(message, "config") from None
+            return Chunks(tuple(parts))
+        parts.append(budget.take(part))
+
+
+class _Budget:
+    """Ends an endless generator before memory ends."""
+
+    def __init__(self) -> None:
+        self._left = SIZE_LIMIT
+
+    def take(self, part: Any) -> Any:
+        self._left -= 1 + len(part) if isinstance(part, str) else 100
+        if self._left < 0:
+            raise TooLargeError
+        return part
+
+
+# Calls user code: async functions on the loop for user code, sync ones in threads of their own.
+
+Function: TypeAlias = Callable[..., Any]
+T = TypeVar("T")
+
+
+async def call_user(
+    function: Function,
+    arguments: Sequence[object],
+    keywords: Mapping[str, Any],
+    *,
+    label: str,
+    limit: float | None,
+) -> object:
+    """Call a user's function: an async one on the loop for user code, a sync one in a thread of its own.
+
+    Reads generators and streamed runs to their end. Raises `ProviderError` for any exception of the function, and if it
+    exceeds the limit.
+    """
+    if _is_async(function) or _is_async(type(function).__call__):
+        return await call_async(lambda: _finished(function(*arguments, **keywords)), label, limit)
+    started = time.monotonic()
+    try:
+        async with time_limit(limit):
+            outcome = await attempt_in_thread(lambda: _gathered(function(*arguments, **keywords)), "agentv-python")
+    except TimeoutError as error:
+        note = "; a sync function cannot be stopped: its thread runs on until it returns"
+        raise _timeout_error(label, limit, note) from error
+    value: object = _value_of(outcome, label)
+    if not is_unfinished(value):
+        return value
+    rest = None if limit is None else max(0, limit - (time.monotonic() - started))
+    return await call_async(lambda: _finished(value), label, rest, whole_limit=limit)
+
+
+async def call_async(
+    start: Callable[[], Awaitable[T]], label: str, limit: float | None, *, whole_limit: float | None = None
+) -> T:
+    """Await a user's coroutine on the loop for user code. An answer after the limit does not count.
+
+    Raises `ProviderError` for any exception of the coroutine, and if it cancels itself.
+    """
+    try:
+        outcome = await USER_LOOP.call(start, limit)
+    except CallTimeoutError as error:
+        note = "; the event loop of async functions is blocked: call nothing that blocks in them, or use `def`"
+        raise _timeout_error(
+            label, limit if whole_limit is None else whole_limit, note if error.is_blocked else ""
+        ) from None
+    return _value_of(outcome, label)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def is_unfinished(value: object) -> bool:
+    """Whether a value must be awaited, or read to its end on a loop."""
+    return isinstance(value, Awaitable | AsyncIterator) or finisher_of(value) is not None
+
+
+async def _finished(value: Any) -> object:
+    """Await a value, and read a stream to its end."""
+    while isinstance(value, Awaitable):
+        value = await value
+    finish = finisher_of(value)
+    if finish is not None:
+        return await finish(value)
+    if isinstance(value, AsyncIterator):
+        return await gather(value)
+    return _gathered(value)
+
+
+def _gathered(value: object) -> object:
+    """Read a generator to its end. Blocks."""
+    return gather_sync(value) if isinstance(value, Iterator) else value
+
+
+def _value_of(outcome: Outcome[T], label: str) -> T:
+    error = outcome.error
+    if error is None:
+        return outcome.get()
+    causes = leaves(error)
+    if len(causes) == 1 and isinstance(causes[0], ProviderError):
+        raise causes[0]  # the function may raise the error kind itself
+    is_timeout = all(isinstance(cause, TimeoutError) for cause in causes)
+    raise ProviderError(f"{label} raised {user_traceback(error)}", "timeout" if is_timeout else "crash") from error
+
+
+def _timeout_error(label: str, limit: float | None, note: str) -> ProviderError:
+    return ProviderError(f"{label} timed out after {format_number(limit or 0)}s{note}", "timeout")
+
+
+# The question for an agent, in the forms that packages need.
+
+Turn: TypeAlias = dict[str, Any]
+"""A message: its `role` (`system`, `user` or `assistant`) and its `content`: a text, or where there are pictures and
+PDFs a list of parts, as OpenAI's chat completions have them."""
+
+USER: Final[Literal["user"]] = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Record):
+    """The prompt of a case, as a text and as a conversation."""
+
+    text: str
+    """The whole prompt."""
+    turns: tuple[Turn, ...]
+    """The messages. Without a conversation, this is the text."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a message holds a picture or a PDF."""
+        return not all(isinstance(turn["content"], str) for turn in self.turns)
+
+
+def build_question(request: ProviderRequest, *, as_messages: bool | None) -> Question:
+    """Return the question for an agent. Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
+
+    Args:
+        request: The call.
+        as_messages: Whether to pass the conversation message by message; None: only if the case has one, or pictures or
+            PDFs.
+    """
+    text, prompt = prompt_text(request), request.prompt
+    is_conversation = prompt.chat_prompt is not None or bool(prompt.media) if as_messages is None else as_messages
+    if not is_conversation:
+        require_no_media(request, "the agent gets a text, which", "leave out `messages: false`")
+        return Question(text, ({"role": USER, "content": text},))
+    return Question(text, tuple(conversation(request)))
+
+
+def require_no_media(request: ProviderRequest, who: str, way_out: str) -> None:
+    """Raise `ProviderError` for pictures and PDFs, because the target gets only a text."""
+    if request.prompt.media:
+        names = ", ".join(file.path for file in request.prompt.media)
+        raise ProviderError(f"{who} cannot hold {names} ({way_out})", "config")
+
+
+def conversation(request: ProviderRequest) -> list[Turn]:
+    """Return the messages of a request. The guidelines are a part of the first one, the system message.
+
+    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
+    """
+    prompt = request.prompt
+    messages, guidelines = prompt.chat_prompt, ""
+    if messages is None:
+        messages, guidelines = (
+            (ChatMessage(USER, prompt.question, prompt.parts),),
+            guidelines_section(prompt.guidelines),
+        )
+    turns: list[Turn] = [{"role": message.role, "content": chat_content(message)} for message in messages]
+    rules = (request.system_prompt, guidelines)
+    system = "\n\n".join(rule for rule in rules if rule)
+    return [{"role": "system", "content": system}, *turns] if system else turns
+
+
+def prompt_text(request: ProviderRequest) -> str:
+    """Return the system prompt of a judge, the guidelines and the question, with blank lines between them."""
+    parts = (request.system_prompt, request.prompt.guidelines, request.prompt.question)
+    return "\n\n".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile(Record):
+    """A picture or a PDF in the content of a turn."""
+
+    media_type: str
+    content: bytes
+    url: str
+    """A `data:` URL."""
+    name: str | None = None
+    """The file's name; None: it is a picture."""
+
+
+def parts_of(content: Any) -> Iterator[str | SentFile]:
+    """Yield the texts, pictures and PDFs of a turn's content."""
+    if isinstance(content, str):
+        yield content
+        return
+    for part in content:
+        if part["type"] == "text":
+            yield part["text"]
+        else:
+            file = part.get("file", {})
+            url = file.get("file_data") or part["image_url"]["url"]
+            head, _, data = url.partition(",")
+            kind = head.removeprefix("data:").removesuffix(";base64")
+            yield SentFile(kind, b64decode(data), url, file.get("filename"))
+
+
+# Tells a user's object that stands in for a target which call it answers, so that it can ask this target itself.
+
+_CALL: Final[ContextVar["OwnCall | None"]] = ContextVar("agentv_own_call", default=None)
+"""The call that the running code belongs to. Threads and tasks that we start for it inherit it."""
+
+
+class OwnCalls:
+    """The calls of a user's object that are running. Used on the run's event loop, apart from `current`."""
+
+    def __init__(self) -> None:
+        self._running: set[OwnCall] = set()
+
+    def of(self, provider: Adapter, eval_dir: Path, target: str) -> "OwnProvider":
+        """Return an adapter that notes the calls of a user's object in place of a target."""
+        return OwnProvider(provider, self, eval_dir, target)
+
+    def current(self, eval_dir: Path, target: str) -> "OwnCall | None":
+        """Return the call that the running code belongs to; None: it belongs to none. Any thread may call it.
+
+        Threads that a user's code starts do not know their call. They belong to the only one that is running.
+        If several are, it does not matter for first answers of one target. Raises `ProviderError` if it does.
+        """
+        call = _CALL.get()
+        if call is not None and call.belongs_to(self):
+            return call
+        running = tuple(self._running)
+        if len(running) > 1 and all(each.is_first(eval_dir, target) for each in running):
+            return None
+        if len(running) > 1:
+            way_out = "start the thread with contextvars.copy_context().run"
+            raise ProviderError(f"unknown which of {len(running)} answers a thread asks the target for: {way_out}")
+        return running[0] if running else None
+
+    @contextmanager
+    def running(self, call: "OwnCall") -> Iterator[None]:
+        token = _CALL.set(call)
+        self._running.add(call)
+        try:
+            yield
+        finally:
+            self._running.discard(call)
+            _CALL.reset(token)
+            call.end()
+
+
+class OwnCall:
+    """A call of a user's object: the target that it stands in for, and the request. Used on the run's event loop."""
+
+    def __init__(self, calls: OwnCalls, eval_dir: Path, target: str, request: ProviderRequest) -> None:
+        self.eval_dir = eval_dir
+        self.target = target
+        self._calls = calls
+        self._request = request
+        self._asked: Counter[str] = Counter()
+        self._asking: set[asyncio.Task[Any]] = set()
+        self._has_ended = False
+
+    def is_first(self, eval_dir: Path, target: str) -> bool:
+        """Whether it is the first answer of its case, of this target."""
+        request = self._request
+        return (self.eval_dir, self.target) == (eval_dir, target) and not (request.answer or request.reruns)
+
+    def belongs_to(self, calls: OwnCalls) -> bool:
+        return self._calls is calls
+
+    @contextmanager
+    def asking(self, prompt: str) -> Iterator[ProviderRequest]:
+        """Give the request that asks the target for a part of this answer. It is cancelled if the call ends first.
+
+        Raises `ProviderError` after the call: a function that exceeded its limit runs on in its thread.
+        """
+        if self._has_ended:
+            raise ProviderError("the target was asked for an answer that nobody waits for any more", "cancelled")
+        task = asyncio.current_task()
+        assert task is not None
+        before = self._asked[prompt]
+        self._asked[prompt] += 1
+        self._asking.add(task)
+        try:
+            occurrence = (before,) if before else ()
+            yield self._request.replace(
+                prompt=Prompt(prompt), occurrence=occurrence, guideline_paths=(), input_paths=(), system_prompt=None
+            )
+        finally:
+            self._asking.discard(task)
+
+    def end(self) -> None:
+        self._has_ended = True
+        for task in self._asking:
+            task.cancel()
+
+
+class OwnProvider:
+    """Calls a user's object, which may ask the target that it stands in for."""
+
+    def __init__(self, provider: Adapter, calls: OwnCalls, eval_dir: Path, target: str) -> None:
+        self.mode: PromptMode = provider.mode
+        self.keeps_limits: bool = getattr(provider, "keeps_limits", False)
+        self._provider = provider
+        self._calls = calls
+        self._eval_dir = eval_dir
+        self._target = target
+
+    async def check(self) -> None:
+        await self._provider.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        with self._calls.running(OwnCall(self._calls, self._eval_dir, self._target, request)):
+            return await self._provider.invoke(request)
+
+    async def close(self) -> None:
+        await self._provider.close()

@@ -1,1 +1,0 @@
-"""Services over HTTP: over the network (`http`), or an application in this process (`asgi`)."""

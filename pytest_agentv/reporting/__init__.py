@@ -1,1 +1,0 @@
-"""Results files, statistics, and the lines of the summary."""

@@ -1,1 +1,0 @@
-"""Formats for CI services and pull requests: Markdown, annotations, and reports of other programs."""

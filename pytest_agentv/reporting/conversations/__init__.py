@@ -1,1 +1,0 @@
-"""Prepares conversations for a results file: bounds their length, and names images."""

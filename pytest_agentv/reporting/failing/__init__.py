@@ -1,1 +1,0 @@
-"""Explains why a case failed or broke: on one line, and in full."""

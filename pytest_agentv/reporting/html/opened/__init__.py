@@ -1,1 +1,0 @@
-"""The details of an opened case: its texts, images and times."""

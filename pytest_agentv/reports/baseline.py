@@ -1,0 +1,289 @@
+"""The baseline that runs are compared with: reads it, writes it, and replaces it or adds to it."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pytest_agentv.errors import FileError
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
+from pytest_agentv.reports.judged_cases import JudgedCase, is_same_subject
+from pytest_agentv.stats.intervals import passing
+
+# The baseline that runs are compared with, and how another run replaces it or adds to it.
+
+FORMAT: Final = 1
+"""The version of the file's format."""
+_BETWEEN: Final = ", "
+"""Between the names of judges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline(Record):
+    """The answers of an earlier run that later runs are compared with."""
+
+    cases: tuple[JudgedCase, ...]
+    repeat: int = 1
+    """Answers per case, of most cases."""
+    target: str | None = None
+    """The target of all cases; None: there are several, and the cases name them."""
+    target_hash: str | None = None
+    judge: str | None = None
+    """The judges' names with their hashes; None: no model judged."""
+    rolls: int = 1
+    """How often the baseline was replaced for the same cases and the same target."""
+    runs: tuple[str, ...] = ()
+    """The names of the runs whose answers it holds, as far as they are known."""
+    sha256: str | None = None
+    """The hash of the file that it was read from."""
+
+
+def baseline_of(cases: Sequence[JudgedCase]) -> Baseline:
+    """Return the baseline that a run's judged cases make."""
+    judged = [case for case in cases if case.scores]
+    targets = sorted({(case.target, case.target_hash) for case in judged}, key=str)
+    target, target_hash = targets[0] if len(targets) == 1 else (None, None)
+    repeat = Counter(case.judged for case in judged).most_common(1)
+    return Baseline(
+        tuple(sorted(judged, key=lambda case: (case.name, case.target or ""))),
+        repeat=repeat[0][0] if repeat else 1,
+        target=target,
+        target_hash=target_hash,
+        judge=judges_of(judged),
+    )
+
+
+def judges_of(cases: Iterable[JudgedCase]) -> str | None:
+    """Return the names of the judges of cases; None: no model judged."""
+    return _BETWEEN.join(sorted({case.judge for case in cases if case.judge is not None})) or None
+
+
+def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
+    """Whether a case of a baseline has a judge that the baseline does not name."""
+    known = {case.key[0] for case in baseline.cases}
+    judges = {case.judge for case in cases if case.judge is not None and case.key[0] in known}
+    return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
+
+
+def updated(old: Baseline, run: Baseline) -> Baseline:
+    """Return a run as the baseline that replaces an old one. Counts replacements in which only the answers are new."""
+    is_held = bool(run.runs) and set(run.runs) <= set(old.runs)
+    return run.replace(rolls=old.rolls + (not is_held) if _is_same_system(old, run) else 1)
+
+
+def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> Baseline:
+    """Return a run with the answers of an old baseline added, where case, grading and target are the same.
+
+    `skipped` are cases of the old one that the run was not to ask: they stay.
+    """
+    known = {case.key: case for case in old.cases}
+    cases = [_pool(known.get(case.key), case) for case in run.cases]
+    new = baseline_of([*cases, *skipped])
+    # Unknown which old judge judged the skipped cases.
+    judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
+    rolls = old.rolls if _is_same_system(old, run) else 1
+    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls, runs=(*old.runs, *run.runs))
+
+
+def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
+    """Return the cases whose answers an old baseline of this name got before, and to which it would add its own."""
+    marked = baseline_of([case for case in cases if case.in_baseline == name])
+    both = zip(marked.cases, pooled(old, marked).cases, strict=True)
+    return [case for case, added in both if added.judged > case.judged]
+
+
+def left_out(
+    now: Baseline, read: Baseline | None, cases: Sequence[JudgedCase], skipped: Sequence[JudgedCase] = ()
+) -> list[JudgedCase]:
+    """Return what came into a baseline after a run had read it, and would be lost if the run's cases were added."""
+    before = {case.key: case for case in read.cases} if read is not None else {}
+    stay = {case.key: case for case in (*cases, *skipped)}
+    fresh = (case for case in now.cases if case != before.get(case.key))
+    return [case for case in fresh if case.key not in stay or not _is_same_answerer(case, stay[case.key])]
+
+
+def _is_same_system(old: Baseline, run: Baseline) -> bool:
+    """Whether target and cases are the same, as far as both baselines name them."""
+    known = {case.key: case for case in old.cases}
+    both = [(known[case.key], case) for case in run.cases if case.key in known]
+    hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
+    return hashes and bool(both) and all(_is_same_answerer(one, other) for one, other in both)
+
+
+def _is_same_answerer(one: JudgedCase, other: JudgedCase) -> bool:
+    return is_same_subject(one, other) and one.target_hash == other.target_hash
+
+
+def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
+    if old is None or not _is_same_answerer(old, new):
+        return new
+    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
+
+
+# Reads a baseline, and names the line at fault.
+
+_SLACK: Final = 1e-9
+"""A mean of ones may come out a little above 1."""
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline. Raises `FileError` that names the line at fault."""
+    try:
+        data = path.read_bytes()
+        lines = data.decode("utf-8-sig").split("\n")  # not at other line separators, which ids may contain
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise FileError(path, f"the baseline cannot be read: {reason}") from None
+    values = [(number, _parse(path, number, line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    header = _header(path, values[0][1] if values else {}).replace(sha256=hashlib.sha256(data).hexdigest())
+    cases: dict[tuple[str, str | None], JudgedCase] = {}
+    for number, value in values[1:]:
+        case = _case(path, number, value, header)
+        if case.key in cases:
+            raise FileError(path, f"the case {case.name!r} is there twice", number)
+        cases[case.key] = case
+    return header.replace(cases=tuple(cases.values()))
+
+
+def _header(path: Path, value: JsonObject) -> Baseline:
+    """Return the first line as a header. Checks that this version can read it."""
+    version = value.get("agentv_baseline")
+    if type(version) is int and version > FORMAT:
+        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
+        raise FileError(path, text, 1)
+    if type(version) is not int or version != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    return Baseline(
+        (),
+        repeat=_whole(path, value, "repeat"),
+        target=_text(path, 1, value, "target"),
+        target_hash=_text(path, 1, value, "target_hash"),
+        judge=_text(path, 1, value, "judge"),
+        rolls=_whole(path, value, "rolls"),
+        runs=_runs(path, value),
+    )
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+        raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise FileError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise FileError(path, "invalid JSON: nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise FileError(path, "expected a JSON object", number)
+    return value
+
+
+def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
+    name, scores, threshold = value.get("case"), value.get("scores"), value.get("threshold")
+    if not isinstance(name, str):
+        _refuse(path, number, "case: expected a text")
+    if not isinstance(scores, list) or not scores or not all(map(_is_share, scores)):
+        _refuse(path, number, "scores: expected a list of numbers from 0 to 1")
+    if threshold is not None and not _is_share(threshold):
+        _refuse(path, number, "threshold: expected a number from 0 to 1")
+    counted = 0 if threshold is None else passing(scores, threshold)
+    passes = value.get("passes", counted)
+    if isinstance(passes, bool) or not isinstance(passes, int) or not 0 <= passes <= len(scores):
+        _refuse(path, number, f"passes: expected a number from 0 to {len(scores)}")
+    eval_file, _, eval_id = name.partition("::")
+    node_id = _text(path, number, value, "test")
+    if node_id is not None and name.startswith(f"{node_id}::"):
+        eval_id = name.removeprefix(f"{node_id}::")
+    return JudgedCase(
+        name,
+        tuple(map(float, scores)),
+        passes,
+        threshold,
+        asked=len(scores),
+        eval_id=eval_id,
+        eval_file=eval_file,
+        node_id=node_id,
+        target=_text(path, number, value, "target") or header.target,
+        target_hash=_text(path, number, value, "target_hash") or header.target_hash,
+        group=_text(path, number, value, "group"),
+        case_hash=_text(path, number, value, "hash"),
+        grading_hash=_text(path, number, value, "grading"),
+    )
+
+
+def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        _refuse(path, number, f"{key}: expected a text")
+    return text
+
+
+def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
+    runs = header.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        _refuse(path, 1, "runs: expected a list of texts")
+    return tuple(runs)
+
+
+def _whole(path: Path, header: JsonObject, key: str) -> int:
+    value = header.get(key, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        _refuse(path, 1, f"{key}: expected a whole number from 1")
+    return int(value)
+
+
+def _refuse(path: Path, number: int, text: str) -> NoReturn:
+    raise FileError(path, text, number)
+
+
+def _is_share(value: object) -> bool:
+    return is_measure(value) and -_SLACK <= value <= 1 + _SLACK
+
+
+# Writes a baseline: a header and one line for each case, sorted, so that a diff shows cases.
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """Return the text of the file: LF, sorted keys, no answers, dates or durations."""
+    header = {
+        "agentv_baseline": FORMAT,
+        "judge": baseline.judge,
+        "repeat": baseline.repeat,
+        "rolls": baseline.rolls,
+        "runs": baseline.runs or None,
+        "target": baseline.target,
+        "target_hash": baseline.target_hash,
+    }
+    lines = [header, *(_line(case, baseline) for case in baseline.cases)]
+    return "".join(f"{_json(line)}\n" for line in lines)
+
+
+def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
+    line: dict[str, Json] = {
+        "case": case.name,
+        "grading": case.grading_hash,
+        "group": case.group,
+        "hash": case.case_hash,
+        "scores": [_number(score) for score in case.scores],
+        "threshold": None if case.threshold is None else _number(case.threshold),
+    }
+    if case.threshold is not None and case.passes != passing(case.scores, case.threshold):
+        line["passes"] = case.passes  # a required rubric or a hook decided
+    if case.node_id != case.name and (case.eval_file or "").endswith(".py"):
+        line["test"] = case.node_id  # a test, which may evaluate more than one case
+    if (case.target, case.target_hash) != (baseline.target, baseline.target_hash):
+        line |= {"target": case.target, "target_hash": case.target_hash}
+    return line
+
+
+def _number(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    known = {key: item for key, item in value.items() if item is not None}
+    return json.dumps(known, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,317 @@
+"""Reports of a finished run for CI services and spreadsheets: JUnit XML, annotations, code quality, CSV."""
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import JsonObject, Record, is_amount
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.failure import error_text, failure_headline, failure_text
+from pytest_agentv.reports.figures import (
+    case_name,
+    duration_of,
+    judge_cost_of,
+    known_parts,
+    paid_cost_of,
+    place_properties,
+    result_properties,
+    shown,
+    tokens_of,
+    visible,
+    with_id,
+)
+from pytest_agentv.reports.gates import AS_JUDGED, Ending, GateWord
+from pytest_agentv.reports.html.opened import question_of
+from pytest_agentv.reports.judged_cases import CaseName, name_of_result
+from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
+from pytest_agentv.reports.totals import Replaced, attempt_of
+from pytest_agentv.store.readers import iter_recorded
+
+# Marks failing cases at their lines, by commands to GitHub in the log.
+
+MOST_ANNOTATIONS: Final = 10
+"""GitHub shows no more than this of a step."""
+
+_LONGEST: Final = 500
+_DATA: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+"""The escapes of `@actions/core`."""
+
+
+def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], masker: Masker) -> Iterator[str]:
+    """Yield `::error file=evals/a.yaml,line=12,title=…::reason` for failing cases: errors first, then lowest scores.
+
+    The last of ten lines says how many cases are left out. `expected` are the node ids of cases that were expected to
+    fail. Their errors fail the run all the same.
+    """
+    known = frozenset(expected)
+    bad = [each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in known)]
+    bad.sort(key=lambda result: (result.status != "error", result.score))
+    most = len(bad) if len(bad) <= MOST_ANNOTATIONS else MOST_ANNOTATIONS - 1
+    yield from (_annotation(result, masker) for result in bad[:most])
+    if len(bad) > most:
+        yield f"::error title=Evaluations::{len(bad) - most} more cases failed"
+
+
+def reason_of(result: EvalResult, masker: Masker) -> str:
+    """Return on one line why a case failed or broke."""
+    if result.status != "error":
+        return failure_headline(result, masker)
+    first = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
+    kind = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
+    return f"{kind}{first}"[:_LONGEST]
+
+
+def _annotation(result: EvalResult, masker: Masker) -> str:
+    properties = {"file": result.eval_file, "line": result.line, "title": case_name(result)}
+    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value)
+    return f"::error {listed}::{reason_of(result, masker).replace('::', ': :').translate(_DATA)}"
+
+
+def _property(text: str) -> str:
+    return visible(text).translate(_PROPERTY)
+
+
+# Writes the results of a finished run as JUnit XML.
+
+_COUNTS: Final = {"skipped": "skipped", "failures": "failure", "errors": "error"}
+
+
+def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> str:
+    """Return a test suite with a test case for each result: failures, errors and properties as pytest writes them.
+
+    The gates of a run that ended like this are test cases as well.
+    """
+    strict = unexpected_passes(results)
+    kinds = [_kind(result, strict, ending) for result in results]
+    gates = ["failure" if gate.is_red else "skipped" if gate.is_unenforced else None for gate in ending.gates]
+    figures = {name: str([*kinds, *gates].count(kind)) for name, kind in _COUNTS.items()}
+    seconds = sum(map(_seconds, results))
+    root = ElementTree.Element("testsuites", name="agentv")
+    attributes = {"name": "agentv", "tests": str(len(kinds) + len(gates)), **figures, "time": f"{seconds:.3f}"}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
+    for result, kind in zip(results, kinds, strict=True):
+        _add_case(suite, result, kind, masker)
+    for gate in ending.gates:
+        _add_gate(suite, gate, masker)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _kind(result: EvalResult, strict: Collection[str], ending: Ending) -> str | None:
+    """Return the name of a result's element in its test case; None: it passed."""
+    if failed_as_expected(result) or ending.judged(result):
+        return "skipped"
+    if result.status == "pass":
+        return "failure" if result.node_id in strict else None
+    return "error" if result.status == "error" else "failure"
+
+
+def _add_case(suite: ElementTree.Element, result: EvalResult, kind: str | None, masker: Masker) -> None:
+    classname, name = map(visible, _address(result))
+    file = visible(result.eval_file or result.dataset)
+    attributes = {"classname": classname, "name": name, "file": file, "line": str(result.line or 1)}
+    case = ElementTree.SubElement(suite, "testcase", attributes, time=f"{_seconds(result):.3f}")
+    properties = ElementTree.SubElement(case, "properties")
+    for key, value in [*place_properties(file, result.line or 1), *result_properties(result)]:
+        ElementTree.SubElement(properties, "property", name=key, value=visible(str(value)))
+    if kind is None:
+        return
+    mark = masker.mask(result.xfail or "")
+    if kind == "skipped":
+        reason = mark if failed_as_expected(result) else "judged with the run"
+        ElementTree.SubElement(case, kind, type="pytest.xfail", message=visible(reason))
+    elif result.status == "pass":
+        ElementTree.SubElement(case, kind, message=visible(f"[XPASS(strict)] {mark}".rstrip()))
+    else:
+        ElementTree.SubElement(case, kind, message=visible(reason_of(result, masker))).text = _text(result, masker)
+
+
+def _address(result: EvalResult) -> tuple[str, str]:
+    """Return the class name and the name that a result's item has in pytest's own file.
+
+    Several results of a Python test have their ids as well, since pytest has only one test case for all of them.
+    """
+    file = result.eval_file or result.dataset
+    item = result.node_id.partition("::")[2] if result.node_id is not None else ""
+    head, bracket, parameters = item.partition("[")  # parameters may hold `::`
+    *classes, name = head.split("::") if item else [result.eval_id]
+    classname = ".".join([file.replace("/", ".").removesuffix(".py"), *classes])
+    return classname, with_id(f"{name}{bracket}{parameters}", result.eval_file, result.eval_id)
+
+
+def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> None:
+    """Add a gate under the names that it has in pytest's own file."""
+    file, _, name = visible(masker.mask(gate.name)).partition("::")
+    case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
+    reason = visible(masker.mask(gate.reason))
+    if gate.is_red:
+        ElementTree.SubElement(case, "failure", message=reason).text = reason
+    elif gate.is_unenforced:
+        ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
+
+
+def _text(result: EvalResult, masker: Masker) -> str:
+    if result.status == "error":
+        return error_text(result, rerun_command=None, masker=masker, limit=None)
+    source, reference = result.threshold_source, result.reference_answer or ""
+    return failure_text(
+        result, threshold_source=source, rerun_command=None, masker=masker, reference_answer=reference, limit=None
+    )
+
+
+def _seconds(result: EvalResult) -> float:
+    return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
+
+
+# Writes failing cases in the format of GitLab's code quality reports, which a merge request shows at their lines.
+
+
+def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:
+    """Return an entry for each case that failed or could not be judged. Its fingerprint is the same in each run.
+
+    Cases that fail as their `xfail` mark expects, or that gates judge instead, have no entry. Cases that pass against a
+    strict mark have one.
+    """
+    strict = unexpected_passes(results)
+    bad = (each for each in results if each.status != "pass" or each.node_id in strict)
+    return [_entry(each, masker) for each in bad if not (failed_as_expected(each) or ending.judged(each))]
+
+
+def _entry(result: EvalResult, masker: Masker) -> JsonObject:
+    identity = "\n".join((result.node_id or "", result.eval_id, result.target))
+    is_passed = result.status == "pass"
+    reason = f"[XPASS(strict)] {masker.mask(result.xfail or '')}".rstrip() if is_passed else reason_of(result, masker)
+    return {
+        "description": f"{case_name(result)}: {reason}",
+        "check_name": "agentv-fail" if is_passed else f"agentv-{result.status}",
+        "fingerprint": hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest(),
+        "severity": "critical" if result.status == "error" else "major",
+        "location": {"path": result.eval_file or "unknown", "lines": {"begin": result.line or 1}},
+    }
+
+
+# Writes results as CSV: a row per case, a column per figure.
+
+_FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
+"""The beginning of a cell that a spreadsheet may run as a formula. Some drop blanks first."""
+_INNER_FORMULA: Final = re.compile(r"(?<=[;\t\n])([\"']*)([=@＝＠]|[+\-＋－](?=\S))")
+"""The beginning of a cell after a semicolon or a tab. These separate cells in Excel of many languages, which then does
+not recognize texts with several lines. Items of a list, `- one`, stay as they are.
+"""
+
+
+def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
+    """Return the rows under the columns that any of them has. The score of each evaluator is a column of its own.
+
+    A text that a spreadsheet would run as a formula gets a `'` in front. So does a part of a text that would become a
+    cell with another separator.
+    """
+    rows = [_row(result) for result in results]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(_safe, columns))
+    for row in rows:
+        writer.writerow([_cell(row.get(name), masker) for name in columns])
+    return file.getvalue()
+
+
+def _row(result: EvalResult) -> Mapping[str, object]:
+    usage = tokens_of(result)
+    return {
+        "eval_file": result.eval_file,
+        "line": result.line,
+        "eval_id": result.eval_id,
+        "dataset": result.dataset,
+        "target": result.target,
+        "status": result.status,
+        **({} if result.xfail is None else {"xfail": result.xfail}),
+        "score": None if result.status == "error" else result.score,
+        "threshold": result.threshold,
+        "passes": result.repeat.passes if result.repeat else None,
+        "answers": result.repeat.judged if result.repeat else None,
+        "tags": ", ".join(result.tags or ()),
+        "question": question_of(result.to_plain()),
+        "candidate_answer": result.candidate_answer,
+        "expected_outcome": result.expected_outcome,
+        "reference_answer": result.reference_answer,
+        "hits": "\n".join(result.hits),
+        "misses": "\n".join(result.misses),
+        "reasoning": result.reasoning,
+        "error": result.error,
+        "cost_usd": paid_cost_of(result),
+        **({"cached": True} if result.cached else {}),
+        "judge_cost_usd": judge_cost_of(result),
+        "latency_ms": duration_of(result),
+        "duration_ms": result.duration_ms,
+        "tokens_input": usage.input if usage else None,
+        "tokens_output": usage.output if usage else None,
+        "timestamp": result.timestamp,
+        **{f"{name}_known_for": part for name, part in known_parts(result).items()},
+        **{f"score: {each.name}": each.score for each in result.evaluator_results or () if each.error is None},
+    }
+
+
+def _cell(value: object, masker: Masker) -> object:
+    return _safe(masker.mask(value)) if isinstance(value, str) else value
+
+
+def _safe(text: str) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode()  # no file can hold lone surrogates
+    text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
+    text = _INNER_FORMULA.sub(r"\1'\2", text)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+# Reads the results of a finished run.
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun(Record):
+    """The results of a file."""
+
+    results: tuple[EvalResult, ...]
+    """The last result of each case."""
+    remarks: tuple[str, ...] = ()
+    """What could not be read, and how many earlier results of the same cases were left out."""
+    earlier: tuple[EvalResult, ...] = ()
+    """Results of this run that later ones replaced, unless these include their figures. Only cost and tokens count."""
+    is_whole: bool = True
+    """Whether the whole file could be read."""
+
+
+def read_stored(path: Path) -> StoredRun:
+    """Read a results file. Raises `FileError` if it cannot be opened, or holds no result."""
+    latest: dict[CaseName, EvalResult] = {}
+    replaced: Replaced[CaseName, EvalResult] = Replaced(attempt_of)
+    left_out = 0
+    remarks: list[str] = []
+    for entry in iter_recorded(path):
+        if isinstance(entry, Problem):
+            remarks.append(str(entry))
+            continue
+        result = entry.result
+        key = name_of_result(result)
+        if key in latest:
+            replaced.add(key, latest[key], result)
+            left_out += 1
+        latest[key] = result
+    if not latest:
+        raise FileError(path, "; ".join(["holds no results of a run", *remarks[:1]]))
+    is_whole = not remarks
+    if left_out:
+        were = "was" if left_out == 1 else "were"
+        remarks.append(f"{locate(path, None)}: {counted(left_out, 'earlier result')} of the same cases {were} left out")
+    earlier = tuple(each for key, each in replaced.results() if each.run_id and each.run_id == latest[key].run_id)
+    return StoredRun(tuple(latest.values()), tuple(remarks), earlier, is_whole)

@@ -1,0 +1,649 @@
+"""Renders the text of a failed or broken case, short enough for every client."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.model.base import ABSENT, Json, Record
+from pytest_agentv.model.messages import Message, ToolCall, incomplete_reason
+from pytest_agentv.model.results import EvalResult, EvaluatorResult, explicitly_unmet, verdict_of
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import compact_json, counted, format_number
+from pytest_agentv.reports.figures import (
+    columns,
+    cost_of,
+    cut,
+    duration_of,
+    escaped_size,
+    format_cost,
+    format_duration,
+    format_score,
+    format_tokens,
+    known_parts,
+    on_one_line,
+    padded,
+    place_of,
+    shortened,
+    shown,
+    tokens_of,
+    visible,
+)
+from pytest_agentv.reports.reasons import reason_line, repeat_headline, scores_line
+
+# Fits the parts of a text into a limit. A short part leaves its spare space to the others.
+
+TEXT_LIMIT: Final = 3_000
+"""In bytes of the text as an ASCII JSON string, quotes included."""
+
+_NEAR: Final = 100
+_SEPARATOR: Final = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Section(Record):
+    """A part of the text that may be cut."""
+
+    text: str
+    weight: int
+    """Its share of the space relative to the other sections, if they do not all fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How texts are shown: masked, and cut to the longest possible length."""
+
+    masker: Masker
+    limit: int | None
+    """In bytes, like `TEXT_LIMIT`; None: no limit."""
+
+    def all_of(self, text: str) -> str:
+        return shown(text, self.masker)
+
+    def head(self, text: str) -> str:
+        """Return as much of a text as could be shown. Answers can be megabytes long."""
+        return self.all_of(text) if self.limit is None else cut(self.all_of(text), self.limit)
+
+    def line(self, text: str, length: int) -> str:
+        """Return a text on one line, cut to a number of characters."""
+        return self.name(self.masker.mask(text), length)
+
+    def name(self, text: str, length: int) -> str:
+        """Return the name of a case, target, evaluator or tool on one line. Names are never masked."""
+        return on_one_line(visible(text), length)
+
+
+def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
+    """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
+    present = [section for section in sections if section.text]
+    if limit is None:
+        return _SEPARATOR.join([headline, *(section.text for section in present), footer])
+    space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
+    needs = [escaped_size(section.text) for section in present]
+    total = sum(section.weight for section in present)
+    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
+    spare = space - sum(sizes)
+    for index, need in enumerate(needs):
+        extra = min(spare, need - sizes[index])
+        sizes[index] += extra
+        spare -= extra
+    texts = [_fit(section.text, size) for section, size in zip(present, sizes, strict=True)]
+    return _SEPARATOR.join([headline, *texts, footer])
+
+
+def block(title: str, text: str, look: Look) -> str:
+    """Return a text below its title; nothing without a text."""
+    head = look.head(text)
+    if not head.strip():
+        return ""
+    return f"{title}\n  {indented(head, '  ')}" if title else head
+
+
+def indented(text: str, spaces: str) -> str:
+    """Return a text with its lines indented, except the first."""
+    return text.replace("\n", f"\n{spaces}")
+
+
+def _fit(text: str, size: int) -> str:
+    """Cut a text to a size, at a line end if one is near, so that table rows stay whole."""
+    fitted = cut(text, size)
+    if fitted == text:
+        return text
+    last_line = fitted.rfind("\n")
+    is_near = last_line >= 0 and escaped_size(fitted[last_line:]) <= _NEAR
+    return f"{fitted[:last_line]}\n..." if is_near else fitted
+
+
+# Shows the results of evaluators: a table of scores, their findings, their reasoning.
+
+_SHORT: Final = 100
+
+
+def evaluator_table(result: EvalResult, look: Look) -> str:
+    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
+    if len(rows) == 1:
+        return ""
+    name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
+    return "\n".join(
+        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {weight:>6}  {verdict}"
+        for name, kind, score, weight, verdict in rows
+    )
+
+
+def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
+    for result in results:
+        yield (
+            "  " * depth + look.name(result.name, 28),
+            look.name(result.type, 18),
+            format_score(result.score),
+            "-" if result.weight is None else format_number(result.weight),
+            "error" if result.error else result.verdict,
+        )
+        yield from _rows(result.evaluator_results or (), look, depth + 1)
+
+
+def reasoning(result: EvalResult, look: Look) -> str:
+    """Return the reasoning, one line per evaluator if there are several."""
+    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
+    if len(said) <= 1:
+        return block("Reasoning:", result.reasoning or "", look)
+    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
+    return "\n  ".join(["Reasoning:", *(indented(line, "  ") for line in lines)])
+
+
+def raw_outputs(result: EvalResult, look: Look) -> str:
+    """Return the unreadable output of judges, which explains why they score 0."""
+    blocks = [
+        block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
+        for evaluator in result.evaluator_results or ()
+        if evaluator.raw_output
+    ]
+    return "\n".join(blocks)
+
+
+def findings(title: str, result: EvalResult, look: Look) -> str:
+    """Return hits or misses, with the evaluators' names if there are several."""
+    evaluators = result.evaluator_results or ()
+    items = result.misses if title == "Misses" else result.hits
+    if len(evaluators) > 1:
+        named = [
+            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
+            for evaluator in evaluators
+            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
+        ]
+        return _listed(title, named or list(map(look.head, items)))
+    return _listed(title, list(map(look.head, items)))
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    lines = (f"  - {indented(item, '    ')}" for item in items)
+    return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
+
+
+# Shows tool calls, one per line: `search(query="tents") -> 3 rows`.
+
+_MOST_CALLS: Final = 20
+_LONGEST_VALUE: Final = 60
+
+
+def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
+    """Yield the first twenty tool calls of an answer in order. Masks secrets before it cuts values."""
+    calls = [call for message in messages for call in message.tool_calls]
+    yield from (_call_line(call, masker) for call in calls[:_MOST_CALLS])
+    if len(calls) > _MOST_CALLS:
+        yield f"... and {len(calls) - _MOST_CALLS} more"
+
+
+def _call_line(call: ToolCall, masker: Masker) -> str:
+    """Return a call with its arguments and its output, if these are reported."""
+    output = "" if call.output is ABSENT else f" -> {_output(call.output, masker)}"
+    return f"{call.tool}({_arguments(call.input, masker)}){output}"
+
+
+def _arguments(value: Json, masker: Masker) -> str:
+    if value is ABSENT or value in (None, {}, ""):
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_short(compact_json(each), masker)}" for name, each in value.items())
+    return _short(compact_json(value), masker)
+
+
+def _output(value: Json, masker: Masker) -> str:
+    match value:
+        case list() | tuple():
+            noun = "row" if all(isinstance(each, Mapping) for each in value) else "item"
+            return counted(len(value), noun)
+        case str():
+            return _short(" ".join(masker.mask(value).split()) or '""', masker)
+    return _short(compact_json(value), masker)
+
+
+def _short(text: str, masker: Masker) -> str:
+    """Cut a text. The masker could not find half a secret later."""
+    return text if len(text) <= _LONGEST_VALUE else shortened(masker.mask(text), _LONGEST_VALUE)
+
+
+# The last lines of a failure's text: target, cost, place, and the command to run the case again.
+
+_LONG: Final = 300
+
+
+def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
+    """Return target, cost, log, place and the rerun command, a line each."""
+    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
+    if (tools := _tools(result, look)) and not _has_calls(result):
+        lines.append(f"Tools:  {cut(tools, _LONG)}")
+    if result.log_file:
+        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
+    if result.eval_file:
+        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
+    if rerun_command:
+        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
+    return "\n".join(lines)
+
+
+def _tools(result: EvalResult, look: Look) -> str:
+    calls = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
+    return ", ".join(
+        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in calls.items()
+    )
+
+
+def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
+    parts = known_parts(result)
+    yield look.name(result.target, _SHORT)
+    if result.attempts:
+        yield counted(result.attempts, "attempt")
+    if (duration := duration_of(result)) is not None:
+        yield format_duration(duration)
+    if (cost := cost_of(result)) is not None and not result.cached:
+        yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
+    if (usage := tokens_of(result)) is not None:
+        yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
+    if result.finish_reason:
+        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
+    if result.cached:
+        yield "answer from the cache"
+
+
+def _known_for(parts: Mapping[str, str], name: str) -> str:
+    return f" known for {parts[name]}" if name in parts else ""
+
+
+def _has_calls(result: EvalResult) -> bool:
+    """Whether the calls are shown with their inputs and outputs."""
+    return any(message.tool_calls for message in result.output_messages or ())
+
+
+# Renders the text of a failed or broken case, short enough for every client.
+#
+# VS Code reads results in messages of at most 4,096 bytes of ASCII JSON. A longer message breaks its stream of results.
+
+_LINE: Final = 200
+
+_THRESHOLD_SOURCES: Final = {
+    "command line": "from --agentv-threshold",
+    "case": "written in the case",
+    "file": "written in the eval file",
+    "ini": "agentv_threshold of the ini file",
+    "default": "the default",
+}
+
+_STAGES: Final = {
+    "setup": "The case could not be set up",
+    "provider": "The target gave no answer",
+    "evaluator": "The answer could not be judged",
+}
+
+
+def failure_text(
+    result: EvalResult,
+    *,
+    threshold_source: str | None,
+    rerun_command: str | None,
+    masker: Masker,
+    question: str = "",
+    reference_answer: str = "",
+    limit: int | None = TEXT_LIMIT,
+) -> str:
+    """Return why a case failed: the decision, question and answer, the evaluators' results, and the rerun command.
+
+    `threshold_source` is one of `EvalResult.threshold_source`. `limit` is in bytes; None: no limit.
+    """
+    look = Look(masker, limit)
+    score_line = _score_line(result, threshold_source)
+    cause = _cause(result, look)
+    headline = _repeats(result) or cause or score_line
+    sections = [
+        Section(_repeats(result, "the first failing one"), 15),
+        Section(cause if result.repeat else "", 15),
+        Section(_assertion(result.assertion, headline, look), 20),
+        Section(score_line if cause and not result.repeat else "", 5),
+        Section(_threshold_hint(result, threshold_source), 5),
+        Section(_question(question, look), 8),
+        Section(_expected(result, look), 6),
+        Section(_answer(result, look), 15),
+        Section(_reference(result, reference_answer, look), 12),
+        Section(_calls(result, look), 10),
+        Section(evaluator_table(result, look), 25),
+        Section(findings("Misses", result, look), 25),
+        Section(raw_outputs(result, look), 12),
+        Section(reasoning(result, look), 13),
+        Section(findings("Hits", result, look), 10),
+    ]
+    return assemble(headline, sections, footer(result, rerun_command, look), limit)
+
+
+def error_text(
+    result: EvalResult,
+    *,
+    rerun_command: str | None,
+    masker: Masker,
+    limit: int | None = TEXT_LIMIT,
+    same_as: str | None = None,
+) -> str:
+    """Return why a case could not be judged: stage, kind, message and the evaluators' results, within `limit` bytes.
+
+    `same_as` names a case whose text shows the same error in full.
+    """
+    look = Look(masker, limit)
+    detail = result.error_detail
+    headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
+    has_answer = detail is not None and detail.stage == "evaluator"
+    if same_as is not None:
+        reason = (
+            f"{_first_line(result.error or 'unknown error', look)}\n(the same error as {look.name(same_as, _LONG)})"
+        )
+        return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
+    sections = [
+        Section(block("", result.error or "unknown error", look), 50),
+        Section(evaluator_table(result, look), 20),
+        Section(raw_outputs(result, look), 15),
+        Section(_answer(result, look) if has_answer else "", 15),
+    ]
+    return assemble(headline, sections, footer(result, rerun_command, look), limit)
+
+
+def failure_headline(result: EvalResult, masker: Masker) -> str:
+    """Return on one line why a case failed: what decided it, or what its evaluators miss."""
+    decided = _repeats(result) or _cause(result, Look(masker, TEXT_LIMIT))
+    return decided or reason_line(result, masker)
+
+
+def one_line(result: EvalResult, masker: Masker) -> str:
+    """Return the outcome of a case on a line of at most 200 characters: its score, and evaluators below 1."""
+    look = Look(masker, TEXT_LIMIT)
+    name = look.name(result.eval_id, 60)
+    if result.status == "error":
+        return look.name(f"{name}: error: {masker.mask(result.error or 'unknown')}", _LINE)
+    if result.assertion is not None and result.repeat is None:
+        return look.name(f"{name}: {result.status}: {masker.mask(result.assertion)}", _LINE)
+    if result.status == "pass" or result.threshold is None:
+        return look.name(f"{name}: {result.status}, score {format_score(result.score)}", _LINE)
+    if cause := _repeats(result) or _cause(result, look):
+        return look.name(f"{name}: {cause}", _LINE)
+    parts = [f"{name}: score {format_score(result.score)} < {format_score(result.threshold)}"]
+    for evaluator in result.evaluator_results or ():
+        if evaluator.score < 1:
+            why = masker.mask(", ".join(evaluator.misses) or evaluator.reasoning or "")
+            parts.append(f"{evaluator.name} {format_score(evaluator.score)}" + (f": {why}" if why else ""))
+    if result.evaluator_results is None:
+        parts += [masker.mask(why)] if (why := ", ".join(result.misses) or result.reasoning or "") else []
+    return look.name("; ".join(parts), _LINE)
+
+
+def _repeats(result: EvalResult, shown: str | None = None) -> str:
+    """Return how many answers of a repeated case passed, or their scores and which one is `shown`; else nothing."""
+    figures = result.repeat
+    if figures is None:
+        return ""
+
+    return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
+
+
+def _cause(result: EvalResult, look: Look) -> str:
+    """Return what failed a case regardless of its score: a hook or required rubrics; empty if neither did."""
+    if result.assertion is not None:
+        return f"Assertion: {_first_line(result.assertion, look)}"
+    unmet = result.unmet_required or ()
+    if not unmet or result.status != "fail":
+        return ""
+    what = "check" if explicitly_unmet(result.evaluator_results or ()) else "rubric"
+    noun = f"Required {what}" if len(unmet) == 1 else f"{len(unmet)} required {what}s"
+    return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
+
+
+def _score_line(result: EvalResult, threshold_source: str | None) -> str:
+    if result.threshold is None:
+        return f"Score {format_score(result.score)}"
+    score, threshold = format_score(result.score), format_score(result.threshold)
+    if score == threshold and result.score != result.threshold:
+        score, threshold = format_number(result.score), format_number(result.threshold)
+    is_below = result.status == "fail" and result.assertion is None and result.score < result.threshold
+    relation = " is below the threshold" if is_below else ", threshold"
+    source = _THRESHOLD_SOURCES.get(threshold_source or "")
+    return f"Score {score}{relation} {threshold}" + (f" ({source})" if source else "")
+
+
+def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
+    """Return what to write where all rows say `pass`, the case too would, and only the default threshold fails it."""
+    verdicts = {verdict_of(result.score), *(each.verdict for each in result.evaluator_results or ())}
+    if threshold_source != "default" or result.score >= (result.threshold or 0) or verdicts != {"pass"}:
+        return ""
+    return (
+        "An evaluator says `pass` from 0.8 on, but a case needs 1.0 by default: if 0.8 is enough, "
+        "write `threshold: 0.8` in the case or at the top of its file."
+    )
+
+
+def _first_line(text: str, look: Look) -> str:
+    return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
+
+
+def _assertion(reason: str | None, headline: str, look: Look) -> str:
+    """Return the whole reason if the headline has cut it."""
+    return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else block("", reason, look)
+
+
+def _answer(result: EvalResult, look: Look) -> str:
+    answer = result.candidate_answer
+    reason = incomplete_reason(result.finish_reason)
+    note = f"; {reason}" if reason else ""
+    title = f"Answer ({len(answer):,} characters{note}):" if answer.strip() else "The answer is empty."
+    return block(title, answer, look) or title
+
+
+def _question(question: str, look: Look) -> str:
+    """Return the question, shortened with a note unless it is wanted in full."""
+    if look.limit is None or len(question) <= _LONG:
+        return block("Question:", question, look)
+    return block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
+
+
+def _head(text: str, look: Look) -> str:
+    """Return the head of a text, masked before it is cut."""
+    return f"{look.masker.mask(text)[:_LONG].rstrip()}..."
+
+
+def _expected(result: EvalResult, look: Look) -> str:
+    return block("Expected outcome:", result.expected_outcome or "", look)
+
+
+def _reference(result: EvalResult, reference: str, look: Look) -> str:
+    """Return the differences between answer and reference, word by word, or the reference if a diff does not help."""
+    texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
+    if reference and (diff := word_diff(*texts)):
+        return block("Reference against answer ([-not in the answer-] {+only in the answer+}):", diff, look)
+    return block(f"Reference answer ({len(reference):,} characters):", reference, look)
+
+
+def _calls(result: EvalResult, look: Look) -> str:
+    """Return the tool calls with their inputs and outputs, if the result holds them."""
+    lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
+    return "\n  ".join(["Tool calls:", *lines]) if lines else ""
+
+
+# Compares an answer with the reference word by word, for people to read.
+
+_MOST_CELLS: Final = 250_000
+"""Pairs of words that are compared, in a twentieth of a second. Longer texts get no diff."""
+_LEAST_COMMON: Final = 0.3
+"""Share of the shorter text's words that both have. With less in common, a diff is harder to read than two texts."""
+
+_Kind: TypeAlias = Literal["both", "removed", "added"]
+_Step: TypeAlias = tuple[_Kind, str]
+
+_MARKS: Final[dict[_Kind, tuple[str, str]]] = {"both": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
+"""The marks of `git diff --word-diff`."""
+
+
+def word_diff(reference: str, answer: str) -> str | None:
+    """Return both texts as one, `[-only in the reference-]` and `{+only in the answer+}`. Line breaks stay.
+
+    Indentation is shown, but not compared.
+
+    None: the texts are the same, too long, or have too little in common.
+    """
+    old, new = _words(reference), _words(answer)
+    if old == new or not old or not new:
+        return None
+    head = _common_head(old, new)
+    tail = _common_head(old[head:][::-1], new[head:][::-1])
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(middle_old) * len(middle_new) > _MOST_CELLS:
+        return None
+    end = old[len(old) - tail :]
+    steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
+    common = sum(kind == "both" and word != "\n" for kind, word in steps)
+    return _text(_indented(steps, reference, answer)) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
+
+
+def alike(reference: str, answer: str) -> tuple[str, str]:
+    """Return two texts. Two JSON documents get the same layout, so that only their values differ."""
+    try:
+        values = [json.loads(text) for text in (reference, answer)]
+    except (ValueError, RecursionError):
+        return reference, answer
+    laid_out = [json.dumps(value, indent=2, ensure_ascii=False) for value in values]
+    return laid_out[0], laid_out[1]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\n|[^\s]+", text.strip())
+
+
+def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
+    pairs = zip(old, new, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+
+
+def _kept(words: Sequence[str]) -> list[_Step]:
+    return [("both", word) for word in words]
+
+
+def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
+    """Yield the shortest way from one text to the other, by their longest common subsequence."""
+    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        row, below = lengths[i], lengths[i + 1]
+        for j in range(len(new) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if old[i] == new[j] else max(below[j], row[j + 1])
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if old[i] == new[j]:
+            yield "both", old[i]
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            yield "removed", old[i]
+            i += 1
+        else:
+            yield "added", new[j]
+            j += 1
+    yield from (("removed", word) for word in old[i:])
+    yield from (("added", word) for word in new[j:])
+
+
+def _indented(steps: Sequence[_Step], reference: str, answer: str) -> Iterator[_Step]:
+    """Yield the steps with the indentation of the lines that they begin: the answer's if both texts have the line."""
+    old, new = (iter(re.findall(r"\n *", text.strip())) for text in (reference, answer))
+    for kind, word in steps:
+        if word != "\n":
+            yield kind, word
+            continue
+        lines = {"both": (old, new), "removed": (old,), "added": (new,)}[kind]
+        yield kind, [next(each, word) for each in lines][-1]
+
+
+def _text(steps: Iterable[_Step]) -> str:
+    parts = []
+    for kind, group in groupby(steps, key=lambda step: step[0]):
+        before, after = _MARKS[kind]
+        parts.append(f"{before}{_joined(word for _, word in group)}{after}")
+    return _joined(parts)
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Return words with blanks between them, except at the beginning of a line."""
+    text, begins_line = "", True
+    for word in words:
+        text += word if begins_line or word.startswith("\n") else f" {word}"
+        begins_line = "\n" in word and not word.rpartition("\n")[2].strip()
+    return text
+
+
+# The command that runs a case again.
+
+_TARGETS_FILE: Final = "--agentv-targets="
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Record):
+    """How pytest was started: its root folder, the folder that it was started in, and its flags."""
+
+    root: Path
+    folder: Path
+    flags: tuple[str, ...] = ()
+    """Those that affect a case's outcome or its name."""
+
+    def command(self, node_id: str) -> str | None:
+        """Return the command that runs a case again in the same way, in the same folder; None: there is none."""
+        if self.folder == self.root:
+            return command_of(node_id, self.flags)
+        file, colons, name = node_id.partition("::")
+        return command_of(f"{os.path.relpath(self.root / file, self.folder)}{colons}{name}", self.flags)
+
+
+def command_of(node_id: str, flags: Sequence[str]) -> str | None:
+    """Return the command that runs a case or a file; None: pytest cannot be told its path."""
+    file, colons, name = node_id.partition("::")
+    if "[" not in file:
+        return shlex.join(["pytest", node_id, *flags])
+    split = below_brackets(file)
+    if split is None:
+        return None
+    folder, rest = split
+    arguments = ["pytest", f"{rest}{colons}{name}", *(_seen_from(folder, flag) for flag in flags)]
+    return f"cd {shlex.quote(folder)} && {shlex.join(arguments)}"
+
+
+def _seen_from(folder: str, flag: str) -> str:
+    """Return a flag for a command that runs in a folder: the path of a targets file is relative to it."""
+    path = flag.removeprefix(_TARGETS_FILE)
+    return flag if path == flag or os.path.isabs(path) else f"{_TARGETS_FILE}{os.path.relpath(path, folder)}"  # noqa: PTH117 - texts
+
+
+def below_brackets(path: str) -> tuple[str, str] | None:
+    """Split a path at its last folder with a bracket: pytest takes no path with one, but the rest from that folder.
+
+    None: the path has no brackets, or its file has one in its name.
+    """
+    folder, name = os.path.split(path)
+    cut = folder.find(os.sep, folder.rfind("["))
+    if "[" not in folder or "[" in name:
+        return None
+    return (folder, name) if cut < 0 else (folder[:cut], os.path.join(folder[cut + 1 :], name))  # noqa: PTH118 - texts

@@ -1,0 +1,349 @@
+"""Reads costs, tokens and times from results, and formats them for people."""
+
+import bisect
+import json
+import math
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias, TypeVar
+from unicodedata import combining, east_asian_width
+
+from pytest_agentv.model.base import is_amount
+from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, is_known
+from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.model.text import format_fixed
+
+N = TypeVar("N", int, float)
+
+_CENT = 0.01
+
+
+def format_score(score: float) -> str:
+    return format_fixed(score, 3)
+
+
+def format_cost(dollars: float) -> str:
+    """Format dollars with four decimals, or six below a cent, because model calls are cheap."""
+    return f"${format_fixed(dollars, 4 if dollars >= _CENT or dollars == 0 else 6)}"
+
+
+def format_duration(milliseconds: float) -> str:
+    """`250 ms`, `1.2 s`, `2 min 5 s`."""
+    if not math.isfinite(milliseconds):
+        return "unknown"
+    if round(milliseconds) < 1000:
+        return f"{round(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def format_tokens(usage: TokenUsage) -> str:
+    """`1,250 (1,000 in, 250 out)`."""
+    cached = f", {usage.cached:,.0f} cached" if usage.cached else ""
+    reasoning = f", {usage.reasoning:,.0f} of them for reasoning" if usage.reasoning else ""
+    return f"{usage.total:,.0f} ({usage.input:,.0f} in, {usage.output:,.0f} out{reasoning}{cached})"
+
+
+def cost_of(result: EvalResult) -> float | None:
+    """Return the reported price of the answer in US dollars, if any. A cached answer has its original price."""
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and is_amount(metrics.cost_usd):
+            return metrics.cost_usd
+    return None
+
+
+def paid_cost_of(result: EvalResult) -> float | None:
+    """Return what this run paid for the answer in US dollars, if its price is reported: 0 for a cached answer."""
+    cost = cost_of(result)
+    return 0.0 if result.cached and cost is not None else cost
+
+
+def asked_nothing(result: EvalResult) -> bool:
+    """Whether a case could not be asked, so that there is no cost to know. If its worker died, it may have been."""
+    detail = result.error_detail
+    if detail is None or detail.stage != "setup" or result.attempts:
+        return False
+    return detail.kind != "crash" or result.duration_ms is not None  # nobody knows how long a worker took that died
+
+
+def is_part(result: EvalResult, key: Literal["priced", "metered"]) -> bool:
+    """Whether the cost or the tokens of a case cover only some of its answers."""
+    parts = () if result.repeat is None else (result.repeat, result.repeat.confirm)
+    return any(part is not None and getattr(part, key) is not None for part in parts)
+
+
+def known_answers(result: EvalResult, key: Literal["priced", "metered"]) -> tuple[int, int]:
+    """Return for how many answers of a case the cost or the tokens are known, and how many answers count."""
+    is_known = (cost_of(result) if key == "priced" else tokens_of(result)) is not None
+    if result.repeat is None:
+        return int(is_known), 1
+    parts = [part for part in (result.repeat, result.repeat.confirm) if part is not None]
+    counts = [(part.asked, part.cached or 0, getattr(part, key) if is_known else 0) for part in parts]
+    return known_of(counts, is_cached=bool(result.cached))
+
+
+def known_of(parts: Iterable[tuple[N, N, N | None]], *, is_cached: bool) -> tuple[N, N]:
+    """Return for how many answers a figure is known, and how many answers count.
+
+    Cached answers count only if there are no others (`is_cached`): then the figures are theirs.
+
+    Args:
+        parts: Of the answers and of those that were asked again: how many there are, how many are cached, and for how
+            many the figure is known; None: for all.
+        is_cached: Whether all answers come from the cache.
+    """
+    counts = [(asked if is_cached else asked - cached, known) for asked, cached, known in parts]
+    return sum(count if known is None else known for count, known in counts), sum(count for count, _ in counts)
+
+
+def known_parts(result: EvalResult) -> Mapping[str, str]:
+    """Return how many answers or calls each partial figure covers: `{"cost": "2 of 4 answers"}`."""
+    if result.repeat is None and result.judge_metrics is None:
+        return {}  # the figures of one answer are known or not
+    judges = result.judge_metrics or JudgeMetrics(0)
+    counts = {
+        "cost": (*known_answers(result, "priced"), "answers"),
+        "tokens": (*known_answers(result, "metered"), "answers"),
+        "judge_cost": (judges.known_costs, judges.calls, "calls"),
+    }
+    if result.cached:
+        del counts["cost"]  # cached answers cost nothing now
+    return {name: f"{known} of {asked} {noun}" for name, (known, asked, noun) in counts.items() if 0 < known < asked}
+
+
+def judge_cost_of(result: EvalResult) -> float | None:
+    """Return the reported cost of the models that judged in US dollars, if any."""
+    metrics = result.judge_metrics
+    return metrics.cost_usd if metrics is not None and is_amount(metrics.cost_usd) else None
+
+
+def tokens_of(result: EvalResult) -> TokenUsage | None:
+    """Return the reported tokens of the answer, if any."""
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and is_known(metrics.token_usage):
+            return metrics.token_usage
+    return None
+
+
+def duration_of(result: EvalResult) -> float | None:
+    """Return the duration of the answer in milliseconds, if known."""
+    for metrics in (result.execution_metrics, result.trace_summary):
+        if metrics is not None and is_amount(metrics.duration_ms):
+            return metrics.duration_ms
+    return None
+
+
+def place_of(result: EvalResult) -> str:
+    """Return where a case is written: its line in the eval file, and the row of its table."""
+    place = f"{result.eval_file}:{result.line}" if result.line else f"{result.eval_file}"
+    return f"{place}, row {result.row}" if result.row else place
+
+
+def case_name(result: EvalResult) -> str:
+    """Return the name of a case to show: its node id, with its own id if a Python test has several cases."""
+    return with_id(result.node_id or result.eval_id, result.eval_file, result.eval_id)
+
+
+def with_id(name: str, eval_file: str | None, eval_id: str) -> str:
+    """Return the name of an item, with the id of its case if it is a Python test with several cases."""
+    is_python = (eval_file or "").endswith(".py")
+    return f"{name} ({eval_id})" if is_python and not f"::{name}".endswith(f"::{eval_id}") else name
+
+
+def moment_of(result: EvalResult) -> tuple[str, float | None]:
+    """Return what tells an attempt from others of its case. A line that writes an attempt anew has the same."""
+    return result.timestamp, result.duration_ms
+
+
+# Makes foreign text safe to show: it cannot move the cursor, colour the terminal or hide characters.
+#
+# In CI it also cannot send commands to the service that reads the log.
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+"""Control characters except newline and tab, line separators, marks that reverse text, lone surrogates, and characters
+that XML forbids.
+"""
+
+_CI_VARIABLES: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_CI_COMMAND: Final = re.compile(r"(?<!\S):(?=:)|#(?=#[A-Za-z]*\[)")
+"""The first character of `::error::` (GitHub), `##[error]` (GitHub, Azure) and `##vso[` (Azure), `##teamcity[`.
+
+GitHub reads `::` only at the beginning of a line, but wrapping can turn any blank into a line break.
+"""
+
+
+def visible(text: str) -> str:
+    """Return text with CRLF as LF, tabs as spaces and unsafe characters as Python escapes."""
+    if text.isascii() and text.isprintable():
+        return harmless_in_ci(text)
+    plain = text.replace("\r\n", "\n").replace("\t", "    ")
+    return harmless_in_ci(_UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain))
+
+
+def harmless_in_ci(text: str) -> str:
+    """Return text with commands to the CI service disarmed; outside CI, return it unchanged."""
+    if _CI_COMMAND.search(text) is None or not any(map(os.environ.get, _CI_VARIABLES)):
+        return text
+    return _CI_COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def shown(text: str, masker: Masker) -> str:
+    """Return text masked and made visible. Call it before cutting: the masker cannot find half a secret."""
+    return visible(masker.mask(text)).strip("\n")
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return lines of at most `width` characters. Longer words, such as paths and URLs, stay whole."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return lines
+
+
+def columns(text: str) -> int:
+    """Return the width of a text on a terminal: characters of East Asian scripts take two columns."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text with blanks up to a number of columns."""
+    return text + " " * (width - columns(text))
+
+
+def escaped_size(text: str) -> int:
+    """Bytes of a text in ASCII JSON, without its quotes. One character takes up to twelve bytes."""
+    return len(json.dumps(text)) - 2
+
+
+def shortened(text: str, length: int, mark: str = "...") -> str:
+    """Return a text of at most `length` characters. `mark` replaces the part that was cut."""
+    return text if len(text) <= length else f"{text[: length - len(mark)]}{mark}"
+
+
+def on_one_line(text: str, length: int, mark: str = "...") -> str:
+    """Return a text on one line of at most `length` characters."""
+    return shortened(" ".join(text.split()), length, mark)
+
+
+def cut(text: str, size: int, mark: str = "...") -> str:
+    """Return a text of at most `size` escaped bytes. `mark` replaces the part that was cut."""
+    head = text[: size + 1]
+    if len(head) == len(text) and escaped_size(text) <= size:
+        return text
+    space = size - escaped_size(mark)
+    length = bisect.bisect_right(range(1, len(head) + 1), space, key=lambda count: escaped_size(head[:count]))
+    return head[:length] + mark
+
+
+# Makes the figures of a case into properties, for JUnit files and for `user_properties` of items.
+
+_Scalar: TypeAlias = str | int | float
+"""A value of any other type would end an xdist session."""
+Property: TypeAlias = tuple[str, _Scalar]
+
+SCORE: Final = "agentv_score_"
+"""The beginning of the properties with the scores of evaluators."""
+
+_LONGEST_NAME: Final = 100
+_UNFIT_FOR_NAMES: Final = re.compile(r"[^\w.-]+")
+"""pytest does not escape names of properties: one control character would make the whole file unreadable."""
+
+
+def place_properties(eval_file: str, line: int) -> list[Property]:
+    """Return where a case is written, with its line counted from 1.
+
+    The default JUnit family has no attributes for it.
+    """
+    return [_shown("agentv_file", eval_file), ("agentv_line", line)]
+
+
+def result_properties(result: EvalResult) -> list[Property]:
+    """Return the known figures of a result, and the scores of the evaluators that could judge."""
+    usage, cost, judge_cost = tokens_of(result), paid_cost_of(result), judge_cost_of(result)
+    figures = [_shared("agentv_status", result.status)]
+    if result.status != "error":
+        figures.append(_shared("agentv_score", result.score))
+    if result.threshold is not None:
+        figures.append(_shared("agentv_threshold", result.threshold))
+    figures += _shown("agentv_target", result.target), _shared("agentv_attempts", result.attempts)
+    if result.duration_ms is not None:
+        figures.append(("agentv_duration_ms", result.duration_ms))
+    if cost is not None:
+        figures.append(("agentv_cost_usd", cost))
+    if result.cached:
+        figures.append(_shared("agentv_cached", "true"))
+    if judge_cost is not None:
+        figures.append(("agentv_judge_cost_usd", judge_cost))
+    if usage is not None:
+        figures += _usage_properties(usage)
+    figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
+    if result.repeat is not None:
+        figures += _repeat_properties(result.repeat)
+    evaluators = [each for each in result.evaluator_results or () if each.error is None]
+    names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
+    figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
+    return figures
+
+
+def _usage_properties(usage: TokenUsage) -> Iterator[Property]:
+    for kind in ("input", "output", "cached", "reasoning"):
+        count = getattr(usage, kind)
+        if count is not None:
+            # tokens are floats here, but are shown as whole numbers
+            yield f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count
+
+
+def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
+    figures = {
+        "agentv_repeat": repeat.planned,
+        "agentv_judged": repeat.judged,
+        "agentv_passes": repeat.passes,
+        "agentv_pass_rate": repeat.pass_rate,
+        "agentv_pass_rate_low": repeat.pass_rate_low,
+        "agentv_pass_rate_high": repeat.pass_rate_high,
+        "agentv_stopped": repeat.stopped if repeat.asked < repeat.planned else None,
+    }
+    yield from ((name, value) for name, value in figures.items() if value is not None)
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _shared(name: str, value: _Scalar) -> Property:
+    """Return a property that many cases share.
+
+    One object for all saves memory, because pytest keeps those of each case.
+    """
+    return name, value
+
+
+@lru_cache(maxsize=1000)
+def _shown(name: str, text: str) -> Property:
+    """Return a property with a text that many cases share, such as the name of their target."""
+    return name, visible(text)
+
+
+@lru_cache(maxsize=100)
+def _score_names(evaluators: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the properties of the scores of evaluators. A repeated name gets `-2`, `-3` and so on.
+
+    Their names are of letters, digits, `_`, `.` and `-`.
+    """
+    seen: dict[str, None] = {}
+    for given in map(visible, evaluators):
+        base = _UNFIT_FOR_NAMES.sub("_", given)[:_LONGEST_NAME] or "unnamed"
+        name, copy = base, 1
+        while name in seen:
+            copy += 1
+            name = f"{base}-{copy}"
+        seen[name] = None
+    return tuple(f"{SCORE}{name}" for name in seen)

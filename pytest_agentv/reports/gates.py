@@ -1,0 +1,387 @@
+"""Which verdicts fail a run: gates, gates by tag, and how a run ended beyond its results."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pytest_agentv.files.problems import did_you_mean
+from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.model.options import Gate, parse_pass_rate
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.baseline import Baseline, has_other_judge
+from pytest_agentv.reports.columns import percent
+from pytest_agentv.reports.figures import wrap
+from pytest_agentv.reports.judged_cases import (
+    CaseNames,
+    JudgedCase,
+    compare_cases,
+    item_name,
+    pair_cases,
+    unconfirmed,
+    values_of,
+)
+from pytest_agentv.reports.summary import LineStyle, SummaryLine
+from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
+from pytest_agentv.stats.comparing import answers_to_confirm
+from pytest_agentv.store.writers import verdict_path
+
+# Gates by tag: the ini key `agentv_gates`.
+
+Tier: TypeAlias = Literal["critical", "advisory"]
+_TIERS: Final[tuple[Tier, ...]] = ("critical", "advisory")
+_WORDS: Final = ("min_rate", "tier")
+_SLACK: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class TagGate(Record):
+    """The pass rate that the cases with a tag must reach."""
+
+    tag: str
+    min_rate: float
+    tier: Tier = "critical"
+    """An `advisory` gate is shown, but never fails the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateCheck(Record):
+    """The pass rate of a part of a run, and the rate that it must reach."""
+
+    name: str
+    """`gate::<tag>`, `gate::run`."""
+    rate: float | None
+    """None: no case could be judged."""
+    min_rate: float
+    n: int
+    tier: Tier = "critical"
+
+    @property
+    def is_reached(self) -> bool:
+        return self.rate is not None and self.rate + _SLACK >= self.min_rate
+
+    @property
+    def text(self) -> str:
+        if self.rate is None:
+            return f"no case could be judged; {percent(self.min_rate)} must pass"
+        relation = "reaches" if self.is_reached else "is below"
+        cases = counted(self.n, "case")
+        others = (0.0, 1.0, self.rate) if self.is_reached else (0.0, 1.0)  # "66.67 % reaches 66.7 %" would be odd
+        wanted = percent(self.min_rate, others) + (" (advisory)" if self.tier == "advisory" else "")
+        return f"the pass rate {percent(self.rate, (0.0, 1.0, self.min_rate))} of {cases} {relation} {wanted}"
+
+
+def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
+    """Read lines such as `booking: min_rate=0.9 tier=critical`. Raises `ValueError` with all faults."""
+    gates: dict[str, TagGate] = {}
+    faults: list[str] = []
+    for line in filter(None, (line.strip() for line in lines)):
+        try:
+            gate = _parse(line)
+            if gate.tag in gates:
+                raise ValueError(f"the tag {gate.tag!r} has two gates")
+            gates[gate.tag] = gate
+        except ValueError as error:
+            faults.append(f"{line!r}: {error}")
+    if faults:
+        raise ValueError("; ".join(faults))
+    return tuple(gates.values())
+
+
+def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | None:
+    """Return the gates without any case; None: each gate has one."""
+    faults = []
+    for gate in gates:
+        if gate.tag not in tags:
+            hint = did_you_mean(gate.tag, tags)
+            faults.append(f"no case has the tag {gate.tag!r}{f' ({hint})' if hint else ''}")
+    return "; ".join(faults) or None
+
+
+def check_tags(gates: Iterable[TagGate], cases: Sequence[JudgedCase]) -> list[RateCheck]:
+    """Check the cases of each tag against its gate. Cases that could not be judged do not count."""
+    return [
+        rate_check(f"gate::{gate.tag}", gate.min_rate, [case for case in cases if gate.tag in case.tags], gate.tier)
+        for gate in gates
+    ]
+
+
+def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Tier = "critical") -> RateCheck:
+    values = values_of([case for case in cases if case.scores])
+    return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
+
+
+def _parse(line: str) -> TagGate:
+    tag, _, rest = (part.strip() for part in line.rpartition(": "))
+    if not tag:
+        raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
+    pairs = [_gate_word(word) for word in rest.split()]
+    words = dict(pairs)
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
+    if "min_rate" not in words:
+        raise ValueError("min_rate is missing")
+    tier = words.get("tier", "critical")
+    known: Mapping[str, Tier] = {each: each for each in _TIERS}
+    if tier not in known:
+        hint = did_you_mean(tier, _TIERS)
+        raise ValueError(f"unknown tier {tier!r}: expected {' or '.join(_TIERS)}{f' ({hint})' if hint else ''}")
+    return TagGate(tag, parse_pass_rate(words["min_rate"]), known[tier])
+
+
+def _gate_word(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if name not in _WORDS or not equals:
+        hint = did_you_mean(name, _WORDS)
+        raise ValueError(f"unknown word {text!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
+    return name, value
+
+
+# Decides which verdicts fail a run.
+
+REGRESSION: Final = "regression"
+"""The name of the gate on a baseline, behind the baseline's."""
+REPLACING: Final[frozenset[Gate]] = frozenset({"run", "strict"})
+"""The gates that judge a run in the place of its cases: `--agentv-gate`."""
+LEFT: Final = "judged_with_run"
+"""The key of a verdict for the node ids of the failed cases that its gates judged."""
+UNENFORCED: Final = "not_enforced"
+"""The key of a verdict that marks a gate: it found something, but does not fail the run."""
+_WIDTH: Final = 80
+_INDENT: Final = 6
+
+_RED: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors", "broken", "regressed"})
+_RED_IF_STRICT: Final = _RED | {"inconclusive"}
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome(Record):
+    """The outcome of a gate, which becomes a report of its own."""
+
+    name: str
+    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
+    is_red: bool
+    reason: str
+    is_told: bool = False
+    """Whether the report shows a finding, even one that does not fail the gate."""
+    is_plain: bool = False
+    """Whether the reason is shown without a status, because nothing was judged."""
+    details: tuple[str, ...] = ()
+
+    @property
+    def is_unenforced(self) -> bool:
+        return self.is_told and not self.is_red
+
+    @property
+    def headline(self) -> str:
+        return self.reason.partition("\n")[0]
+
+
+def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection[str]) -> JsonObject:
+    """Return the keys of `<results>.verdict.json` about gates; none if no gate judged.
+
+    `left` are the node ids of failed cases that the gates judge in their place.
+    """
+    if not outcomes:
+        return {}
+    words = [
+        {"name": each.name, "failed": each.is_red, "reason": each.reason}
+        | ({UNENFORCED: True} if each.is_unenforced else {})
+        for each in outcomes
+    ]
+    return {"gate": gate, "gates": words, **({LEFT: sorted(left)} if gate in REPLACING else {})}
+
+
+def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
+    """Return the outcome of the gate on the baseline."""
+    comparison = statistics.comparison
+    assert comparison is not None
+    name = f"{comparison.baseline_name}::{REGRESSION}"
+    red = _RED_IF_STRICT if gate == "strict" else _RED
+    found = [reason for verdict, reason in zip(statistics.verdicts, statistics.reasons, strict=True) if verdict in red]
+    reason = found[0] if found else statistics.reasons[0]
+    names = CaseNames(statistics.known_cases)
+    broken = tuple(f"broken: {names.of(pair.new)} (q {case.q:.2g})" for pair, case in comparison.broken_pairs)
+    gone = tuple(f"gone: {names.of(case)}" for case in comparison.pairing.gone)
+    details = (*(other for other in statistics.reasons if other != reason), *broken, *gone)
+    return GateOutcome(name, bool(found) and gate != "off", reason, is_told=bool(found), details=details)
+
+
+def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
+    """Return the outcome of a gate on a pass rate."""
+    is_red = not check.is_reached and check.tier == "critical" and gate != "off"
+    return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
+
+
+def gate_lines(outcomes: Sequence[GateOutcome], regression: str) -> Iterator[SummaryLine]:
+    """Yield the lines of each gate. The line of the baseline's gate has no name of its own."""
+    for outcome in outcomes:
+        if outcome.is_plain:
+            yield from (SummaryLine(line) for line in wrap(outcome.headline, _WIDTH))
+            continue
+        name = "GATE" if outcome.name == regression else f"GATE {outcome.name.removeprefix('gate::')}"
+        word, style = _word(outcome)
+        for number, line in enumerate(wrap(f"{name}: {word}, {outcome.headline}", _WIDTH - _INDENT)):
+            yield SummaryLine(f"{'' if number == 0 else ' ' * _INDENT}{line}", style)
+
+
+def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
+    if outcome.is_red:
+        return "FAILED", "fail"
+    if outcome.is_told:
+        return "not enforced", "warning"
+    # A comparison that cannot tell must not look like a success.
+    return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")
+
+
+# Chooses the cases that are asked again because they look broken, and how often.
+
+
+def suspects_of(
+    cases: Sequence[JudgedCase], baseline: Baseline, wanted: int, *, pairs: int | None = None, retries: bool = False
+) -> Iterator[tuple[JudgedCase, int]]:
+    """Yield the cases that look broken and were not asked again yet, with the fresh answers that each is to get.
+
+    Args:
+        cases: Those of the run.
+        baseline: What they are held against.
+        wanted: Fresh answers for each, or more where so few could find nothing among so many cases.
+        pairs: How many cases are compared in all; None: these.
+        retries: Whether cases are asked once more whose fresh answers an earlier run could not have.
+    """
+    if has_other_judge(cases, baseline):
+        return  # nothing can be compared
+    pairing = pair_cases(cases, baseline.cases)
+    found = pairing.pairs
+    again = unconfirmed(pairing, compare_cases(pairing, is_confirming=True)) if retries else ()
+    for pair in found:
+        if pair in again or (pair.is_suspect and pair.new.confirmation is None):
+            answers = answers_to_confirm(len(found) if pairs is None else pairs, pair.old.judged, wanted)
+            if answers:
+                yield pair.new, answers
+
+
+# How a run ended beyond its results: the verdicts of its gates, and problems beside the cases.
+
+NO_VERDICT: Final = "no verdict"
+
+
+@dataclass(frozen=True, slots=True)
+class GateWord(Record):
+    """The verdict of one gate."""
+
+    name: str
+    """`agentv.baseline.jsonl::regression`, `gate::booking`."""
+    is_red: bool
+    reason: str
+    is_unenforced: bool = False
+    """Whether it found something and does not fail the run: advisory, or with `--agentv-gate=off`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Record):
+    """How a run ended. Without any of these facts, each case is judged by itself."""
+
+    red: tuple[str, ...] = ()
+    """The reasons of the gates that failed."""
+    replaces_cases: bool = False
+    """Whether the gates judged the run instead of its cases. Errors and required cases still count."""
+    left: frozenset[str] | None = None
+    """Node ids of the failed cases that the gates judged. None in files of older versions: all of them."""
+    gates: tuple[GateWord, ...] = ()
+    """The verdicts of all gates, failed or not."""
+    unjudged: str = ""
+    """Why there is no verdict on the whole run; empty: there is one, or none was requested."""
+    troubles: tuple[str, ...] = ()
+    """Failures beside the evaluations, without a capital: `the run broke off before its end`."""
+    expected: frozenset[str] = frozenset()
+    """Node ids of cases that were expected to fail."""
+    unexpected: frozenset[str] = frozenset()
+    """Node ids of cases that failed because they passed (strict `xfail`), if only their results tell it."""
+    skipped: frozenset[tuple[str, str | None]] = frozenset()
+    """Names and targets of cases of the baseline that the run skipped. They do not count as gone."""
+
+    def excuses(self, case: JudgedCase) -> bool:
+        """Whether a low score of a case does not fail the run."""
+        return case.node_id in self.expected or self.judges(case.node_id, required=case.required)
+
+    def judges(self, node_id: str | None, *, required: bool) -> bool:
+        """Whether the gates judged a low score of a case in its place: its item was shown as XFAIL."""
+        return self.replaces_cases and not required and (self.left is None or node_id in self.left)
+
+    def judged(self, result: EvalResult) -> bool:
+        """Whether the gates judged a case in its place, which failed."""
+        return result.status == "fail" and self.judges(result.node_id, required=bool(result.required))
+
+
+AS_JUDGED: Final = Ending()
+"""Each case is judged by itself."""
+
+
+def ending_of(contract: JsonObject | None) -> Ending:
+    """Return the ending from the JSON of a verdict; None: there is no verdict file."""
+    if contract is None:
+        return AS_JUDGED
+    words = [gate for gate in _list(contract.get("gates")) if isinstance(gate, dict)]
+    gates = tuple(
+        GateWord(
+            str(each.get("name")), each.get("failed") is True, str(each.get("reason")), each.get(UNENFORCED) is True
+        )
+        for each in words
+    )
+    red = tuple(gate.reason for gate in gates if gate.is_red)
+    if contract.get("verdict") == NO_VERDICT:
+        unjudged = "; ".join(map(str, _list(contract.get("reasons")))) or "it is not known why"
+        return Ending(red, unjudged=unjudged, gates=gates)
+    cases = [case for case in _list(contract.get("cases")) if isinstance(case, dict) and case.get("state") == "skipped"]
+    skipped = frozenset((str(case.get("case")), case.get("target")) for case in cases)
+    left = frozenset(map(str, _list(contract[LEFT]))) if LEFT in contract else None
+    return Ending(red, contract.get("gate") in REPLACING and bool(gates), left, gates, skipped=skipped)
+
+
+def mocked_part(results: Sequence[EvalResult | JsonObject]) -> str:
+    """Return that some of a file's results are of a dry run; nothing where all are, or none."""
+    flags = [each.dry_run if isinstance(each, EvalResult) else each.get("dry_run") for each in results]
+    count = sum(flag is True for flag in flags)
+    if not 0 < count < len(flags):
+        return ""
+    return f"{count:,} of {len(flags):,} cases are of a dry run: their scores mean nothing"
+
+
+def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject | None:
+    """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
+    try:
+        contract = json.loads(verdict_path(results_path).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return contract if isinstance(contract, dict) and _fits(contract, cases) else None
+
+
+def _fits(contract: JsonObject, cases: Sequence[JudgedCase]) -> bool:
+    """Whether a verdict has the figures of these cases. A later run may have written to the same file."""
+    statistics = run_statistics(cases)
+    if not _names_cases(_list(contract.get("errors")), statistics.errors):
+        return False
+    rate, mean = statistics.rate, contract.get("mean")
+    if rate is None or mean is None:
+        return rate is None and mean is None
+    return is_measure(mean) and contract.get("n") == rate.n and math.isclose(float(mean), rate.mean, abs_tol=1e-9)
+
+
+def _names_cases(names: Sequence[object], cases: Sequence[JudgedCase]) -> bool:
+    """Whether names are those of these cases, with or without their targets, as older versions wrote them."""
+    known = {
+        f"{name}{target}"
+        for case in cases
+        for name in (case.name, item_name(case))
+        for target in ("", f" ({case.target})")
+    }
+    return len(names) == len(cases) and known.issuperset(map(str, names))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,311 @@
+"""How far a judge agrees with people's labels, and how many cases and repeats show a drop."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+from pytest_agentv.cases.table_files import read_delimited
+from pytest_agentv.errors import FileError
+from pytest_agentv.files.problems import Problem, describe_value
+from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.reports.judged_cases import JudgedCase, deltas_of, groups_of, pair_cases, shared_key
+from pytest_agentv.reports.verdict import compare_runs
+from pytest_agentv.stats.agreement import Confusion, CorrectedRate, confusion, corrected_rate, kappa, krippendorff_alpha
+from pytest_agentv.stats.comparing import NO_DEVIATION, cases_to_see, most_within, variance_between, variance_within
+from pytest_agentv.stats.intervals import passing
+from pytest_agentv.store.readers import iter_entries
+
+# People's labels of cases, and how far a judge agrees with them.
+
+_WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
+_DIGITS: Final = 9
+_HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Label(Record):
+    """A person's label of a case."""
+
+    eval_id: str
+    """The id of the case, or its node id."""
+    value: float
+    """0 to 1."""
+    path: Path
+    """The file of labels."""
+    line: int
+    eval_file: str | None = None
+    target: str | None = None
+    rater: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement(Record):
+    """How far a judge agrees with labels."""
+
+    cases: int
+    """Judged cases that have a label."""
+    confusion: Confusion
+    kappa: float | None
+    """None: both are constant."""
+    linear_kappa: float | None
+    """For labels on a scale; None for pass or fail."""
+    quadratic_kappa: float | None
+    alpha: float | None
+    """Krippendorff's alpha of the people, where several label."""
+    raters: int
+    corrected: CorrectedRate | None
+    """The pass rate of all cases, corrected by the labels; None: too few labels."""
+    unlabelled: int
+    unmatched: int
+    """Labels of cases that have no result, or that could not be judged."""
+    split: int = 0
+    """Judged cases that as many people pass as fail: they have no label."""
+
+
+def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
+    """Read labels: CSV, or results-like JSONL or YAML, with `eval_id` and `label`. Raises `FileError`."""
+    labels = [_label(path, line, value, scale) for line, value in _entries(path)]
+    if not labels:
+        raise FileError(path, "holds no labels: expected lines with eval_id and label")
+    return labels
+
+
+def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
+    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
+
+    Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
+    """
+    judged = [case for case in cases if case.scores]
+    by_case, unmatched = _by_case(labels, judged)
+    if not by_case:
+        return None
+    is_scale = any(label.value not in (0, 1) for label in labels)
+    votes = {index: _majority(group, judged[index]) for index, group in by_case.items()}
+    chosen = {index: vote for index, vote in votes.items() if vote is not None}
+    labelled = [judged[index] for index in chosen]
+    verdicts, said = [_passes(case) for case in labelled], list(chosen.values())
+    scores = [round(math.fsum(case.scores) / case.judged, _DIGITS) for case in labelled]
+    ratings = [round(fmean(label.value for label in by_case[index]), _DIGITS) for index in chosen]
+    others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
+    ours, theirs = list(map(float, verdicts)), list(map(float, said))
+    raters = sorted({label.rater for label in labels})
+    return Agreement(
+        cases=len(labelled),
+        confusion=confusion(verdicts, said),
+        kappa=kappa(ours, theirs),
+        linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
+        quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
+        alpha=_alpha(by_case.values(), raters, is_scale=is_scale),
+        raters=len(raters),
+        corrected=corrected_rate(ours, theirs, others),
+        unlabelled=len(others),
+        unmatched=unmatched,
+        split=len(votes) - len(chosen),
+    )
+
+
+def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
+    """Return the labels by the positions of their cases, and how many labels have no case."""
+    named: dict[str | None, list[int]] = {}
+    for index, case in enumerate(cases):
+        for name in {case.eval_id, case.node_id}:
+            named.setdefault(name, []).append(index)
+    found: dict[int, list[Label]] = {}
+    unmatched = 0
+    for label in labels:
+        indexes = [index for index in named.get(label.eval_id, ()) if _is_in(label, cases[index])]
+        if len(indexes) > 1:
+            raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
+        unmatched += not indexes
+        for index in indexes:
+            found.setdefault(index, []).append(label)
+    return found, unmatched
+
+
+def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
+    """Return what is wrong with a label that fits several cases, and what to write instead."""
+    values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
+    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
+    node_ids = [case.node_id or case.name for case in cases]
+    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
+    write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
+    fits = f"fits {len(cases)} results ({'; '.join(told)})"
+    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
+
+
+def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    if path.suffix.lower() in (".csv", ".tsv"):
+        for row in read_delimited(path):
+            if row.fault is not None:
+                raise FileError(path, row.fault, row.number)
+            yield row.number, {key: text for key, text in row.values.items() if text}
+        return
+    for entry in iter_entries(path):
+        if isinstance(entry, Problem):
+            raise FileError(path, entry.message, entry.line)
+        yield entry.line, entry.value
+
+
+def _label(path: Path, line: int, value: JsonObject, scale: tuple[float, float]) -> Label:
+    eval_id = value.get("eval_id", value.get("id"))
+    if not isinstance(eval_id, str):
+        raise FileError(path, f"eval_id: expected a text, got {describe_value(eval_id)}", line)
+    texts: Mapping[str, Any] = {
+        key: text for key in ("eval_file", "target", "rater") if isinstance(text := value.get(key), str)
+    }
+    return Label(eval_id, _value(path, line, value.get("label"), scale), path, line, **texts)
+
+
+def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> float:
+    low, high = scale
+    if isinstance(label, bool):
+        return float(label)
+    word = label.strip().lower() if isinstance(label, str) else ""
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        number = float(word) if word else label
+    except ValueError:
+        number = None
+    if not is_measure(number) or not low <= number <= high:
+        expected = f"expected pass, fail or a number from {low:g} to {high:g}"
+        raise FileError(path, f"label: {expected}, got {describe_value(label)}", line)
+    return (number - low) / (high - low)
+
+
+def _is_in(label: Label, case: JudgedCase) -> bool:
+    """Whether the file and the target of a label, if it names them, are those of a case."""
+    same_file = label.eval_file is None or label.eval_file == case.eval_file
+    return same_file and (label.target is None or label.target == case.target)
+
+
+def _passes(case: JudgedCase) -> bool:
+    """Whether a case passes; of several answers, whether most do."""
+    if case.threshold is None:
+        return sum(case.scores) / case.judged >= _HALF
+    return 2 * case.passes > case.judged
+
+
+def _majority(labels: Sequence[Label], case: JudgedCase) -> bool | None:
+    """Whether most people pass a case; None: as many pass as fail it."""
+    passes = sum(_is_good(label, case) for label in labels)
+    return None if 2 * passes == len(labels) else 2 * passes > len(labels)
+
+
+def _is_good(label: Label, case: JudgedCase) -> bool:
+    """Whether a label passes a case: the upper end of the scale does, and what reaches the threshold of the scores.
+
+    Without a threshold, the middle of the scale is the bar. The lower end never passes.
+    """
+    is_between = label.value not in (0, 1)
+    bar = case.threshold if is_between and case.threshold is not None else _HALF
+    return passing([label.value], bar) == 1
+
+
+def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is_scale: bool) -> float | None:
+    if len(raters) < 2:
+        return None
+    ratings = []
+    for group in groups:
+        said = {label.rater: label.value for label in group}
+        ratings.append([said.get(rater) for rater in raters])
+    return krippendorff_alpha(ratings, "interval" if is_scale else "nominal")
+
+
+# Plans runs from the variances of an earlier run: how many cases and repeats show a drop.
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Record):
+    """The variances that a run showed, and the drop that later runs should show."""
+
+    cases: int
+    """Judged cases."""
+    answers: int
+    """Answers of most cases, at most: an early stop asks for fewer."""
+    drop: float
+    within: float
+    """Variance of the answers of one case."""
+    between: float
+    """Variance of the true differences between two runs: of cases, or of groups of cases."""
+    remarks: tuple[str, ...]
+    """Where the variances come from."""
+    size: float = 1.0
+    """Cases per group; 1: no two cases share one."""
+
+    def cases_for(self, repeats: int) -> int:
+        """Return how many cases show the drop with so many answers per case."""
+        return cases_to_see(self.drop, self.within, self.between, repeats, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes(Record):
+    """How far cases changed between two runs."""
+
+    deviation: float
+    """Standard deviation of the units' differences."""
+    repeats: int
+    """Answers per case, at least."""
+    size: float
+    """Cases per unit."""
+    most_within: float
+    """Upper bound of the variance of the answers of one case, if each has one."""
+
+
+def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, drop: float) -> Plan:
+    """Return the plan from a run and, if given, another run of the same cases."""
+    judged = [case for case in cases if case.scores]
+    answers = Counter(case.asked for case in judged).most_common(1)
+    changes = None if earlier is None else _changes(judged, earlier)
+    within, source = _within(judged, changes)
+    size = _group_size(judged) if changes is None else changes.size
+    units = "groups of cases" if size > 1 else "single cases"
+    remarks: tuple[str, ...] = (f"Cases in groups: {size:.3g} a group, as now.",) if size > 1 else ()
+    if within <= NO_DEVIATION and not (changes and changes.deviation):
+        # All cases would have to be sure to lose as much: an assumption that leaves no chance at all.
+        source = "All answers of a case went the same way, so chance is not known: that takes more cases."
+        return Plan(len(judged), answers[0][0] if answers else 0, drop, 0.0, 0.0, (source, *remarks), size)
+    if changes is None:
+        between = drop**2
+        other = f"How far {units} change is not known: {drop * 100:g} points are assumed (--against=FILE tells)."
+    else:
+        between = variance_between(changes.deviation, within, changes.repeats, size)
+        other = f"How far {units} change is that between the two runs."
+    remarks = (source, other, *remarks)
+    return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, remarks, size)
+
+
+def _within(cases: Sequence[JudgedCase], changes: _Changes | None) -> tuple[float, str]:
+    """Return the variance of the answers of one case, and where it comes from."""
+    within = variance_within(case.variance for case in cases)
+    if within is not None:
+        return within, "The variance within cases is that of their answers."
+    bound = "One answer per case: the variance within cases is an upper bound"
+    if changes is not None:
+        return changes.most_within, f"{bound}, half of that of the differences."
+    rates = [case.value for case in cases]
+    rate = sum(rates) / len(rates) if rates else 0.5
+    return rate * (1 - rate), f"{bound}, as if all cases were alike."
+
+
+def _group_size(cases: Sequence[JudgedCase]) -> float:
+    """Return how many cases a group has on average; 1 if no two cases share one."""
+    groups = groups_of(cases)
+    return 1.0 if groups is None else len(groups) / len(set(groups))
+
+
+def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Changes | None:
+    """Return how far cases changed between two runs; None with fewer than two units."""
+    pairing = pair_cases(cases, earlier, shared_key(cases, earlier))
+    difference = compare_runs(cases, earlier, pairing=pairing).difference
+    if difference is None or difference.estimate.units < 2:
+        return None
+    pairs = pairing.pairs
+    repeats = min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+    size = len(pairs) / difference.estimate.units
+    at_most = most_within(deltas_of(pairs), difference.error, repeats, size)
+    return _Changes(difference.error, repeats, size, at_most)

@@ -1,0 +1,1 @@
+"""The HTML report: from results to a page of Jinja2 templates."""

@@ -1,0 +1,486 @@
+"""The list of cases, worst first, with their judgements, their comparison and their history."""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.model.base import JsonObject, Record, is_measure
+from pytest_agentv.reports.html.reading import (
+    Result,
+    Run,
+    amount_of,
+    case_link,
+    cost_of,
+    first_sentence,
+    list_of,
+    mapping_of,
+    mappings_of,
+    may_cost,
+    number_of,
+    score_of,
+    text_of,
+    texts_of,
+    whole_cost_of,
+)
+from pytest_agentv.reports.judged_cases import CaseComparison, JudgedCase, Pair, pair_cases, shared_key
+from pytest_agentv.reports.verdict import (
+    PassRate,
+    RunComparison,
+    RunStatistics,
+    compare_runs,
+    compare_with_baseline,
+    judge_run,
+    pass_rate_of,
+    run_statistics,
+)
+from pytest_agentv.stats.intervals import is_flaky
+
+# The results of a case's evaluators, and a short reason why the case did not pass.
+
+DEFAULT_JUDGE: Final = "default judge"
+_SLACK: Final = 1e-9
+_MOST_MISSES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Record):
+    """The result of one evaluator."""
+
+    name: str
+    type: str
+    score: float
+    weight: float | None = None
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str = ""
+    model: str = ""
+    error: str = ""
+    duration_ms: float | None = None
+    rubrics: tuple[JsonObject, ...] = ()
+    """`{"text": …, "met": true}`."""
+    depth: int = 0
+    """The depth of a composite's members is one more than its own."""
+
+    def is_low(self, threshold: float | None) -> bool:
+        return bool(self.error) or self.score < (1.0 if threshold is None else threshold) - _SLACK
+
+    @property
+    def reason(self) -> str:
+        """Why the score is not better, on one line."""
+        if self.error:
+            return first_sentence(self.error)
+        if self.misses:
+            return _missing(self.misses)
+        return first_sentence(self.reasoning)
+
+
+def judgements_of(value: JsonObject) -> tuple[Judgement, ...]:
+    """Return the judgements of a result's evaluators. Members follow their composite."""
+    written = mappings_of(value, "evaluator_results")
+    if written:
+        return tuple(_walk(written, 0))
+    if value.get("error") is not None or not (value.get("reasoning") or value.get("hits") or value.get("misses")):
+        return ()
+    return (_judgement({**value, "name": DEFAULT_JUDGE, "type": "llm_judge", "judge_model": value.get("judge")}, 0),)
+
+
+def why_of(value: JsonObject, judgements: Sequence[Judgement], threshold: float | None) -> str:
+    """Return on one line why a case failed or broke. For a flaky pass, return what its failing answer lacks."""
+    if value.get("status") == "error" or value.get("error") is not None:
+        return first_sentence(text_of(value, "error"), 200)
+    if value.get("status") == "pass" and not mapping_of(value, "repeat").get("flaky"):
+        return ""
+    parts = [first_sentence(text)] if (text := text_of(value, "assertion")) else []
+    parts += [f"required: {text}" for text in texts_of(value, "unmet_required")]
+    low = [each for each in judgements if each.depth == 0 and each.is_low(threshold)]
+    parts += [f"{each.name}: {each.reason}" if each.reason else f"{each.name} {each.score:.2f}" for each in low]
+    return "; ".join(parts) or first_sentence(text_of(value, "reasoning"))
+
+
+def _walk(written: Iterable[JsonObject], depth: int) -> Iterator[Judgement]:
+    for each in written:
+        yield _judgement(each, depth)
+        yield from _walk(mappings_of(each, "evaluator_results"), depth + 1)
+
+
+def _judgement(value: JsonObject, depth: int) -> Judgement:
+    return Judgement(
+        name=text_of(value, "name"),
+        type=text_of(value, "type"),
+        score=score_of(value),
+        weight=number_of(value, "weight"),
+        hits=tuple(texts_of(value, "hits")),
+        misses=tuple(texts_of(value, "misses")),
+        reasoning=text_of(value, "reasoning"),
+        model=text_of(value, "judge_model"),
+        error=text_of(value, "error"),
+        duration_ms=number_of(value, "duration_ms"),
+        depth=depth,
+    )
+
+
+def _missing(misses: Sequence[str]) -> str:
+    shown = "; ".join(first_sentence(miss, 80) for miss in misses[:_MOST_MISSES])
+    return f"{shown} and {len(misses) - _MOST_MISSES} more" if len(misses) > _MOST_MISSES else shown
+
+
+# Compares the cases of a run with those of an earlier run.
+
+Word: TypeAlias = Literal["broken", "worse", "better", "same", "new", "changed", "error"]
+
+_SAYS: Final[Mapping[Word, str]] = {
+    "broken": "Broken",
+    "worse": "Worse",
+    "better": "Better",
+    "same": "As before",
+    "new": "New case",
+    "changed": "Case changed",
+    "error": "Not compared",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Record):
+    """How one case changed."""
+
+    word: Word
+    text: str
+    """`baseline 5/5, now 0/5, asked again 0/10; unlikely to be chance (q 0.03)`."""
+    short: str = ""
+    """`5/5 → 0/5, again 0/10`."""
+    delta: float | None = None
+    before: Result | None = None
+    """The earlier result; None: a baseline holds only scores, or the case is new."""
+
+    @property
+    def title(self) -> str:
+        return _SAYS[self.word]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared(Record):
+    """A run with its comparison."""
+
+    statistics: RunStatistics
+    changes: Mapping[str, Change]
+    """By the key of the case."""
+    base: Run | None = None
+
+    @property
+    def comparison(self) -> RunComparison | None:
+        return self.statistics.comparison
+
+    def count(self, *words: Word) -> int:
+        return sum(change.word in words for change in self.changes.values())
+
+
+def compare(
+    run: Run,
+    base: Run | None,
+    *,
+    margin: float,
+    is_confirming: bool | None = None,
+    skipped: Collection[tuple[str, str | None]] = (),
+) -> Compared:
+    """Compare a run in the same way as the gates.
+
+    `is_confirming`: whether suspects were asked again; None: decide by the results. `skipped`: cases that the run
+    skipped.
+    """
+    if base is None:
+        return Compared(run_statistics(run.cases), {})
+    confirming = is_confirming
+    if confirming is None:
+        confirming = any(case.confirmation is not None for case in run.cases)
+    statistics = _statistics(run, base, margin, skipped, is_confirming=confirming)
+    comparison = statistics.comparison
+    assert comparison is not None
+    pairs = {_name(pair.new): pair for pair in (*comparison.pairing.pairs, *comparison.pairing.errors)}
+    before = {_name(result.case): result for result in base.results}
+    by_name = {(each.case, each.target): each for each in comparison.cases if each.state not in ("gone", "skipped")}
+    matched = _changed(run, base) if comparison.pairing.changed else {}
+    changes: dict[str, Change] = {}
+    for result in run.results:
+        name = _name(result.case)
+        if name in by_name:
+            pair = pairs.get(name)
+            old = pair.old if pair is not None else matched.get(name)
+            earlier = before.get(_name(old)) if old is not None else None
+            changes[result.key] = _change(by_name[name], pair, earlier)
+    return Compared(statistics, changes, base)
+
+
+def _statistics(
+    run: Run, base: Run, margin: float, skipped: Collection[tuple[str, str | None]], *, is_confirming: bool
+) -> RunStatistics:
+    cases = run.cases
+    found = {_name(case) for case in cases}
+    left = [case for case in base.cases if _name(case) in skipped and _name(case) not in found]
+    if base.baseline is not None:
+        return compare_with_baseline(
+            cases, base.baseline, base.name, skipped=left, margin=margin, is_confirming=is_confirming
+        )
+    pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases), left)
+    comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
+    return judge_run(comparison.replace(baseline_name=base.name), cases)
+
+
+def _changed(run: Run, base: Run) -> dict[tuple[str, str | None], JudgedCase]:
+    """Return the earlier cases by the names of the current ones, even if they are not comparable."""
+    key = shared_key(run.cases, base.cases)
+    old = {key(case): case for case in base.cases}
+    return {_name(case): old[key(case)] for case in run.cases if key(case) in old}
+
+
+_NOT_COMPARED: Final[Mapping[str, Change]] = {
+    "new": Change("new", "the baseline has no such case"),
+    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
+    "error": Change("error", "one of the two runs could not judge it"),
+}
+
+
+def _change(comparison: CaseComparison, pair: Pair | None, before: Result | None) -> Change:
+    if (change := _NOT_COMPARED.get(comparison.state)) is not None:
+        return change if comparison.state == "new" else change.replace(before=before)
+    assert pair is not None
+    delta = comparison.delta or 0.0
+    word: Word = "broken" if comparison.broke else "worse" if delta < 0 else "better" if delta > 0 else "same"
+    chance = {"broken": f"; unlikely to be chance (q {comparison.q or 0:.2g})", "same": ""}.get(word, "; may be chance")
+    again = f"{pair.new.confirmation.passes}/{pair.new.confirmation.judged}" if pair.new.confirmation else ""
+    old, new = _tally(pair.old), _tally(pair.new)
+    asked, short = (f", asked again {again}", f", again {again}") if again else ("", "")
+    return Change(word, f"baseline {old}, now {new}{asked}{chance}", f"{old} → {new}{short}", delta, before)
+
+
+def _tally(case: JudgedCase) -> str:
+    if case.threshold is None:
+        return f"{case.value:.2f}"
+    return f"{case.passes}/{case.judged}"
+
+
+def _name(case: JudgedCase) -> tuple[str, str | None]:
+    return case.name, case.target
+
+
+# The list of cases in the report, worst first.
+
+SCORED: Final = "scored"
+"""The status of a case that has a score, and no threshold: nobody knows whether it passes."""
+STATUSES: Final = ("pass", "fail", "error", SCORED)
+WORDS: Final[Mapping[str, str]] = {"pass": "Passed", "fail": "Failed", "error": "Error", SCORED: "Scored"}
+SIGNS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✕", "error": "!", SCORED: "○"}
+
+NO_TARGET: Final = "(no target)"
+"""Stands for the target of a result that names none."""
+
+_MOST_MARKS: Final = 10_000
+"""The most answers of a case that are shown one by one. A file of another tool may hold any number."""
+
+_LONGEST_WHY: Final = 220
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Record):
+    """One row of the list."""
+
+    result: Result
+    status: str
+    """One of `STATUSES`."""
+    score: float
+    marks: str
+    """A letter for each answer: `p` passed, `f` failed, `e` could not be judged, `s` has only a score."""
+    cost: float | None
+    """US dollars; None for cached answers, which cost nothing now."""
+    duration_ms: float | None
+    """Milliseconds; None if not measured, or if the case never called its target."""
+    judgements: tuple[Judgement, ...]
+    why: str
+    change: Change | None = None
+
+    @property
+    def judged(self) -> JudgedCase:
+        return self.result.case
+
+    @property
+    def key(self) -> str:
+        return self.result.key
+
+    @property
+    def link(self) -> str:
+        return case_link(self.key)
+
+    @property
+    def id(self) -> str:
+        return self.judged.eval_id
+
+    @property
+    def file(self) -> str:
+        return self.judged.eval_file or text_of(self.result.value, "dataset") or "(no file)"
+
+    @property
+    def target(self) -> str:
+        return self.judged.target or NO_TARGET
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.status]
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.status]
+
+    @property
+    def is_flaky(self) -> bool:
+        return self.status not in ("error", SCORED) and is_flaky(self.judged.passes, self.judged.judged)
+
+    @property
+    def is_broken(self) -> bool:
+        return self.change is not None and self.change.word == "broken"
+
+    @property
+    def low(self) -> tuple[Judgement, ...]:
+        """Evaluators below the threshold, without members of composites; none if no threshold is known."""
+        if self.status == SCORED:
+            return ()
+        threshold = self.judged.threshold
+        return tuple(each for each in self.judgements if each.depth == 0 and each.is_low(threshold))
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Its place in the list: broken, errors, failed, flaky, passed; the lowest scores first."""
+        order = {"error": 1, "fail": 2, SCORED: 2, "pass": 4}[self.status]
+        if self.is_broken:
+            order = 0
+        elif self.is_flaky and self.status == "pass":
+            order = 3
+        return order, self.score
+
+
+def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
+    """Return the cases of a run, worst first, else in the order of the run."""
+    return tuple(sorted((_case(result, compared) for result in run.results), key=lambda case: case.rank))
+
+
+def _case(result: Result, compared: Compared) -> Case:
+    value, case = result.value, result.case
+    judgements, status = judgements_of(value), status_of(value, case)
+    return Case(
+        result=result,
+        status=status,
+        score=number_of(value, "score") or 0.0,
+        marks=_marks(result, status),
+        cost=cost_of(value),
+        duration_ms=_duration(value, case),
+        judgements=judgements,
+        why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
+        change=compared.changes.get(result.key),
+    )
+
+
+def _duration(value: JsonObject, case: JudgedCase) -> float | None:
+    if case.is_error and value.get("attempts") == 0:
+        return None
+    duration = amount_of(value, "duration_ms")
+    return amount_of(mapping_of(value, "execution_metrics"), "duration_ms") if duration is None else duration
+
+
+def status_of(value: JsonObject, case: JudgedCase) -> str:
+    """Return the status of a result, of this run or of another one. Only a threshold, or the results, tell a pass."""
+    if case.is_error:
+        return "error"
+    written = value.get("status")
+    if written in ("pass", "fail"):
+        return str(written)
+    if case.threshold is None:
+        return SCORED
+    return "pass" if case.passes == case.judged else "fail"
+
+
+def status_of_answer(answer: JsonObject) -> str:
+    """Return the status of one of several answers, which other tools do not write."""
+    written = "error" if answer.get("error") is not None else answer.get("status")
+    return str(written) if written in STATUSES else SCORED
+
+
+def _marks(result: Result, status: str) -> str:
+    """Return the outcomes of the answers in order; if the order is unknown, the passing ones first."""
+    case, value = result.case, result.value
+    repeat = mapping_of(value, "repeat")
+    if not repeat or status == SCORED:
+        return "s" * case.judged if status == SCORED else "e" if case.is_error else "p" if case.passes else "f"
+    scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
+    passes, errors = (min(_MOST_MARKS, int(amount_of(repeat, key) or 0)) for key in ("passes", "errors"))
+    marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
+    if marks.count("p") != passes:  # a required rubric or a hook decided
+        marks = "p" * passes + "f" * (len(scores) - passes)
+    return marks + "e" * errors
+
+
+# The history of several runs, as a whole and by case.
+
+
+@dataclass(frozen=True, slots=True)
+class Past(Record):
+    """A case in one of the runs."""
+
+    run: str
+    when: str
+    status: str
+    passes: int
+    judged: int
+    score: float | None
+    """The mean score of its answers; None: it could not be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun(Record):
+    """A run as a whole."""
+
+    name: str
+    when: str
+    """A date and a time, or the name of the file."""
+    rate: PassRate
+    cost: float | None
+    """US dollars, with those of replaced results; None: unknown."""
+    cost_cases: int
+    """Cases that know the cost of all their answers."""
+    cases: int
+    """Cases whose target was called. Cached answers cost nothing."""
+
+
+def in_order(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs whose results are known, oldest first."""
+    return sorted((run for run in runs if run.results), key=lambda run: run.finished)
+
+
+def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
+    """Return the figures of each run; empty if there is only one."""
+    found = [_past(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
+    return tuple(found) if len(found) > 1 else ()
+
+
+def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
+    """Return the history of each case by its key; empty if there is only one run."""
+    found: dict[str, list[Past]] = {}
+    for run in runs if len(runs) > 1 else ():
+        when = when_of(run)
+        for result in run.results:
+            case = result.case
+            score = None if case.is_error else math.fsum(case.scores) / case.judged
+            past = Past(run.name, when, status_of(result.value, case), case.passes, case.judged, score)
+            found.setdefault(result.key, []).append(past)
+    return found
+
+
+def _past(run: Run, rate: PassRate) -> PastRun:
+    values = (*(result.value for result in run.results), *run.earlier)
+    costs = [cost for value in values if (cost := cost_of(value)) is not None]
+    whole = sum(whole_cost_of(result.value) is not None for result in run.results)
+    asked = sum(may_cost(result.value) for result in run.results)
+    return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked)
+
+
+def when_of(run: Run) -> str:
+    """Return when a run ended, as `2026-11-22 06:00`, else the name of its file."""
+    return run.finished[:16].replace("T", " ") or run.name

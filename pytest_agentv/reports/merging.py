@@ -1,0 +1,357 @@
+"""Chooses the last result of each case among several results files, and finds missing ones."""
+
+import shutil
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pytest_agentv.errors import FileError, locate
+from pytest_agentv.files.problems import Hint, Problem
+from pytest_agentv.model.base import Json, JsonObject, Record, is_measure, text_or_none
+from pytest_agentv.model.results import ShardFigures
+from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, name_of, result_fault
+from pytest_agentv.reports.reasons import failed_as_expected
+from pytest_agentv.runtime.files import write_pieces_atomically
+from pytest_agentv.store.readers import iter_foreign
+from pytest_agentv.store.writers import iter_answers, kept_folder, unjudged_folder
+
+# Reads the facts about each case in a results file. The results themselves may be too large to keep.
+
+
+class CaseResult(NamedTuple):
+    """The facts in one line of a results file about its case."""
+
+    line: int
+    status: str
+    ended: datetime | None
+    """When the case ended; None: unknown."""
+    took: float | None
+    run_id: str | None
+    shard: ShardFigures | None
+    is_mocked: bool = False
+    """Whether it is of a dry run."""
+    target_hash: str | None = None
+    """The hash of the target's definition; None: unknown."""
+    is_in_baseline: bool = False
+    """Whether a baseline holds its answers."""
+
+    def is_of(self, other: "CaseResult") -> bool:
+        """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
+        return self.ended is not None and (self.ended, self.took) == (other.ended, other.took)
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Record):
+    """A results file: the last result of each case, and those before."""
+
+    path: Path
+    results: Mapping[CaseName, CaseResult]
+    replaced: Mapping[CaseName, CaseResult]
+    """For cases with several results, the one before the last."""
+    problems: tuple[Problem, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    has_answers: bool = False
+    """Whether single answers of repeated cases lie beside the file."""
+
+    @property
+    def suite(self) -> str | None:
+        """The hash of the evals that the last run with shards collected; None: there is no such run."""
+        newest_first = reversed(tuple(self.results.values()))
+        return next((result.shard.suite for result in newest_first if result.shard is not None), None)
+
+    @property
+    def is_mocked(self) -> bool:
+        """Whether a result is of a dry run."""
+        return any(result.is_mocked for result in self.results.values())
+
+    @property
+    def foreign_ids(self) -> list[str]:
+        """The ids of results that name neither an eval file nor a run, like those of AgentV itself."""
+        return [
+            name.eval_id for name, result in self.results.items() if name.eval_file is None and result.run_id is None
+        ]
+
+    @property
+    def eval_files(self) -> set[str]:
+        return {name.eval_file for name in self.results if name.eval_file is not None}
+
+
+def read_part(path: Path) -> Part:
+    """Read a results file. Raises `FileError` if it cannot be opened."""
+    results: dict[CaseName, CaseResult] = {}
+    replaced: dict[CaseName, CaseResult] = {}
+    problems: list[Problem] = []
+    hints: list[Hint] = []
+    shards: dict[object, ShardFigures] = {}
+    for entry in iter_foreign(path):
+        fault = None if isinstance(entry, Problem) else result_fault(entry.value)
+        if isinstance(entry, Hint):
+            hints.append(entry)
+        elif isinstance(entry, Problem):
+            problems.append(entry)
+        elif fault is not None:
+            problems.append(Problem(path, entry.line, "", f"{fault}; it was left out", level="warning"))
+        else:
+            name, result = name_of(entry.value), _result(entry.line, entry.value, shards)
+            before = results.pop(name, None)  # keeps cases in the order of their last results
+            if before is not None and not result.is_of(before):
+                replaced[name] = before
+            results[name] = result
+    has_answers = next(iter_answers(path), None) is not None
+    return Part(path, results, replaced, tuple(problems), tuple(hints), has_answers=has_answers)
+
+
+def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) -> CaseResult:
+    status = "error" if is_error_of(value) else text_or_none(value.get("status")) or "judged"
+    if status == "fail" and failed_as_expected(value):
+        status = "fail as expected"
+    took = value.get("duration_ms")
+    return CaseResult(
+        line,
+        status,
+        ended_at(value.get("timestamp")),
+        float(took) if is_measure(took) else None,
+        text_or_none(value.get("run_id")),
+        _figures(value.get("shard"), shards),
+        value.get("dry_run") is True,
+        None if (target := text_or_none(value.get("target_hash"))) is None else sys.intern(target),
+        value.get("in_baseline") is not None,
+    )
+
+
+def _figures(value: Json, known: dict[object, ShardFigures]) -> ShardFigures | None:
+    """Return a shard's figures. Equal figures share one record. None for any other value."""
+    if not isinstance(value, dict):
+        return None
+    figures: dict[str, Any] = {field: value.get(field) for field in ("index", "count", "cases", "total", "suite")}
+    *numbers, suite = figures.values()
+    if not all(type(number) is int for number in numbers) or not isinstance(suite, str):
+        return None
+    return known.setdefault((*numbers, suite), ShardFigures(**figures))
+
+
+_SHOWN: Final = 3
+
+
+class Place(NamedTuple):
+    """A result, and the number of the file that it is in."""
+
+    part: int
+    result: CaseResult
+
+
+@dataclass(frozen=True, slots=True)
+class Merged(Record):
+    """The last result of each case."""
+
+    chosen: Mapping[CaseName, Place]
+    replaced: Mapping[CaseName, Place]
+    """For cases with several results, the last one that does not count."""
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the newest run. All merged lines get it, because a resumed run can resume only one."""
+        newest: CaseResult | None = None
+        for _, result in self.chosen.values():
+            if result.run_id is not None and (newest is None or _is_later(result, newest)):
+                newest = result
+        return None if newest is None else newest.run_id
+
+    def lines(self, parts: int) -> list[set[int]]:
+        """Return the lines that count, for each of so many files."""
+        lines: list[set[int]] = [set() for _ in range(parts)]
+        for place in self.chosen.values():
+            lines[place.part].add(place.result.line)
+        return lines
+
+
+def merge_parts(parts: Sequence[Part]) -> Merged:
+    """Choose the last result of each case: the one that ended last or, if that is unknown, the later one in order."""
+    chosen: dict[CaseName, Place] = {}
+    replaced: dict[CaseName, Place] = {}
+    for number, part in enumerate(parts):
+        for name, result in part.results.items():
+            if name in part.replaced:
+                replaced[name] = Place(number, part.replaced[name])
+            before = chosen.get(name)
+            if before is None:
+                chosen[name] = Place(number, result)
+                continue
+            here = Place(number, result)
+            is_same = result.is_of(before.result)
+            is_later = _is_later(result, before.result)
+            if is_same and before.result.is_in_baseline and not result.is_in_baseline:
+                is_later = False  # a copy without that mark would be added to the baseline again
+            chosen[name] = here if is_later else before
+            if not is_same:
+                replaced[name] = before if is_later else here
+    return Merged(chosen, replaced)
+
+
+def foreign_fault(parts: Sequence[Part]) -> str | None:
+    """Return why files are not parts of one run; None if they may be.
+
+    Parts of one run have collected the same evals. Either all of them are dry runs, or none is.
+    """
+    mocked = next((part for part in parts if part.is_mocked), None)
+    real = next((part for part in parts if part.results and not part.is_mocked), None)
+    if mocked is not None and real is not None:
+        return f"{locate(mocked.path, None)} holds results of a dry run, {locate(real.path, None)} does not"
+    suites: dict[str, Part] = {}
+    for part in parts:
+        if part.suite is not None:
+            suites.setdefault(part.suite, part)
+    if len(suites) > 1:
+        first, second, *_ = suites.values()
+        return (
+            f"{locate(first.path, None)} and {locate(second.path, None)} are of different evals: "
+            f"their shards did not collect the same cases from the same eval files"
+        )
+    for part in parts:
+        others = set[str]().union(*(other.eval_files for other in parts if other is not part))
+        if part.suite is None and part.eval_files and others and part.eval_files.isdisjoint(others):
+            return (
+                f"{locate(part.path, None)} is of different evals: it holds results of "
+                f"{_named(part.eval_files)}, the other files of {_named(others)}"
+            )
+    return None
+
+
+def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Part, Part]]:
+    """Yield each target that had another definition in a later file, with the first file and that file.
+
+    Only cases of one eval file are compared, because each folder may define its targets. Tests in Python may define
+    their own for each case.
+    """
+    found: dict[tuple[str, str], dict[int, set[str]]] = {}
+    for name, (part, result) in merged.chosen.items():
+        file, target = name.eval_file, name.target
+        if file is not None and not file.endswith(".py") and target is not None and result.target_hash is not None:
+            found.setdefault((file, target), {}).setdefault(part, set()).add(result.target_hash)
+    told = set[tuple[str, int]]()
+    for (_, target), hashes in found.items():
+        first, *others = sorted(hashes)
+        for other in others:
+            if hashes[other].isdisjoint(hashes[first]) and (target, other) not in told:
+                told.add((target, other))
+                yield target, parts[first], parts[other]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(Record):
+    """The cases of shards without a result."""
+
+    cases: int
+    total: int
+    shards: tuple[str, ...]
+    """A text for each shard that lacks results."""
+
+
+def find_missing(merged: Merged) -> Missing | None:
+    """Return the missing cases of eval files, as far as shards tell; None: nothing is known.
+
+    Tests that evaluate do not count, because only their run shows how many results they have.
+    """
+    chosen = [(name, result) for name, (_, result) in merged.chosen.items()]
+    found = [(name, result) for name, result in chosen if not (name.eval_file or "").endswith(".py")]
+    newest: CaseResult | None = None
+    for _, result in found:
+        if result.shard is not None and (newest is None or _is_later(result, newest)):
+            newest = result
+    if newest is None or newest.shard is None:
+        return None
+    suite = newest.shard.suite
+    own = [(name, result) for name, result in found if result.shard is not None and result.shard.suite == suite]
+    runs = {result.run_id for _, result in own}
+    shards = [(name.node_id, result.shard) for name, result in own if result.shard is not None]
+    total = max(figures.total for _, figures in shards)
+    missing = max(0, total - len({name.node_id for name, result in found if _is_of_suite(result, suite, runs)}))
+    return Missing(missing, total, tuple(_lacking(newest.shard.count, shards)) if missing else ())
+
+
+def _is_of_suite(result: CaseResult, suite: str, runs: Container[str | None]) -> bool:
+    """Whether a result is from a case of the suite; `runs` are the runs of this suite.
+
+    The result of a crashed worker's case does not name its shard, nor does one of a run that resumed merged shards.
+    """
+    if result.shard is not None:
+        return result.shard.suite == suite
+    return result.status == "error" or (result.run_id is not None and result.run_id in runs)
+
+
+def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> Iterator[str]:
+    cases: dict[int, int] = {}
+    names: dict[int, set[str | None]] = {}
+    for node_id, figures in found:
+        if figures.count == count:
+            cases[figures.index] = max(figures.cases, cases.get(figures.index, 0))
+            names.setdefault(figures.index, set()).add(node_id)
+    for index in range(1, count + 1):
+        there = len(names.get(index, ()))
+        if index not in cases:
+            yield f"shard {index}/{count} has no results"
+        elif there < cases[index]:
+            yield f"shard {index}/{count} has results of {there:,} of its {cases[index]:,} cases"
+
+
+def _is_later(result: CaseResult, before: CaseResult) -> bool:
+    """Whether a result that is read later is also the later result."""
+    return result.ended is None or before.ended is None or result.ended >= before.ended
+
+
+def _named(files: set[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join(sorted(files)[:_SHOWN]) + more
+
+
+# Copies the files beside results files that a resumed run needs, to lie beside the merged file.
+
+_CLUSTERS: Final = "clusters"
+"""The file with the addresses of clusters whose workers keep further results, one per line."""
+
+
+def kept_results(results_path: Path) -> list[Path]:
+    """Return the files with results that workers kept for a run."""
+    return sorted(kept_folder(results_path).glob("*.json"))
+
+
+def copy_kept(sources: Sequence[Path], out: Path) -> None:
+    """Copy the kept files of some results files, so that a run that resumes the merged file finds them.
+
+    These are results that the workers of killed runs kept, and unjudged answers. Raises `FileError`.
+    """
+    others = [path for path in sources if _real(path) != _real(out)]
+    if len(others) == len(sources):  # what lies beside `out` belongs to the file that is overwritten
+        for folder in (kept_folder(out), unjudged_folder(out)):
+            shutil.rmtree(folder, ignore_errors=True)
+    target = kept_folder(out)
+    for folder in map(kept_folder, others):
+        for path in folder.glob("*.json"):
+            _copy(path, target)
+        if (folder / _CLUSTERS).is_file():
+            known = _content(target / _CLUSTERS) if (target / _CLUSTERS).is_file() else b""
+            lines = dict.fromkeys((known + _content(folder / _CLUSTERS)).splitlines(keepends=True))
+            write_pieces_atomically(target / _CLUSTERS, lines)
+    for folder in map(unjudged_folder, others):
+        for path in folder.glob("*.json"):
+            _copy(path, unjudged_folder(out))
+
+
+def _real(path: Path) -> Path:
+    """Return a path whose folder has one name only. The file may be a link: its kept files lie beside the link."""
+    return path.parent.resolve() / path.name
+
+
+def _copy(path: Path, folder: Path) -> None:
+    """Copy a file byte by byte: a damaged one, which no run reads, must not keep the others from being merged."""
+    write_pieces_atomically(folder / path.name, [_content(path)])
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from None

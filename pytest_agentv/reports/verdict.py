@@ -1,0 +1,478 @@
+"""The statistics of a run: its pass rate, its comparison with a baseline, and the verdict."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.model.base import JsonObject, Record
+from pytest_agentv.model.options import DEFAULT_MARGIN
+from pytest_agentv.model.results import BaselineFigures
+from pytest_agentv.model.text import counted
+from pytest_agentv.reports.baseline import Baseline, has_other_judge
+from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.judged_cases import (
+    CaseComparison,
+    CaseNames,
+    JudgedCase,
+    Pair,
+    Pairing,
+    compare_cases,
+    deltas_of,
+    groups_of,
+    is_graded,
+    not_compared,
+    pair_cases,
+    unconfirmed,
+    values_of,
+)
+from pytest_agentv.stats.comparing import (
+    MOST_FALSE,
+    NO_DROP,
+    Difference,
+    benjamini_hochberg,
+    cases_to_see,
+    compare_pairs,
+    decide_change,
+    drop_seen,
+    most_within,
+    variance_between,
+    variance_within,
+)
+from pytest_agentv.stats.intervals import (
+    LEVEL,
+    Interval,
+    is_flaky,
+    mean_interval,
+    pass_all,
+    pass_at,
+    passing,
+    repeat_interval,
+)
+
+# Compares a run with an earlier one.
+
+JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison(Record):
+    """The comparison of a run with its baseline."""
+
+    pairing: Pairing
+    cases: tuple[CaseComparison, ...]
+    change: str
+    """`regressed`, `improved`, `not worse`, `cannot tell`; `stale` if no case matches."""
+    difference: Difference | None
+    worse: int
+    better: int
+    least_drop: float | None
+    """The least drop that would be seen in 4 of 5 runs; None with fewer than two units."""
+    cases_needed: int | None
+    """Cases that it takes to see a drop of the margin, in groups of the same size as these."""
+    margin: float
+    judge_changed: bool = False
+    baseline: Baseline | None = None
+    baseline_name: str = ""
+    unconfirmed: tuple[Pair, ...] = ()
+    """Suspects that should have been asked again, but could not."""
+    bounds_with_errors: tuple[float, float] | None = None
+    """The difference if all that a run could not judge failed, and if it passed, whichever is lower and higher."""
+
+    @property
+    def resolution(self) -> str:
+        """What the comparison could have seen. It always accompanies "cannot tell"."""
+        if self.least_drop is None:
+            return "one case, or one group of cases, tells nothing about a run"
+        if self.least_drop >= 1:
+            return "so few cases would hardly show any drop"
+        return f"a drop of {self.least_drop * 100:.0f} points would be seen in 4 of 5 runs"
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether compared cases share a group."""
+        return self.difference is not None and self.difference.estimate.units < len(self.pairing.pairs)
+
+    @property
+    def compared(self) -> tuple[tuple[Pair, CaseComparison], ...]:
+        """The pairs with their comparisons, which come first among `cases`."""
+        return tuple(zip(self.pairing.pairs, self.cases, strict=False))
+
+    @property
+    def broken(self) -> tuple[CaseComparison, ...]:
+        return tuple(case for case in self.cases if case.broke)
+
+    @property
+    def broken_pairs(self) -> tuple[tuple[Pair, CaseComparison], ...]:
+        return tuple((pair, case) for pair, case in self.compared if case.broke)
+
+
+def compare_runs(
+    new: Sequence[JudgedCase],
+    old: Sequence[JudgedCase],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    is_confirming: bool | None = None,
+    pairing: Pairing | None = None,
+) -> RunComparison:
+    """Compare a run with an earlier one.
+
+    Args:
+        new: The cases of the run.
+        old: Those of the earlier run.
+        margin: The drop that "not worse" excludes.
+        is_confirming: Whether suspects get fresh answers; None: as the cases of the run show.
+        pairing: How the cases match; None: by file, id and target.
+    """
+    if is_confirming is None:
+        is_confirming = any(case.confirmation is not None for case in new)
+    matched = pairing if pairing is not None else pair_cases(new, old)
+    cases = compare_cases(matched, is_confirming=is_confirming)
+    pairs = matched.pairs
+    deltas = deltas_of(pairs)
+    if not pairs:
+        return RunComparison(matched, cases, "stale", None, 0, 0, None, None, margin)
+    graded = is_graded([side for pair in pairs for side in (pair.new, pair.old)])
+    difference = compare_pairs(deltas, groups_of([pair.new for pair in pairs]), graded=graded)
+    return RunComparison(
+        matched,
+        cases,
+        decide_change(difference, margin),
+        difference,
+        worse=sum(delta < 0 for delta in deltas),
+        better=sum(delta > 0 for delta in deltas),
+        least_drop=drop_seen(
+            difference.error, difference.estimate.units, cases=len(pairs), answers=_answers_of_both(pairs)
+        ),
+        cases_needed=_cases_needed(pairs, deltas, difference, margin),
+        margin=margin,
+        unconfirmed=unconfirmed(matched, cases) if is_confirming else (),
+        bounds_with_errors=_bounds_with_errors(matched, deltas),
+    )
+
+
+def _cases_needed(pairs: Sequence[Pair], deltas: Sequence[float], difference: Difference, drop: float) -> int | None:
+    """Return how many cases tell a drop of that size, with as many answers per case as these runs have."""
+    if difference.estimate.units < 2 or drop <= NO_DROP:
+        return None
+    repeats, size = _answers_of_both(pairs), len(pairs) / difference.estimate.units
+    seen = variance_within(side.variance for pair in pairs for side in (pair.new, pair.old))
+    # With one answer, the variance within cases is unknown.
+    at_most = most_within(deltas, difference.error, repeats, size)
+    within = seen if seen is not None and repeats > 1 else at_most
+    return cases_to_see(drop, within, variance_between(difference.error, within, repeats, size), repeats, size)
+
+
+def _answers_of_both(pairs: Sequence[Pair]) -> int:
+    """Return how many answers each case has at least, on both sides."""
+    return min(min(pair.new.judged, pair.old.judged) for pair in pairs)
+
+
+def _bounds_with_errors(pairing: Pairing, deltas: Sequence[float]) -> tuple[float, float] | None:
+    """Return the bounds of the mean difference, if a missing judgement may count as anything from 0 to 1."""
+    if not pairing.errors:
+        return None
+    new_ranges, old_ranges = (_ranges(side) for side in zip(*(pair.sides for pair in pairing.errors), strict=True))
+    sides = list(zip(new_ranges, old_ranges, strict=True))
+    count, seen = len(deltas) + len(sides), math.fsum(deltas)
+    low = math.fsum(new[0] - old[1] for new, old in sides)
+    high = math.fsum(new[1] - old[0] for new, old in sides)
+    return (seen + low) / count, (seen + high) / count
+
+
+def _ranges(cases: Sequence[JudgedCase]) -> list[tuple[float, float]]:
+    """Return the lowest and the highest possible value of each case."""
+    values = iter(values_of([case for case in cases if case.scores]))
+    return [
+        (value, value) if (value := next(values) if case.scores else None) is not None else (0.0, 1.0) for case in cases
+    ]
+
+
+RunVerdict: TypeAlias = Literal[
+    "stale", "judge changed", "errors", "broken", "regressed", "inconclusive", "not worse", "improved",
+    "no verdict", "no baseline",
+]  # fmt: skip
+"""`inconclusive`: the data cannot tell. `no verdict`: the run is not whole. `no baseline`: nothing to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate(Record):
+    """How often the cases of a run pass, with intervals."""
+
+    n: int
+    """Judged cases."""
+    units: int
+    """Independent units: groups of cases, or cases that are in no group."""
+    mean: float
+    low: float | None
+    """Bounds for other cases of this kind."""
+    high: float | None
+    again_low: float | None
+    """Bounds for these cases, asked again."""
+    again_high: float | None
+    always: int
+    """Cases that passed with all answers."""
+    flaky: int
+    never: int
+    pass_at: float | None
+    """Chance that one of k answers passes, k the answers per case; None where cases differ in k or stopped early."""
+    pass_all: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatistics(Record):
+    """All figures of a run."""
+
+    verdicts: tuple[RunVerdict, ...]
+    """All verdicts on the run, the most urgent first."""
+    reasons: tuple[str, ...]
+    """The same in words."""
+    cases: tuple[JudgedCase, ...]
+    rate: PassRate | None
+    """None: no case could be judged."""
+    comparison: RunComparison | None = None
+
+    @property
+    def verdict(self) -> RunVerdict:
+        return self.verdicts[0]
+
+    @property
+    def errors(self) -> tuple[JudgedCase, ...]:
+        return tuple(case for case in self.cases if case.is_error)
+
+    @property
+    def known_cases(self) -> tuple[JudgedCase, ...]:
+        """The cases of the run, and those that only its baseline has."""
+        pairing = self.comparison.pairing if self.comparison is not None else Pairing()
+        return (*self.cases, *pairing.gone, *pairing.skipped)
+
+    def figures(self) -> Iterator[tuple[JudgedCase, BaselineFigures]]:
+        """Yield the comparison of each case with the baseline; nothing without a comparison."""
+        compared = self.comparison.cases if self.comparison is not None else ()
+        found = {(each.case, each.target): each for each in compared if each.state not in ("gone", "skipped")}
+        for case in self.cases:
+            if (case.name, case.target) in found:
+                yield case, found[case.name, case.target].figures
+
+    def contract(self) -> JsonObject:
+        """Return the JSON of `<results>.verdict.json`; keys without a value are left out."""
+        rate, comparison, names = self.rate, self.comparison, CaseNames(self.known_cases)
+        values: dict[str, object] = {"verdict": self.verdict, "reasons": list(self.reasons)}
+        if rate is not None:
+            values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
+            values |= {"again_low": rate.again_low, "again_high": rate.again_high}
+        values |= {"level": LEVEL, "errors": list(map(names.of, self.errors))}
+        return _known(values | (_comparison_contract(comparison, names) if comparison is not None else {}))
+
+
+def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
+    """Return the figures of a run without a baseline."""
+    return RunStatistics(("no baseline",), (), tuple(cases), pass_rate_of(cases))
+
+
+def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
+    """Return the pass rate of the judged cases; None without any. In a dry run nothing was judged."""
+    judged = [case for case in cases if case.scores and "dry_run" not in case.flags]
+    if not judged:
+        return None
+    run = mean_interval(values_of(judged), groups_of(judged), graded=is_graded(judged))
+    is_whole = all(case.judged > 1 and case.stopped is None for case in judged)
+    again = repeat_interval([case.outcomes for case in judged]).interval if is_whole else None
+    flaky = sum(is_flaky(case.passes, case.judged) for case in judged)
+    never = sum(case.passes == 0 for case in judged)
+    return PassRate(
+        len(judged),
+        run.units,
+        run.mean,
+        *_bounds(run.interval),
+        *_bounds(again),
+        always=len(judged) - flaky - never,
+        flaky=flaky,
+        never=never,
+        pass_at=_mean_chance(judged, "any"),
+        pass_all=_mean_chance(judged, "all"),
+    )
+
+
+def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStatistics:
+    """Return the verdict on a run that was compared: the first of what there is to tell, and the reasons in order."""
+    found: list[tuple[RunVerdict, str]] = []
+    gone, errors = comparison.pairing.gone, [case for case in cases if case.is_error]
+    has_other_reason = comparison.judge_changed or (errors and comparison.pairing.errors)
+    if not comparison.pairing.pairs and not has_other_reason:
+        found.append(("stale", f"stale baseline: no case of it is comparable{_missing_target(gone, cases)}"))
+    elif gone:
+        text = f"stale baseline: {counted(len(gone), 'case')} {_are(len(gone))} gone{_missing_target(gone, cases)}"
+        found.append(("stale", text))
+    if comparison.judge_changed:
+        found.append(("judge changed", f"{JUDGE_CHANGED} (--agentv-update-baseline)"))
+    if errors:
+        found.append(("errors", f"{counted(len(errors), 'case')} could not be judged"))
+    if comparison.broken:
+        found.append(("broken", f"{counted(len(comparison.broken), 'case')} {_are(len(comparison.broken))} broken"))
+    found += _change(comparison)
+    verdicts, reasons = zip(*found, strict=True)
+    return RunStatistics(verdicts, reasons, tuple(cases), pass_rate_of(cases), comparison)
+
+
+def _missing_target(gone: Sequence[JudgedCase], cases: Sequence[JudgedCase]) -> str:
+    """Return the targets of gone cases, if the run has only other targets."""
+    targets = {case.target for case in gone if case.target is not None}
+    if not targets or not targets.isdisjoint({case.target for case in cases}):
+        return ""
+    names = visible(", ".join(sorted(targets)))
+    return f": the run has no case of the {'target' if len(targets) == 1 else 'targets'} {names}"
+
+
+def compare_with_baseline(
+    cases: Sequence[JudgedCase],
+    baseline: Baseline,
+    name: str,
+    *,
+    skipped: Sequence[JudgedCase] = (),
+    margin: float,
+    is_confirming: bool,
+) -> RunStatistics:
+    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone."""
+    pairing = pair_cases(cases, baseline.cases, skipped=skipped)
+    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
+    comparison = comparison.replace(baseline=baseline, baseline_name=name)
+    if has_other_judge(cases, baseline):
+        comparison = comparison.replace(judge_changed=True, cases=tuple(map(not_compared, comparison.cases)))
+    return judge_run(comparison, cases)
+
+
+def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
+    if comparison.judge_changed or comparison.difference is None:
+        return []
+    points = f"{comparison.difference.estimate.mean * 100:+.1f} points"
+    match comparison.change:
+        case "regressed":
+            hint = "if nothing changed, ask the baseline again (--agentv-update-baseline=add)"
+            return [("regressed", f"regressed: {points}; {hint}")]
+        case "improved":
+            return [("improved", f"improved: {points}; update the baseline (--agentv-update-baseline)")]
+        case "not worse":
+            return [("not worse", f"not worse by {comparison.margin * 100:g} points or more")]
+    return [("inconclusive", f"cannot tell: {comparison.resolution}")]
+
+
+def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
+    difference, pairing = comparison.difference, comparison.pairing
+    values: dict[str, object] = {}
+    if difference is not None:
+        low, high = _bounds(difference.estimate.interval)
+        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
+        values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
+    values |= {
+        "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
+        "gone": list(map(names.of, pairing.gone)),
+        "skipped": list(map(names.of, pairing.skipped)),
+        "changed": list(map(names.of, pairing.changed)),
+        "new": list(map(names.of, pairing.new)),
+        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
+    }
+    if comparison.baseline is not None:
+        values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}
+    return values | {"cases": [case.to_plain() for case in comparison.cases]}
+
+
+def _known(values: Mapping[str, object]) -> JsonObject:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
+    counts = {case.judged for case in cases}
+    if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
+        return None
+    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
+    found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
+    return math.fsum(found) / len(cases) if len(found) == len(cases) else None
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+# Compares the files and tags of a run with the baseline. These rows describe, and decide nothing.
+
+_LEAST_CASES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Record):
+    """The cases of a file, or with a tag."""
+
+    name: str
+    n: int
+    mean: float
+    delta: float
+    q: float
+    """Among all rows, of "not worse"."""
+
+    @property
+    def stands_out(self) -> bool:
+        return self.q <= MOST_FALSE and self.delta < 0
+
+
+def parts_of(pairs: Sequence[Pair]) -> list[Part]:
+    """Return a row for each file and each tag with several compared cases, files first."""
+    members: dict[str, list[Pair]] = {}
+    for name, pair in sorted(_memberships(pairs), key=lambda entry: entry[0]):
+        members.setdefault(name, []).append(pair)
+    found = {name: group for name, group in members.items() if len(group) >= _LEAST_CASES}
+    if len(found) < 2:
+        return []  # a single row would repeat the figures of the run
+    differences = [
+        compare_pairs(deltas_of(group), groups_of([pair.new for pair in group]), graded=True)
+        for group in found.values()
+    ]
+    q_values = benjamini_hochberg([1.0 if each.p_exact is None else each.p_exact for each in differences])
+    return [
+        Part(name, len(group), fmean(values_of([pair.new for pair in group])), each.estimate.mean, q)
+        for (name, group), each, q in zip(found.items(), differences, q_values, strict=True)
+    ]
+
+
+def _memberships(pairs: Sequence[Pair]) -> Iterator[tuple[str, Pair]]:
+    for pair in pairs:
+        if pair.new.eval_file is not None:
+            yield f"file {pair.new.eval_file}", pair
+        for tag in pair.new.tags:
+            yield f"tag {tag}", pair
+
+
+# Finds a tool that only the failing or only the passing answers of a case call: a hint, not a test.
+
+
+def tool_hint(case: JudgedCase) -> str | None:
+    """Return the tool that separates all failing from all passing answers of a case; None: no tool does."""
+    if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
+        return None
+    is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
+    if sum(is_pass) != case.passes:
+        return None  # a rule beside the scores decided, so it is unknown which answers passed
+    passed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if good]
+    failed = [set(tools) for tools, good in zip(case.tools, is_pass, strict=True) if not good]
+    if not passed or not failed:
+        return None
+    for tool in sorted(set.union(*passed, *failed)):
+        if _all_or_none(tool, passed, failed):
+            verb = "call" if tool in failed[0] else "skip"
+            return f"failing answers {verb} `{tool}` ({_all(failed)}), passing ones never (0 of {len(passed)})"
+    return None
+
+
+def _all_or_none(tool: str, passed: Sequence[set[str]], failed: Sequence[set[str]]) -> bool:
+    """Whether all answers of one group call a tool, and none of the other group."""
+    in_passed, in_failed = [tool in tools for tools in passed], [tool in tools for tools in failed]
+    return (all(in_passed) and not any(in_failed)) or (all(in_failed) and not any(in_passed))
+
+
+def _all(answers: Sequence[object]) -> str:
+    return f"{len(answers)} of {len(answers)}"

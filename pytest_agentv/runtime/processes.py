@@ -1,0 +1,406 @@
+"""Runs programs within limits of time and output, and ends all their processes."""
+
+import asyncio
+import errno
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Final, Literal, Protocol, TypeAlias
+
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.model.base import Record
+from pytest_agentv.runtime.files import utf8_fault
+from pytest_agentv.runtime.process_tree import ProcessTree, kill_marked, send_group
+from pytest_agentv.runtime.reaper import program_mark, start_watcher, watched_group, watched_mark
+
+# A running program and the pipes to it.
+
+_DRAIN_SECONDS: Final = 0.2
+"""Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
+
+_THREAD_LIMIT: Final = "a limit of processes and threads, such as `ulimit -u`"
+
+
+class ProcessStartError(AgentvError):
+    """A program cannot be started."""
+
+
+OutputListener: TypeAlias = Callable[[Literal["stdout", "stderr"], bytes], None]
+"""Gets the output of a program as it arrives, in chunks that may end anywhere. Called on the event loop."""
+
+
+class Output(asyncio.Protocol):
+    """Collects one stream of a program up to a limit, or passes it to a listener."""
+
+    def __init__(self, limit: int, settled: "Future[None]", listener: Callable[[bytes], None] | None = None) -> None:
+        self.overflowed = False
+        self.ended: Future[None] = asyncio.get_running_loop().create_future()
+        self.data = bytearray()
+        self._limit = limit
+        self._settled = settled
+        self._listener = listener
+
+    @property
+    def text(self) -> str:
+        """Return the output decoded as UTF-8 with replacement characters, without a byte order mark, and CRLF as LF."""
+        return self.data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+    def data_received(self, data: bytes) -> None:
+        if self._listener is not None:
+            self._listener(data)
+            return
+        self.data += data
+        if len(self.data) > self._limit:
+            del self.data[self._limit :]
+            self.overflowed = True
+            _settle(self._settled)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        _settle(self.ended)
+
+
+class Program(Protocol):
+    """A started program, such as `subprocess.Popen`."""
+
+    pid: int
+    returncode: int | None
+    """None until it has ended."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def wait(self) -> object:
+        """Block until it has ended."""
+
+
+class Child:
+    """A running program that leads its own session.
+
+    `asyncio.subprocess` does not fit for two reasons. A cancellation during the start kills only the program and not
+    its children. And in several versions of Python it does not report the exit while a daemon keeps the pipes open.
+    """
+
+    def __init__(self, program: Program, output_limit: int, listener: OutputListener | None = None) -> None:
+        self._program = program
+        self._loop = asyncio.get_running_loop()
+        self.pid = program.pid
+        self.settled: Future[None] = self._loop.create_future()
+        """Done when the program exits or exceeds the output limit."""
+        self.exited: Future[None] = self._loop.create_future()
+        self.stdout = Output(output_limit, self.settled, listener and partial(listener, "stdout"))
+        self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
+        self._readers: dict[Output, asyncio.ReadTransport] = {}
+        self._writer: asyncio.WriteTransport | None = None
+
+    def watch(self, called: str) -> None:
+        """Start waiting for the exit in a thread. Otherwise kill the program `called` and raise `ProcessStartError`."""
+        try:
+            threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
+        except RuntimeError as error:  # the system gives no more threads
+            send_group(self.pid, signal.SIGKILL)
+            self._program.wait()
+            self._close_pipes()
+            raise ProcessStartError(f"cannot run {called!r}: {error} to wait for it ({_THREAD_LIMIT})") from error
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code, or the negative signal number. A program that cannot be killed counts as killed."""
+        return -signal.SIGKILL if self._program.returncode is None else self._program.returncode
+
+    @property
+    def overflowed(self) -> bool:
+        return self.stdout.overflowed or self.stderr.overflowed
+
+    async def connect(self, stdin: bytes | None) -> None:
+        """Read the output and write standard input in the background. The program may ignore its input."""
+        await self._read(self.stdout, self._program.stdout)
+        await self._read(self.stderr, self._program.stderr)
+        if stdin is not None:
+            self._writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self._program.stdin)
+            self._writer.write(stdin)
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Kill the rest of the program's group, read the rest of its output and close the pipes."""
+        send_group(self.pid, signal.SIGKILL)
+        try:
+            if self._readers:
+                await asyncio.wait([output.ended for output in self._readers], timeout=_DRAIN_SECONDS)
+        finally:
+            for reader in self._readers.values():
+                reader.close()
+            if self._writer is not None and self._writer.get_write_buffer_size():
+                self._writer.abort()  # `close` would wait until all data is read
+            self._loop.call_soon(self._close_pipes)
+        await asyncio.sleep(0)  # lets the loop run these callbacks
+
+    async def _read(self, output: Output, pipe: IO[bytes] | None) -> None:
+        self._readers[output], _ = await self._loop.connect_read_pipe(lambda: output, pipe)
+
+    def _close_pipes(self) -> None:
+        """Close the pipes that were cancelled while connecting. Transports close the others."""
+        for pipe in (self._program.stdin, self._program.stdout, self._program.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _wait(self) -> None:
+        self._program.wait()
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            self._loop.call_soon_threadsafe(self._note_exit)
+
+    def _note_exit(self) -> None:
+        _settle(self.settled)
+        _settle(self.exited)
+
+
+def start_child(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    has_stdin: bool,
+    output_limit: int,
+    listener: OutputListener | None = None,
+) -> Child:
+    """Start a program. Raises `ProcessStartError`."""
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ProcessStartError(explain_start_error(error, argv, cwd)) from error
+    child = Child(popen, output_limit, listener)
+    child.watch(argv[0])
+    return child
+
+
+def _settle(future: "Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def explain_start_error(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
+    """Return why a program cannot be started, for the person who configured it."""
+    if isinstance(error, ValueError):
+        return f"cannot run {argv[0]!r}: {error}"
+    if not Path(cwd).is_dir():
+        return f"cannot run {argv[0]!r}: its working directory {cwd!r} does not exist"
+    if error.errno == errno.ENOENT:
+        return f"cannot run {argv[0]!r}: no such program, neither as a path nor on PATH"
+    if error.errno == errno.E2BIG:
+        size = sum(len(argument.encode("utf-8", "surrogatepass")) + 1 for argument in argv)
+        return (
+            f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
+            "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "
+            "standard input"
+        )
+    return f"cannot run {argv[0]!r}: {error.strerror}"
+
+
+# Runs a program within limits of time and output, and ends all its processes.
+
+OUTPUT_LIMIT: Final = 10 * 1024 * 1024
+"""Limit in bytes, for standard output and standard error each."""
+
+_TERM_SECONDS: Final = 5.0
+"""Time from SIGTERM to SIGKILL after a time-out, as the specification says."""
+_CANCEL_SECONDS: Final = 0.5
+"""Time from SIGTERM to SIGKILL when the run stops: Ctrl-C must end the run within two seconds."""
+_KILL_SECONDS: Final = 2.0
+"""Limit of the wait for killed processes. Those of another user (sudo) cannot be killed."""
+_POLL_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResult(Record):
+    """How a program ended, and its output: decoded as UTF-8 with replacement characters, with CRLF as LF."""
+
+    exit_code: int
+    """Negative: the number of the signal that ended it."""
+    stdout: str
+    stderr: str
+    timed_out: bool
+    overflowed: bool
+    """It exceeded the output limit and was killed. The output is cut."""
+    duration_ms: float
+    stdout_fault: str | None = None
+    """Which byte of standard output is not UTF-8; None: all are."""
+
+
+async def run_process(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    stdin: bytes | None = None,
+    timeout_seconds: float | None,
+    output_limit: int = OUTPUT_LIMIT,
+    listener: OutputListener | None = None,
+) -> ProcessResult:
+    """Run a program in its own session.
+
+    After a time-out its process group, and every descendant that moved to another group, gets SIGTERM, and SIGKILL
+    five seconds later. After a cancellation of the caller, SIGKILL follows half a second later. Descendants that left
+    the group and lost their parent, which only their environment tells, are killed then too. When the program ends by
+    itself, children that are left in its group are killed. Without `stdin` the program reads from /dev/null. A listener
+    gets all output without a limit, and the result then holds none.
+
+    Raises `ProcessStartError`.
+    """
+    start_watcher()
+    name, value = program_mark()
+    child = start_child(
+        argv,
+        cwd=cwd,
+        env={**env, name: value},
+        has_stdin=stdin is not None,
+        output_limit=output_limit,
+        listener=listener,
+    )
+    with watched_mark(mark := f"{name}={value}"):
+        return await run_child(child, stdin, timeout_seconds, mark)
+
+
+async def run_child(
+    child: Child, stdin: bytes | None, timeout_seconds: float | None, mark: str | None = None
+) -> ProcessResult:
+    """Give a started program its input and wait for its end, as `run_process` says.
+
+    `mark` is the variable that all its descendants inherit; None: there is none.
+    """
+    started = time.perf_counter()
+    with watched_group(child.pid):
+        try:
+            await child.connect(stdin)
+            await asyncio.wait([child.settled], timeout=timeout_seconds)
+            timed_out = not child.settled.done()
+            if not child.exited.done():
+                await _stop(child, 0 if child.overflowed else _TERM_SECONDS, mark)
+        except asyncio.CancelledError:
+            await _stop(child, _CANCEL_SECONDS, mark)
+            raise
+        finally:
+            await child.close()
+    return ProcessResult(
+        exit_code=child.exit_code,
+        stdout=child.stdout.text,
+        stderr=child.stderr.text,
+        timed_out=timed_out,
+        overflowed=child.overflowed,
+        duration_ms=(time.perf_counter() - started) * 1000,
+        stdout_fault=utf8_fault(child.stdout.data),
+    )
+
+
+def timed_out_at_start(seconds: float) -> ProcessResult:
+    """Return the result of a program that took too long to start."""
+    return ProcessResult(-signal.SIGKILL, "", "", timed_out=True, overflowed=False, duration_ms=seconds * 1000)
+
+
+async def _stop(child: Child, grace_seconds: float, mark: str | None) -> None:
+    """End the program and its descendants. If this is cancelled, kill them at once."""
+    tree = ProcessTree(child.pid)
+    try:
+        tree.send(signal.SIGTERM)
+        await _wait_for_end(tree, grace_seconds)
+    finally:
+        tree.send(signal.SIGKILL)
+        if mark is not None:
+            kill_marked(mark)
+    await _wait_for_end(tree, _KILL_SECONDS)
+    await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
+
+
+async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
+    deadline = time.monotonic() + seconds  # not a number of rounds, because a round takes longer on a busy machine
+    while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+# Runs a program that starts another one and returns, such as the command line tool of an editor.
+
+_LAUNCHER_SECONDS: Final = 1.0
+_OUTPUT_LIMIT: Final = 64 * 1024
+"""Bytes kept of each stream: enough for an error message."""
+
+
+class LaunchError(AgentvError):
+    """A program cannot be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched(Record):
+    """The exit code and the output of the launching program."""
+
+    exit_code: int | None
+    """None: it did not return in time and was terminated."""
+    stdout: str
+    stderr: str
+
+
+async def launch(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout_seconds: float) -> Launched:
+    """Run a program to its end, but leave the programs that it started running. Raises `LaunchError`.
+
+    `run_process` would end them. Here the editor belongs to the user, may have been open before and may hold other
+    work. So the program gets its own session, which Ctrl-C does not reach, and its group is never signalled, even if
+    this process is killed. A time-out or a cancellation ends only the program itself. It writes to unnamed files
+    instead of pipes, because an editor that inherits a pipe would fail once this run is over.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        popen = _start(argv, cwd, env, (stdout, stderr))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while popen.poll() is None:  # noqa: ASYNC110 - the end of this process cannot be awaited
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            return Launched(None, _text(stdout), _text(stderr))
+        finally:
+            _end(popen)
+        return Launched(popen.returncode, _text(stdout), _text(stderr))
+
+
+def _start(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], output: tuple[IO[bytes], IO[bytes]]
+) -> "subprocess.Popen[bytes]":
+    stdout, stderr = output
+    try:
+        return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"cannot run {argv[0]!r}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _end(popen: "subprocess.Popen[bytes]") -> None:
+    """Terminate the program if it still runs. Blocks for at most a second if it ignores SIGTERM."""
+    if popen.poll() is not None:
+        return
+    popen.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        popen.wait(_LAUNCHER_SECONDS)
+        return
+    popen.kill()
+    popen.wait(_LAUNCHER_SECONDS)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_LIMIT).decode("utf-8-sig", "replace").replace("\r\n", "\n")

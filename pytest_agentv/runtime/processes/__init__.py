@@ -1,1 +1,0 @@
-"""Processes that we start: their output, their time limits, their ends."""

@@ -1,0 +1,449 @@
+"""Runs user code beside the event loop, so that its errors cannot end the run, and describes them."""
+
+import asyncio
+import atexit
+import contextvars
+import importlib
+import logging
+import re
+import threading
+import traceback
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+from pytest_agentv.errors import locate
+
+# Runs user code so that its errors cannot end the run, and cannot look like a cancellation of the run.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """The value or the error of a call.
+
+    Errors are values here, because some end the event loop if a task raises them.
+    """
+
+    value: T | None = None
+    error: BaseException | None = None
+
+    def get(self) -> T:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value] # it is of type T if there is no error
+
+
+def attempt(function: Callable[[], T]) -> Outcome[T]:
+    """Call a function."""
+    try:
+        return Outcome(function())
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
+        return Outcome(error=error)
+
+
+async def attempt_async(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Await what a function returns in its own task, so that its cancellation differs from the caller's.
+
+    Raises only `CancelledError`, and only when the caller is cancelled.
+    """
+    task = asyncio.ensure_future(capture(start))
+    caller = asyncio.current_task()
+    before = caller.cancelling() if caller else 0
+    try:
+        outcome = await task
+    except asyncio.CancelledError as error:  # a task can also cancel itself
+        outcome = Outcome(error=error)
+    if caller is not None and caller.cancelling() > before:
+        raise asyncio.CancelledError
+    return outcome
+
+
+async def attempt_here(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Await what a function returns in the caller's task. Only for our own code, which never cancels its own task.
+
+    Raises like `attempt_async`. A separate task would cost three turns of the loop.
+    """
+    caller = asyncio.current_task()
+    before = caller.cancelling() if caller else 0
+    try:
+        outcome = Outcome(await start())
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
+        outcome = Outcome(error=error)
+    if caller is not None and caller.cancelling() > before:
+        raise asyncio.CancelledError
+    return outcome
+
+
+async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Await what a function returns, in the caller's task."""
+    try:
+        return Outcome(await start())
+    except BaseException as error:  # noqa: BLE001 - it becomes a value
+        return Outcome(error=error)
+
+
+# Runs blocking code in threads beside the event loop.
+
+_LOCK_SECONDS: Final = 5.0
+
+_abandoned: "WeakSet[threading.Thread]" = WeakSet()
+
+
+async def run_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> T:
+    """Run a function like `attempt_in_thread`, and return its value or raise its error."""
+    return (await attempt_in_thread(function, name, stop=stop)).get()
+
+
+async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool = False) -> Outcome[T]:
+    """Run a function in its own daemon thread, with the caller's context variables.
+
+    It uses no pool, because the interpreter joins pool threads at exit and a function that hangs would block it.
+    A cancelled caller abandons the thread and drops its result. With `stop`, `SystemExit` is raised in the thread. That
+    ends a loop of Python code; a call of C code ends first.
+    """
+    loop = asyncio.get_running_loop()
+    ended: Future[Outcome[T]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        outcome = attempt(lambda: context.run(function))
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(_deliver, ended, outcome)
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system gives no more threads
+        return Outcome(error=error)
+    try:
+        return await ended
+    except asyncio.CancelledError:
+        abandon(thread)
+        if stop:
+            _raise_exit_in(thread)
+        raise
+
+
+def _raise_exit_in(thread: threading.Thread) -> None:
+    import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+
+
+def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
+    if not ended.done():
+        ended.set_result(outcome)
+
+
+def abandon(thread: threading.Thread) -> None:
+    """Abandon a daemon thread, so that the process can end even if the thread holds the lock of `logging`.
+
+    At its end, the interpreter stops daemon threads without releasing their locks. It then removes the handlers of
+    `logging`, for which it needs the lock of that module. So a thread that was stopped in `getLogger` would make the
+    process hang. May be called from any thread.
+    """
+    if not _abandoned:
+        atexit.register(_keep_logging_free)
+    _abandoned.add(thread)
+
+
+def _keep_logging_free() -> None:
+    """Take the lock of `logging` for the rest of the process, if an abandoned thread could hold it at the end."""
+    if not any(thread.is_alive() for thread in tuple(_abandoned)):
+        return
+    atexit.unregister(logging.shutdown)
+    logging.shutdown()  # before the lock: handlers end threads that may wait for it
+    lock = getattr(logging, "_lock", None)
+    if lock is not None:
+        lock.acquire(timeout=_LOCK_SECONDS)
+
+
+# The event loop for users' async functions. If one of them blocks this loop, the run continues.
+
+_BEGIN_SECONDS: Final = 5.0
+"""How long a call waits for a blocked loop before it starts on a new one."""
+_LOOK_SECONDS: Final = 0.25
+_ANSWER_SECONDS: Final = 1.0
+"""How long a loop may take to notice a cancellation. After that it counts as blocked."""
+_CLEANUP_SECONDS: Final = 5.0
+"""How long a cancelled function may take to clean up."""
+_STOP_SECONDS: Final = 2.0
+
+
+class CallTimeoutError(TimeoutError):
+    """A call took longer than its limit."""
+
+    def __init__(self, *, is_blocked: bool) -> None:
+        super().__init__()
+        self.is_blocked = is_blocked
+        """Whether the loop was blocked and did not notice the cancellation."""
+
+
+class UserLoop:
+    """A loop in its own thread, started by the first call. Calls share it, so that they can share clients.
+
+    The event loop policy of the process creates it, so it may be uvloop's. A blocked loop is abandoned: calls that
+    have not started, and later ones, get a new loop. Use it from the run's event loop only.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # guards the two attributes above
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on this loop. Such a caller must not block."""
+        return self._thread is threading.current_thread()
+
+    async def call(self, start: Callable[[], Awaitable[T]], limit: float | None) -> Outcome[T]:
+        """Call a function and await its result on this loop, with the caller's context variables.
+
+        Raises `CallTimeoutError` after `limit` seconds, counted from the start of the call. Cancelling the caller
+        cancels the call, and waits for its end unless the loop is blocked.
+        """
+        call = await self._begin(start)
+        try:
+            async with asyncio.timeout(limit):
+                return await call.outcome()
+        except TimeoutError:
+            raise CallTimeoutError(is_blocked=call.is_blocked) from None
+        finally:
+            if call.is_blocked:
+                self._leave(call.loop)
+
+    def close(self) -> None:
+        """Cancel all running calls and end the thread. A later call starts a new thread."""
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            self._leave(loop)
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(loop.stop)
+            thread.join(_STOP_SECONDS)
+
+    async def _begin(self, start: Callable[[], Awaitable[T]]) -> "_Call[T]":
+        while True:
+            call = _Call(start, self._running_loop())
+            if await call.begin(lambda loop=call.loop: loop is not self._loop):  # type: ignore[misc]
+                return call
+            self._leave(call.loop)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_run, args=(loop,), name="agentv-async", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system gives no more threads
+                    loop.close()
+                    raise
+                self._loop, self._thread = loop, thread
+            return self._loop
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if loop is self._loop and self._thread is not None:
+                abandon(self._thread)  # it may be blocked
+                self._loop = self._thread = None
+
+
+USER_LOOP: Final = UserLoop()
+"""The loop of this process."""
+
+
+class _Call(Generic[T]):
+    """A call on the user loop that is awaited on another loop."""
+
+    def __init__(self, start: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.is_blocked = False
+        self._start = start
+        self._waiter = asyncio.get_running_loop()
+        self._begun: asyncio.Future[None] = self._waiter.create_future()
+        self._noticed: asyncio.Future[None] = self._waiter.create_future()
+        self._ended: asyncio.Future[Outcome[T]] = self._waiter.create_future()
+        self._task: asyncio.Task[Outcome[T]] | None = None
+        self._claim = threading.Lock()
+        """Taken once: by the loop that starts the call, or by the caller that gives up."""
+
+    async def begin(self, is_left: Callable[[], bool]) -> bool:
+        """Start the call unless the loop is blocked or abandoned. Return whether it has started."""
+        try:
+            self.loop.call_soon_threadsafe(self._create_task, context=contextvars.copy_context())
+            patience = _BEGIN_SECONDS
+            while patience > 0 and not is_left():
+                if await _within(_LOOK_SECONDS, self._begun):
+                    return True
+                patience -= _LOOK_SECONDS
+        except RuntimeError:  # the loop was just closed
+            return False
+        except asyncio.CancelledError:
+            if self._claim.acquire(blocking=False):
+                raise
+            await self._cancel()
+            raise
+        return not self._claim.acquire(blocking=False)
+
+    async def outcome(self) -> Outcome[T]:
+        try:
+            return await asyncio.shield(self._ended)
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
+
+    async def _cancel(self) -> None:
+        """Cancel the call, and let it clean up."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._notice)
+        self.is_blocked = not await _within(_ANSWER_SECONDS, self._ended, self._noticed)
+        if not self.is_blocked:
+            await _within(_CLEANUP_SECONDS, self._ended)
+
+    def _create_task(self) -> None:
+        """Create the task. Runs on the user loop, like the methods below."""
+        self._task = asyncio.ensure_future(self._work())
+        self._task.add_done_callback(self._deliver)
+
+    async def _work(self) -> Outcome[T]:
+        if not self._claim.acquire(blocking=False):
+            return Outcome()  # the caller has given up
+        self._tell(self._begun, None)
+        outcome = await capture(self._start)
+        if self._task is not None and not self._task.cancelling():
+            self._tell(self._ended, outcome)  # now: another function may block the loop before the task is done
+        return outcome
+
+    def _notice(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._tell(self._noticed, None)
+
+    def _deliver(self, task: "asyncio.Task[Outcome[T]]") -> None:
+        self._tell(self._ended, Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result())
+
+    def _tell(self, future: "asyncio.Future[Any]", value: object) -> None:
+        with suppress(RuntimeError):  # the waiting loop is closed, so nobody waits
+            self._waiter.call_soon_threadsafe(lambda: None if future.done() else future.set_result(value))
+
+
+async def _within(seconds: float, *futures: "asyncio.Future[Any]") -> bool:
+    """Wait until one of the futures is done, for at most `seconds`. Return whether one is."""
+    done, _ = await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
+            continue
+        return
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        run_until_stopped(loop)
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        with suppress(BaseException):  # errors of tasks that users started
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS / 2))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+# Describes errors of user code: type, text and the user's own lines, without frames of this package.
+
+_SHOWN_FRAMES: Final = 5
+_SHOWN_LEAVES: Final = 10
+_OWN_FOLDER: Final = str(Path(__file__).parents[1])
+_FOLDER_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
+"""Prefix of the module names that belong to one eval folder (`providers/folder_modules.py`)."""
+_NO_LOOP: Final = ("There is no current event loop in thread", "no running event loop")
+_NO_LOOP_ADVICE: Final = (
+    "a sync function runs in a thread that has no event loop: call `asyncio.run(...)` in it, or make it `async def`"
+)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return type and text of an error, and of the members of an error group."""
+    return "\n".join(_heads(error))
+
+
+def told(error: BaseException) -> str:
+    """Return the text of an error; if it is blank, as `str(TimeoutError())` is, what it was raised after."""
+    text = str(error)
+    cause = error.__cause__ or error.__context__
+    if text.strip():
+        return text
+    return f"{type(error).__name__} without a text" + (f", raised after {describe_error(cause)}" if cause else "")
+
+
+def user_traceback(error: BaseException, *foreign_folders: str) -> str:
+    """Return type and text of an error, and its last frames in user code, innermost last.
+
+    The members of a group follow with their own frames. Files below `foreign_folders` and files of this package do
+    not count as user code.
+    """
+    lines = [_head(error), *_places(error, foreign_folders)]
+    for leaf in leaves(error) if isinstance(error, BaseExceptionGroup) else ():
+        lines += [f"  {line}" for line in (_head(leaf), *_places(leaf, foreign_folders))]
+    return "\n".join(lines)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """Return the single errors within a group, at any depth; for a single error, the error itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for member in error.exceptions for leaf in leaves(member)][:_SHOWN_LEAVES]
+
+
+def without_prefixes(text: str) -> str:
+    """Return a text with module names as their authors wrote them."""
+    return _FOLDER_PREFIX.sub("", text)
+
+
+def _heads(error: BaseException) -> Iterator[str]:
+    yield _head(error)
+    if isinstance(error, BaseExceptionGroup):
+        yield from (f"  {_head(leaf)}" for leaf in leaves(error))
+
+
+def _head(error: BaseException) -> str:
+    text = without_prefixes(_text_of(error))
+    head = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
+        return f"(its text cannot be shown: {type(fault).__name__})"
+
+
+def _places(error: BaseException, foreign_folders: tuple[str, ...]) -> list[str]:
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not is_ours(frame.filename) and not frame.filename.startswith(foreign_folders)
+    ]
+    return [f"  {locate(Path(frame.filename), frame.lineno)} in {frame.name}" for frame in frames[-_SHOWN_FRAMES:]]
+
+
+def is_ours(filename: str) -> bool:
+    return filename.startswith((_OWN_FOLDER, "<frozen importlib")) or filename == importlib.__file__

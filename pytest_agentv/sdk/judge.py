@@ -1,0 +1,391 @@
+"""Judge scripts: their input, their result, both as JSON, and the function that makes one of them."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+# The records of judge scripts: their input and their result.
+#
+# Every import here delays each judge. So these are named tuples: importing `dataclasses` would double a judge's
+# start-up time.
+
+Json: TypeAlias = Any
+"""A plain JSON value."""
+
+
+class ToolCall(NamedTuple):
+    """A tool call of the target under test."""
+
+    tool: str
+    input: Json = None
+    output: Json = None
+    id: str | None = None
+    timestamp: str | None = None
+    duration_ms: float | None = None
+
+
+class Message(NamedTuple):
+    """One message. Its content is a text, a list of parts, a mapping or None."""
+
+    role: str
+    content: Json = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    name: str | None = None
+    timestamp: str | None = None
+    metadata: Mapping[str, Json] | None = None
+
+
+class TokenUsage(NamedTuple):
+    """Tokens of one answer."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    reasoning: float | None = None
+
+
+class TraceSummary(NamedTuple):
+    """Counts over the trace of the answer."""
+
+    event_count: int
+    tool_names: tuple[str, ...]
+    tool_calls_by_name: Mapping[str, int]
+    """Names are in snake_case, because AgentV converts all keys of the payload."""
+    error_count: int
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+
+
+class ExecutionMetrics(NamedTuple):
+    """Duration, tokens and cost of the answer; None if unknown."""
+
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    tool_durations: Mapping[str, Sequence[float]] | None = None
+    """Milliseconds of each call by tool. Names are in snake_case."""
+    exploration_ratio: float | None = None
+    tokens_per_tool: float | None = None
+
+
+class TraceEvent(NamedTuple):
+    """One step of the trace."""
+
+    type: str
+    """`model_step`, `tool_call`, `tool_result`, `message` or `error`."""
+    timestamp: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Json = None
+    output: Json = None
+    text: str | None = None
+    metadata: Mapping[str, Json] | None = None
+
+
+class CodeJudgeInput(NamedTuple):
+    """The case and the answer to judge."""
+
+    question: str
+    expected_outcome: str
+    candidate_answer: str
+    expected_messages: tuple[Message, ...] = ()
+    reference_answer: str | None = None
+    output_messages: tuple[Message, ...] | None = None
+    """None: the target reported no messages."""
+    guideline_files: tuple[str, ...] = ()
+    """Absolute paths, like the next field."""
+    input_files: tuple[str, ...] = ()
+    input_messages: tuple[Message, ...] = ()
+    trace_summary: TraceSummary | None = None
+    config: Mapping[str, Json] | None = None
+    """The evaluator's custom keys, in snake_case."""
+    execution_metrics: ExecutionMetrics | None = None
+    trace: tuple[TraceEvent, ...] | None = None
+    vars: Mapping[str, Json] | None = None
+    """The variables of the case. None: it has none."""
+    retrieved_context: tuple[str, ...] | None = None
+    """The texts that the target looked up; None: not reported."""
+
+
+class Result(NamedTuple):
+    """A judge's result for an answer."""
+
+    score: float
+    """0 to 1. The run clamps other scores, with a warning. True counts as 1."""
+    hits: Sequence[str] = ()
+    misses: Sequence[str] = ()
+    reasoning: str | None = None
+    details: Mapping[str, Json] | None = None
+    """Structured findings, copied to the results file unchanged."""
+
+
+# Converts the JSON of a judge's payload to records, and a judge's result to the JSON that it prints.
+
+Reader: TypeAlias = Callable[[Json, str], Any]
+"""Checks a value and converts it. The text names its place. Raises `WireError`."""
+
+
+class WireError(ValueError):
+    """Data has the wrong shape. The text says where, and what was expected."""
+
+
+def read_input(data: Json) -> CodeJudgeInput:
+    """Read a judge's input. Ignores unknown keys. Raises `WireError`."""
+    judge_input: CodeJudgeInput = _INPUT(data, "")
+    return judge_input
+
+
+def build_reply(result: Result | Mapping[str, Json]) -> dict[str, Json]:
+    """Return the JSON object that a judge prints. Raises `WireError` for an invalid result."""
+    if not isinstance(result, Result | Mapping):
+        returned = "nothing" if result is None else _shortened(result)
+        raise WireError(f'the judge returned {returned}: expected a Result, or a mapping such as {{"score": 0.5}}')
+    checked: Result = _RESULT(result._asdict() if isinstance(result, Result) else result, "")
+    if str(checked.score) in ("inf", "-inf"):
+        _fail("score", "a finite number", checked.score)
+    within = min(1, max(0, checked.score))
+    score = within if within == checked.score else checked.score  # the run clamps such a score, with a warning
+    optional = {"reasoning": checked.reasoning, "details": checked.details}
+    found = {key: value for key, value in optional.items() if value is not None}
+    return {"score": score, "hits": checked.hits or (), "misses": checked.misses or (), **found}
+
+
+def text(value: Json, where: str) -> str:
+    if not isinstance(value, str):
+        _fail(where, "a text", value)
+    return value
+
+
+def number(value: Json, where: str) -> float:
+    if not isinstance(value, int | float) or str(value) == "nan":
+        _fail(where, "a number", value)
+    return value
+
+
+def mapping(value: Json, where: str) -> Mapping[str, Json]:
+    if not isinstance(value, Mapping):
+        _fail(where, "a mapping", value)
+    return value
+
+
+def optional(read: Reader) -> Reader:
+    return lambda value, where: None if value is None else read(value, where)
+
+
+def list_of(read: Reader) -> Reader:
+    def read_list(value: Json, where: str) -> tuple[Json, ...]:
+        if not isinstance(value, list | tuple):
+            _fail(where, "a list", value)
+        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+    return read_list
+
+
+def record_of(cls: Callable[..., Any], readers: Mapping[str, Reader], key_of: Callable[[str], str] = str) -> Reader:
+    """Return a reader of a mapping into a record. It reads a missing key as None.
+
+    Args:
+        cls: The record.
+        readers: The reader of each field, by name.
+        key_of: Returns the key of a field in the data.
+    """
+
+    def read_record(value: Json, where: str) -> Any:
+        data, prefix = mapping(value, where), f"{where}." if where else ""
+        keys = {field: key_of(field) for field in readers}
+        return cls(**{field: read(data.get(keys[field]), f"{prefix}{keys[field]}") for field, read in readers.items()})
+
+    return read_record
+
+
+def camel_case(name: str) -> str:
+    """`tool_calls` gives `toolCalls`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def message_reader(key_of: Callable[[str], str] = str) -> Reader:
+    """Return a reader of messages. User data within them stays unchanged."""
+    calls = record_of(ToolCall, _TOOL_CALL_READERS, key_of)
+    return record_of(Message, {**_MESSAGE_READERS, "tool_calls": _list_or_nothing(calls)}, key_of)
+
+
+def _anything(value: Json, _where: str) -> Json:
+    return value
+
+
+def _list_or_nothing(read: Reader) -> Reader:
+    read_list = list_of(read)
+    return lambda value, where: () if value is None else read_list(value, where)
+
+
+def _fail(where: str, expected: str, value: Json) -> NoReturn:
+    raise WireError(f"{where or 'the data'}: expected {expected}, got {_shortened(value)}")
+
+
+def _shortened(value: Any) -> str:
+    shown = json.dumps(value, default=repr, ensure_ascii=False)
+    return f"{shown[:60]}…" if len(shown) > 60 else shown
+
+
+_TOOL_CALL_READERS: Final[Mapping[str, Reader]] = {
+    "tool": text,
+    "input": _anything,
+    "output": _anything,
+    "id": optional(text),
+    "timestamp": optional(text),
+    "duration_ms": optional(number),
+}
+_MESSAGE_READERS: Final[Mapping[str, Reader]] = {
+    "role": text,
+    "content": _anything,
+    "name": optional(text),
+    "timestamp": optional(text),
+    "metadata": optional(mapping),
+}
+_TOKEN_USAGE: Final = record_of(
+    TokenUsage, {"input": number, "output": number, "cached": optional(number), "reasoning": optional(number)}
+)
+_COST_READERS: Final[Mapping[str, Reader]] = {
+    "token_usage": optional(_TOKEN_USAGE),
+    "cost_usd": optional(number),
+    "duration_ms": optional(number),
+}
+_TRACE_SUMMARY: Final = record_of(
+    TraceSummary,
+    {
+        "event_count": number,
+        "tool_names": list_of(text),
+        "tool_calls_by_name": mapping,
+        "error_count": number,
+        **_COST_READERS,
+    },
+)
+_EXECUTION_METRICS: Final = record_of(
+    ExecutionMetrics,
+    {
+        **_COST_READERS,
+        "tool_durations": optional(mapping),
+        "exploration_ratio": optional(number),
+        "tokens_per_tool": optional(number),
+    },
+)
+_TRACE_EVENT: Final = record_of(
+    TraceEvent,
+    {
+        "type": text,
+        "timestamp": optional(text),
+        "id": optional(text),
+        "name": optional(text),
+        "input": _anything,
+        "output": _anything,
+        "text": optional(text),
+        "metadata": optional(mapping),
+    },
+)
+_MESSAGES: Final = list_of(message_reader())
+_INPUT: Final = record_of(
+    CodeJudgeInput,
+    {
+        "question": text,
+        "expected_outcome": text,
+        "candidate_answer": text,
+        "expected_messages": _MESSAGES,
+        "reference_answer": optional(text),
+        "output_messages": optional(_MESSAGES),
+        "guideline_files": list_of(text),
+        "input_files": list_of(text),
+        "input_messages": _MESSAGES,
+        "trace_summary": optional(_TRACE_SUMMARY),
+        "config": optional(mapping),
+        "execution_metrics": optional(_EXECUTION_METRICS),
+        "trace": optional(list_of(_TRACE_EVENT)),
+        "vars": optional(mapping),
+        "retrieved_context": optional(list_of(text)),
+    },
+)
+_RESULT: Final = record_of(
+    Result,
+    {
+        "score": number,
+        "hits": _list_or_nothing(text),
+        "misses": _list_or_nothing(text),
+        "reasoning": optional(text),
+        "details": optional(mapping),
+    },
+)
+
+
+# Runs a function as a judge script: reads the case from standard input and prints the result.
+
+Judge: TypeAlias = Callable[[CodeJudgeInput], Any]
+"""A function that returns a `Result`, a mapping with its keys, or an awaitable of either."""
+
+J = TypeVar("J", bound=Judge)
+
+
+def code_judge(function: J) -> J:
+    """Run a function as this script's judge. Use it as a decorator on the last function of the script.
+
+    The function runs at once when the script is executed, and never when it is imported, for example by a test.
+    Prints of the function go to standard error. If it raises, the script prints a result of score 0 and exits with 1.
+    """
+    if sys._getframe(1).f_globals.get("__name__") == "__main__":
+        run_judge(function)
+    return function
+
+
+def run_judge(function: Judge) -> None:
+    """Judge the case on standard input and print the result. Exits with 1 if the function raises."""
+    output = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            result = _awaited(function(read_input(_read_payload())))
+            reply = _to_json(build_reply(result))
+    except Exception as error:  # noqa: BLE001 - the run must see any failure of a judge
+        _exit_with(error)
+    output.write(f"{reply}\n")
+    output.flush()
+
+
+def _read_payload() -> Json:
+    try:
+        return json.loads(sys.stdin.buffer.read())
+    except ValueError as error:
+        raise WireError(f"standard input is not valid JSON: {error}") from None
+
+
+def _awaited(result: Any) -> Result | Mapping[str, Json]:
+    if hasattr(result, "__await__"):
+        import asyncio  # noqa: PLC0415 - 30 ms that other judges save
+
+        async def wait() -> Any:
+            return await result
+
+        result = asyncio.run(wait())
+    found: Result | Mapping[str, Json] = result
+    return found
+
+
+def _to_json(reply: Mapping[str, Json]) -> str:
+    try:
+        return json.dumps(reply, indent=2, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:  # all other fields are checked already
+        raise WireError(f"details: {error}") from None
+
+
+def _exit_with(error: Exception) -> NoReturn:
+    import traceback  # noqa: PLC0415 - only for failures
+
+    if isinstance(error, WireError):  # the last line says everything; lines of this package would hide it
+        message = str(error)
+    else:
+        message = f"{type(error).__name__}: {error}"
+        traceback.print_exception(error)
+    failure = {"score": 0, "hits": [], "misses": [message], "reasoning": f"Evaluation failed: {message}"}
+    sys.stdout.write(f"{json.dumps(failure, indent=2)}\n")
+    sys.stdout.flush()
+    sys.exit(1)

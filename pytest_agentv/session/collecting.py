@@ -1,0 +1,103 @@
+"""From a file to a collector. Every run that collects a YAML file imports this."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.cases.discovery import is_eval_file, left_out
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.session.options import eval_globs
+from pytest_agentv.session.outcomes import clean_name, obstacle
+
+# From a file to a collector.
+
+_IS_TOLD = pytest.StashKey[bool]()
+
+
+class UnsupportedFile(pytest.File):
+    """An eval file in a process that cannot run evals."""
+
+    def __init__(self, *, reason: str, **kwargs: Any) -> None:
+        self._reason = reason
+        super().__init__(**kwargs)
+
+    def collect(self) -> Iterable[pytest.Item]:
+        raise self.CollectError(self._reason)
+
+
+def collect_file(path: Path, parent: pytest.Collector, *, is_claimed: bool) -> pytest.Collector | None:
+    """Return the collector of an eval file; None for a file of others. For these, none of our modules are loaded.
+
+    A file that is named on the command line and that no other plugin collects gets a collector too. It says what is
+    wrong with the file, instead of pytest's "not found".
+
+    Args:
+        path: A file whose name ends like that of an eval file.
+        parent: The collector of its folder.
+        is_claimed: Whether another plugin collects the file.
+    """
+    is_named = parent.session.isinitpath(path)
+    globs, root = eval_globs(parent.config), parent.config.rootpath
+    if is_eval_file(path, root=root, is_named=is_named, globs=globs):
+        return _eval_file(path, parent)
+    if is_claimed or obstacle():
+        return None
+    if is_named:
+        return _named_file(path, parent)
+    warning = left_out(path, root=root, globs=globs)
+    return None if warning is None else _left_out_file(path, parent, warning)
+
+
+def _named_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Return the collector of a named file that does not look like an eval file."""
+    if path.suffix != ".jsonl":
+        return _eval_file(path, parent)
+    # Each line of a JSONL file would be a broken case: one error for the file is clearer.
+    from pytest_agentv.cases.suites import dataset_fault  # noqa: PLC0415 - rarely needed
+
+    return _left_out_file(path, parent, dataset_fault(path))
+
+
+def _left_out_file(path: Path, parent: pytest.Collector, problem: Problem) -> pytest.Collector:
+    from pytest_agentv.session.eval_files import LeftOutFile  # noqa: PLC0415 - rarely needed
+
+    file: pytest.Collector = LeftOutFile.from_parent(parent, path=path, problem=problem)
+    return file
+
+
+def _eval_file(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if reason := obstacle():
+        return _first_only(path, parent, reason)
+    from pytest_agentv.session.eval_files import EvalFile  # noqa: PLC0415 - the engine, for runs that have evals
+
+    file: pytest.Collector = EvalFile.from_parent(parent, path=path)
+    return file
+
+
+def _first_only(path: Path, parent: pytest.Collector, reason: str) -> pytest.Collector | None:
+    """Return the collector of the run's first eval file, because one error is enough for all of them."""
+    if parent.config.stash.setdefault(_IS_TOLD, False):
+        return None
+    parent.config.stash[_IS_TOLD] = True
+    file: pytest.Collector = UnsupportedFile.from_parent(parent, path=path, reason=reason)
+    return file
+
+
+# Finds the items of cases that the command line names by their ids.
+
+
+def write_names(config: pytest.Config) -> None:
+    """Write node ids such as `a.eval.yaml::b[1]`, in place, as their items are named: `a.eval.yaml::b(1)`."""
+    for words in (config.args, config.getoption("deselect", None) or []):
+        words[:] = [_item_name(str(word), config) for word in words]
+
+
+def _item_name(word: str, config: pytest.Config) -> str:
+    file, separator, eval_id = word.partition("::")
+    if clean_name(eval_id) == eval_id:
+        return word
+    path, globs = config.invocation_params.dir / file, eval_globs(config)
+    is_ours = path.is_file() and is_eval_file(path, root=config.rootpath, is_named=True, globs=globs)
+    return f"{file}{separator}{clean_name(eval_id)}" if is_ours else word

@@ -1,0 +1,127 @@
+"""Asks cases again after their items ended. Fresh answers tell whether a case is really broken."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
+from pytest_agentv.engine.scheduler import Batch, BatchMember
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.session.recording.run_results import with_texts
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.preparing import PreparedCase
+from pytest_agentv.session.running.session import EvalSession
+
+
+def confirm_suspects(session: pytest.Session, section: Any) -> None:
+    """Ask the suspected cases of a run again, before it is judged.
+
+    Their answers are added to the results file, and to a JUnit file.
+    """
+    junit = session.config.pluginmanager.get_plugin("agentv-junit")
+    for answers, results in section.suspects().items():
+        asked = ask_again(session, results, answers)
+        if junit is not None:
+            junit.renew(asked)
+
+
+def ask_again(session: pytest.Session, results: Sequence[EvalResult], answers: int) -> list[EvalResult]:
+    """Ask cases for fresh answers, concurrently, and record their results.
+
+    Each answer goes through the scheduler, the cache (its number follows those of the case's own answers) and the
+    journal, as every answer does. The process that owns the terminal may call it before the session finishes, with
+    xdist too: it loads the cases anew.
+
+    Args:
+        session: The session of the process that owns the terminal.
+        results: The last results of the cases, judged.
+        answers: How many fresh answers each gets.
+
+    Returns the results in their order, with `repeat.confirm`, and with metrics that count the fresh answers as well.
+    One that cannot be asked in the same way as before (an eval in Python, a target that a fixture replaced, a file
+    that has changed) is returned as it is.
+    """
+    evals = participate(session.config)
+    suites: dict[str, SuiteSource | None] = {}
+    whole = with_texts(evals.identity, results)
+    found = [(result, _prepare(session, evals, result, suites)) for result in whole]
+    members = _members(evals, [prepared for _, prepared in found if prepared is not None], answers)
+    begun = [
+        None if prepared is None else evals.cases.begin_again(prepared, result, answers, members.get(id(prepared), ()))
+        for result, prepared in found
+    ]
+    pairs = zip(whole, begun, strict=True)
+    return [result if each is None else evals.cases.wait(each) for result, each in pairs]
+
+
+def _members(evals: EvalSession, cases: Sequence[PreparedCase], answers: int) -> dict[int, Sequence[BatchMember]]:
+    """Return the places in batches of the cases whose targets take batches: one call for each answer of all cases.
+
+    Of cases with the same id, the second goes into the next batch.
+    """
+    groups: dict[tuple[Path, str, int], list[PreparedCase]] = {}
+    namesakes: Counter[tuple[Path, str, str]] = Counter()
+    for case in cases:
+        if isinstance(case.job, CaseJob) and evals.cases.paces.is_batched(case):
+            folder, target, eval_id = case.job.case.folder, case.job.identity.target, case.job.identity.eval_id
+            groups.setdefault((folder, target, namesakes[folder, target, eval_id]), []).append(case)
+            namesakes[folder, target, eval_id] += 1
+    members: dict[int, Sequence[BatchMember]] = {}
+    for group in groups.values():
+        batches = [Batch(len(group), evals.cases.paces.limit(group[0])) for _ in range(answers)]
+        members |= {id(case): [BatchMember(batch, place) for batch in batches] for place, case in enumerate(group)}
+    return members
+
+
+class _Place:
+    """Finds the users' hooks for a case whose item has ended or was in another process."""
+
+    def __init__(self, ihook: Any) -> None:
+        self.ihook = ihook
+
+
+def _prepare(
+    session: pytest.Session, evals: EvalSession, result: EvalResult, suites: dict[str, SuiteSource | None]
+) -> PreparedCase | None:
+    """Load and sign a case again; None if it has changed since the result."""
+    path = session.config.rootpath / (result.eval_file or "")
+    if str(path) not in suites:
+        suites[str(path)] = _read(path, evals.options.chosen_targets)
+    suite = suites[str(path)]
+    entry = None if suite is None else _find(suite, result)
+    if suite is None or entry is None:
+        return None
+    place: Any = _Place(session.gethookproxy(path))
+    hooks = evals.user_hooks
+    prepared = evals.preparer.prepare(suite, entry, result.node_id or "", lambda case: hooks.adjust(place, case))
+    signed = evals.cases.sign(prepared)
+    if not isinstance(signed.job, CaseJob) or _hashes(signed.job.identity) != _hashes(result):
+        return None
+    # Cases with fixtures were asked again before their fixtures were torn down.
+    return signed.replace(hooks=hooks.of(place), bound_by=None)
+
+
+def _read(path: Path, targets: Sequence[str]) -> SuiteSource | None:
+    try:
+        return read_suite(path, call_row_maker, targets, EVALUATORS)
+    except (AgentvError, OSError):
+        return None
+
+
+def _find(suite: SuiteSource, result: EvalResult) -> CaseEntry | None:
+    """Return the entry of a case. Cases with the same id differ by line, combinations of a matrix by their values."""
+    same = [entry for entry in suite.entries if entry.eval_id == result.eval_id]
+    entries = [each for each in same if (each.combination and each.combination.name) == result.combination]
+    return next((entry for entry in entries if entry.line == result.line), entries[0] if entries else None)
+
+
+def _hashes(case: CaseIdentity | EvalResult) -> tuple[str | None, ...]:
+    return case.case_hash, case.target_hash, case.grading_hash

@@ -1,1 +1,0 @@
-"""Fresh answers of cases whose items have ended."""

@@ -1,0 +1,217 @@
+"""Eval files: the collectors of eval items, with their marks and fixtures."""
+
+import functools
+import inspect
+import keyword
+import os
+import types
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.cases.entries import CaseEntry, SuiteSource, names_of
+from pytest_agentv.cases.suites import read_suite
+from pytest_agentv.errors import SourceError
+from pytest_agentv.evaluators.table import EVALUATORS
+from pytest_agentv.files.places import MARK_KEYS, is_mark, is_reason
+from pytest_agentv.files.problems import Hint, Problem, join_problems
+from pytest_agentv.model.base import Json
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.providers.row_makers import call_row_maker
+from pytest_agentv.reports.figures import shown, visible
+from pytest_agentv.session.compat import overridden_fixtures
+from pytest_agentv.session.options import run_options
+from pytest_agentv.session.outcomes import AgentvWarning, EvalFailed, as_text, show_warnings, unique_names
+from pytest_agentv.session.recording.identity import check_resumed
+from pytest_agentv.session.running.hooks import participate
+from pytest_agentv.session.running.items import OWN_FIXTURES, EvalItem
+
+# Marks and fixtures that eval files give their cases: `marks`, `skip`, `xfail`, `fixtures`, `tags`.
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMarks:
+    """The marks, fixtures and keywords of a case."""
+
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+    fixtures: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    """Tags: further words for `-k`."""
+
+
+NONE: Final = CaseMarks()
+
+
+def case_marks(suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> CaseMarks:
+    """Return the marks of a case: its own and its file's. Wrong values are reported when the case is loaded.
+
+    `warned` holds the unknown marks that a warning was shown for. New ones are added.
+    """
+    header, own = suite.header_of(entry), entry.value if isinstance(entry.value, dict) else {}
+    if MARK_KEYS.isdisjoint(own) and MARK_KEYS.isdisjoint(header):
+        return NONE
+    names = (*names_of(header.get("marks")), *names_of(own.get("marks")))
+    marks = [_mark(name, suite, entry, warned) for name in dict.fromkeys(names) if is_mark(name)]
+    skip, xfail = (own.get(key, header.get(key)) for key in ("skip", "xfail"))
+    if is_reason(skip):
+        marks.append(pytest.mark.skip(reason=_reason(skip)))
+    if is_reason(xfail):
+        marks.append(_xfail(reason=_reason(xfail)))
+    return CaseMarks(
+        tuple(marks),
+        tuple(dict.fromkeys((*names_of(header.get("fixtures")), *names_of(own.get("fixtures"))))),
+        suite.tags(entry),
+    )
+
+
+def _xfail(reason: str = "") -> pytest.MarkDecorator:
+    """Return a mark that expects only a low score. A case that cannot be judged stays an error."""
+    return pytest.mark.xfail(reason=reason, raises=EvalFailed)
+
+
+def _mark(name: str, suite: SuiteSource, entry: CaseEntry, warned: set[str]) -> pytest.MarkDecorator:
+    """Return a mark. Shows pytest's warning of an unknown mark once, at the line of the first case with that mark."""
+    if name == "xfail":
+        return _xfail()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mark: pytest.MarkDecorator = getattr(pytest.mark, name)
+    for warning in caught if name not in warned else ():
+        warnings.warn_explicit(visible(str(warning.message)), warning.category, str(suite.path), entry.line)
+        warned.add(name)
+    return mark
+
+
+def _reason(value: Json) -> str:
+    return value if isinstance(value, str) else "as the eval file says"
+
+
+# Eval files: the collectors of eval items.
+
+_UNKNOWN_MARKS = pytest.StashKey[set[str]]()
+"""Marks that pytest has warned of in this run."""
+
+
+class _FileWithFaults(pytest.File):
+    """A file that shows its faults in the short summary too. pytest itself shows only the name of the file."""
+
+    agentv_headline: str | None = None
+    """The text of the short summary, if the file is broken."""
+
+    def agentv_mask(self, report: pytest.CollectReport) -> None:
+        """Mask what was captured while the file was collected: a function that makes its rows may print."""
+        masker = Masker.of_environment()
+        report.sections = [(title, visible(masker.mask(text))) for title, text in report.sections]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], _style: Any = None) -> Any:
+        if not isinstance(excinfo.value, self.CollectError):
+            return super().repr_failure(excinfo)
+        from pytest_agentv.session.showing.texts import short_reason  # noqa: PLC0415 - only for broken files
+
+        reason, name = str(excinfo.value), os.path.relpath(self.path, self.config.rootpath)
+        self.agentv_headline = short_reason(reason.partition("\n")[0], name)
+        if hasattr(self.config, "workerinput"):  # the controller shows a text once if all workers send the same
+            return super().repr_failure(excinfo)
+        return as_text(excinfo.value, excinfo.tb, self.agentv_headline, (name, 1))
+
+
+class EvalFile(pytest.Module, _FileWithFaults):
+    """An eval file. A `pytest.Module`, because module-scoped fixtures need one, with a module object of its own."""
+
+    agentv_refusal: pytest.UsageError | None = None
+    """Why no run can begin. pytest takes an exception of `collect` for a fault of the file."""
+
+    def _getobj(self) -> types.ModuleType:
+        module = types.ModuleType(self.path.stem)
+        module.__file__ = str(self.path)
+        return module
+
+    def collect(self) -> Iterable[EvalItem]:
+        try:
+            check_resumed(self.config)
+        except pytest.UsageError as error:
+            self.agentv_refusal = error
+            raise
+        suite = self._read_suite()
+        shared: dict[tuple[str, ...], Any] = {}
+        own = self._own_fixtures(suite)
+        warned = self.config.stash.setdefault(_UNKNOWN_MARKS, set())
+        for name, entry in zip(unique_names(entry.base_name for entry in suite.entries), suite.entries, strict=True):
+            wanted = case_marks(suite, entry, warned)
+            fixtures = tuple(dict.fromkeys((*wanted.fixtures, *own))) if own else wanted.fixtures
+            item: EvalItem = EvalItem.from_parent(
+                self,
+                name=name,
+                suite=suite,
+                entry=entry,
+                own_fixtures=own,
+                callobj=function_with_fixtures(fixtures),
+                fixtureinfo=shared.get(fixtures),
+            )
+            # Finding the fixtures anew for each item doubles the time of 10,000 items.
+            shared[fixtures] = item._fixtureinfo
+            for mark in wanted.marks:
+                item.add_marker(mark)
+            if wanted.keywords:
+                item.extra_keyword_matches.update(wanted.keywords)
+            yield item
+
+    def _own_fixtures(self, suite: SuiteSource) -> tuple[str, ...]:
+        """Return our fixtures that this file's conftest overrides. Only these are set up for its cases."""
+        if not suite.entries:
+            return ()
+        probe: EvalItem = EvalItem.from_parent(
+            self, name="probe", suite=suite, entry=suite.entries[0], callobj=function_with_fixtures(OWN_FIXTURES)
+        )
+        return overridden_fixtures(probe, OWN_FIXTURES)
+
+    def _read_suite(self) -> SuiteSource:
+        try:
+            session = participate(self.config)
+            suite = read_suite(self.path, call_row_maker, session.options.chosen_targets, EVALUATORS)
+            refused = [problem for problem in suite.problems if not isinstance(problem, Hint)]
+            if refused and session.options.strict:
+                raise self.CollectError(join_problems(refused))
+            show_warnings(suite.problems, session.masker)
+        except (SourceError, AgentvWarning, pytest.UsageError) as error:
+            raise self.CollectError(shown(str(error), Masker.of_environment())) from None
+        return suite
+
+
+class LeftOutFile(_FileWithFaults):
+    """A file whose cases are not collected, because it holds none or has the name of another kind of file."""
+
+    def __init__(self, *, problem: Problem, **kwargs: Any) -> None:
+        self._problem = problem
+        super().__init__(**kwargs)
+
+    def collect(self) -> Iterable[pytest.Item]:
+        try:
+            if self._problem.level == "error" or run_options(self.config).strict:
+                raise self.CollectError(str(self._problem))
+            show_warnings([self._problem], Masker())
+        except (AgentvWarning, pytest.UsageError) as error:
+            raise self.CollectError(str(error)) from None
+        return ()
+
+
+@functools.cache
+def function_with_fixtures(names: tuple[str, ...]) -> Callable[..., None]:
+    """Return a function that requests fixtures. Items of one file with the same fixtures share it.
+
+    Its signature names them. A mark requests those with names that no parameter can have, such as `my-shop`.
+
+    It is in this module, because pytest shows frames of the items' module in the traceback of a failing fixture.
+    """
+
+    def agentv_case(**_: object) -> None: ...
+
+    others = [name for name in names if not name.isidentifier() or keyword.iskeyword(name)]
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names if name not in others]
+    agentv_case.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    if others:
+        agentv_case.pytestmark = [pytest.mark.usefixtures(*others).mark]  # type: ignore[attr-defined]
+    return agentv_case

@@ -1,1 +1,0 @@
-"""The hooks that users and plugins implement."""

@@ -1,1 +1,0 @@
-"""Cases with several answers: asks for them, and keeps them in a journal."""

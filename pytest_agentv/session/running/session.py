@@ -1,0 +1,330 @@
+"""Builds the parts of a run when the first eval file is collected, with its engine."""
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pytest_agentv.engine.fingerprints import Fingerprints
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.engine.pool import Places, TargetPool, UnjudgedFolders, is_first_to_warn
+from pytest_agentv.errors import AgentvError
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.providers.table import KINDS
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.runtime.user_code import USER_LOOP
+from pytest_agentv.session.choosing import Asking
+from pytest_agentv.session.options import has_executor, run_options
+from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
+from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
+from pytest_agentv.session.recording.records import Recorder, RunRecords
+from pytest_agentv.session.recording.run_results import KnownLines
+from pytest_agentv.session.running.case_runs import Begun, CaseRuns, FailureLimit, Paces, Stopping
+from pytest_agentv.session.running.cases import Cases
+from pytest_agentv.session.running.preparing import CasePreparer, CaseSigner, PreparedCase
+from pytest_agentv.session.selecting import Spending
+from pytest_agentv.session.showing.masking import CaseLogHandler, route_prints
+from pytest_agentv.session.showing.progress import Progress
+from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
+from pytest_agentv.session.workers import Parent, process_share, shared_folder
+from pytest_agentv.store.writers import kept_folder, unjudged_folder
+from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
+from pytest_agentv.targets.files import find_targets_file, load_targets_file
+
+if TYPE_CHECKING:
+    from pytest_agentv.engine.scheduler import (
+        Scheduler,  # only for repeated cases, executors and objects that ask targets
+    )
+    from pytest_agentv.model.results import EvalResult
+    from pytest_agentv.providers.python_calls import (
+        OwnCall,  # only for runs with an executor, or with objects that ask targets
+    )
+    from pytest_agentv.session.running.away import Away
+    from pytest_agentv.session.running.repeats import Repeats
+
+
+# The engine of a run: the event loop, its targets, and its executor.
+
+_NO_WORKERS: Final = (
+    "--agentv-pass-env is for the workers of an executor, and this run has none: --agentv-executor asks for one"
+)
+
+
+class RunEngine:
+    """Owns the thread of the event loop and the targets, and closes them in the end."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions, identity: RunIdentity, masker: Masker) -> None:
+        cwd, run_id = config.invocation_params.dir, identity.run_id
+        self._config = config
+        self._options = options
+        self._share = process_share(config)
+        self._has_executor = has_executor(config, options)
+        if options.pass_env and not self._has_executor:
+            warnings.warn(_NO_WORKERS, AgentvWarning, stacklevel=1)
+        is_shared = self._share.count > 1 or self._has_executor
+        self._providers = FolderKinds(config, "pytest_agentv_providers")
+        shared = shared_folder(run_id) if is_shared else None
+        self.places = Places(find_repo_root(cwd), cwd, shared, unjudged=_unjudged(identity))
+        self.loop = LoopThread()
+        self.pool = TargetPool(options, self.places, masker, self._providers)
+        self.signer = self._signer()
+        self.away = self._open_away(identity) if self._has_executor else None
+        """Runs cases in other processes; None: all run in this one."""
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs on an event loop, so that it must not wait for anything."""
+        return self.loop.is_current or USER_LOOP.is_current
+
+    def paces(self) -> Paces:
+        return Paces(self.loop, self.pool, self._options, self._share, self._processes)
+
+    def _signer(self) -> CaseSigner:
+        roots = (_project_root(self._config), self.places.repo_root)
+        fingerprints = Fingerprints(self.pool, *roots, dry_run=self._options.dry_run)
+        return CaseSigner(fingerprints, self.loop, self.pool.warn_once)
+
+    def targets_of(self, folder: Path) -> TargetsFile:
+        """Read the targets file of the eval files in a folder. Raises `AgentvError`."""
+        path = find_targets_file(self._options.targets, folder, self.places.repo_root, self.places.cwd)
+        return load_targets_file(path, KINDS.with_own(self._providers(folder)))
+
+    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
+        """Ask a target something outside of any case. Raises `AgentvError`."""
+        from pytest_agentv.engine.asking import ask_target  # noqa: PLC0415 - only for user code that asks
+
+        return self.loop.run(ask_target(self.pool, self._options, eval_dir, target, prompt))
+
+    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
+        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
+        from pytest_agentv.engine.asking import ask_for_call  # noqa: PLC0415 - as above
+
+        return self.loop.run(ask_for_call(self.pool, call, prompt))
+
+    @property
+    def is_open(self) -> bool:
+        return self.loop.is_running or (self.away is not None and self.away.is_open)
+
+    def close(self) -> None:
+        """Cancel what still runs, close the targets and end the loop."""
+        self.loop.cancel_all()
+        if self.away is not None:
+            self.loop.run(self.away.close())
+        self.loop.run(self.pool.close())
+        self.loop.stop()
+
+    def _open_away(self, identity: RunIdentity) -> "Away":
+        from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - only for runs with an executor
+        from pytest_agentv.session.running.away import Away, executor_opener, passed_variables, shipper_of  # noqa: PLC0415 - as above
+
+        self.pool.masker.add(passed_variables(self._options, self.places).values())
+        shipper = shipper_of(self._config, self._options, identity, self.pool, self.places)
+        return Away(
+            executor_opener(self._config, self._options, identity, self.places, shipper.roots),
+            pool=self.pool,
+            shipper=shipper,
+            own_providers=self._providers,
+            kept=KeptResults(kept_folder(identity.results_path)),
+            lost_retries=self._options.lost_retries,
+        )
+
+    def _processes(self) -> int:
+        """Return how many processes run cases. Without a limit of the run or target, so many cases run at a time."""
+        executor = None if self.away is None else self.away.executor
+        return 1 if executor is None else executor.processes
+
+
+def _project_root(config: pytest.Config) -> Path:
+    """Return the root of the project, which does not depend on the folder where pytest was started, if possible."""
+    root = find_repo_root(config.rootpath)
+    is_known = config.inipath is not None or (root / ".git").exists()
+    return root if is_known else find_repo_root(config.invocation_params.dir)
+
+
+def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:
+    """Return the folders of unjudged answers; None: this process cannot write to the files of the run."""
+    if identity.home is not None and not identity.home.is_here():
+        return None
+    left = None if identity.resumed is None else unjudged_folder(identity.resumed.path)
+    return UnjudgedFolders(unjudged_folder(identity.results_path), left)
+
+
+# Builds the parts of a run when the first eval file is collected.
+
+_KEY = pytest.StashKey["EvalSession"]()
+
+
+class EvalSession:
+    """Builds the parts of a run, which others use directly, and closes them at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.options = run_options(config)
+        self.identity: RunIdentity = run_identity(config, self.options)
+        self.masker = config.stash[MASKER] = Masker.of_environment()  # fixtures may see secrets before a target is read
+        self._engine = RunEngine(config, self.options, self.identity, self.masker)
+        self._records = RunRecords(self.identity, self.options, self.masker, is_worker=hasattr(config, "workerinput"))
+        own = FolderKinds(config, "pytest_agentv_evaluators")
+        self.preparer = CasePreparer(config, self.options, self._engine.places, self.identity.run_id, own)
+        self.asking = Asking(config, self.options)
+        self.spending = Spending(self._engine.targets_of)
+        self.user_hooks = UserHooks(config)
+        self.failures = FailureLimit(config)
+        self.progress = Progress(config)
+        self.stopping = Stopping(
+            pool=self._engine.pool,
+            recorder=self.recorder,
+            failures=self.failures,
+            parent=Parent(config, self.identity.run_id),
+            masker=self.masker,
+        )
+        self.cases = self._open_cases()
+        self._shown: set[Problem] = set()
+        self._known_folders: set[Path] = set()
+        self._log_handler = CaseLogHandler(config, self.masker)
+        self._log_handler.install(verbose=self.options.verbose)
+        self.stop_routing = route_prints(config, self.masker)
+        """Called last, because threads that a run has abandoned may print to its end."""
+
+    def _open_cases(self) -> Cases:
+        engine, records = self._engine, self._records
+        runs = CaseRuns(
+            pool=engine.pool,
+            signer=engine.signer,
+            recorder=records.recorder,
+            progress=self.progress,
+            failures=self.failures,
+            stopping=self.stopping,
+            identity=self.identity,
+            away=engine.away,
+        )
+        return Cases(
+            loop=engine.loop,
+            runs=runs,
+            paces=engine.paces(),
+            signer=engine.signer,
+            finished=records.finished,
+            recorder=records.recorder,
+            stopping=self.stopping,
+            progress=self.progress,
+            open_repeats=self._open_repeats,
+        )
+
+    @property
+    def away(self) -> "Away | None":
+        """Runs cases in other processes; None: all run in this one."""
+        return self._engine.away
+
+    @property
+    def recorder(self) -> Recorder:
+        return self._records.recorder
+
+    @property
+    def known_lines(self) -> KnownLines:
+        return self._records.known
+
+    @property
+    def travelling(self) -> TravellingSink | None:
+        """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
+        return self._records.travelling
+
+    @staticmethod
+    def of(config: pytest.Config) -> "EvalSession":
+        """Return the run's session, made for the first eval file. Raises `pytest.UsageError` for bad ini values."""
+        session = config.stash.get(_KEY, None)
+        if session is None:
+            session = config.stash[_KEY] = EvalSession(config)
+        return session
+
+    def show_warnings(self, begun: Begun) -> None:
+        """Show the warnings about a case's files. Raises `AgentvWarning` if the project turns warnings into errors."""
+        warnings = [*self._engine.pool.take_warnings(), *self.user_hooks.warnings]
+        self.user_hooks.warnings = []
+        # Each case brings the warnings about its file; they are shown once.
+        new = [problem for problem in (*begun.problems, *warnings) if problem not in self._shown]
+        self._shown.update(new)
+        show_warnings(new, self.masker)
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs on an event loop, so that it must not wait for anything."""
+        return self._engine.is_own_thread
+
+    def ask(self, eval_dir: Path, target: str, prompt: str) -> ProviderResponse:
+        """Ask a target something outside of any case. Raises `AgentvError`."""
+        return self._engine.ask(eval_dir, target, prompt)
+
+    def ask_for_call(self, call: "OwnCall", prompt: str) -> ProviderResponse:
+        """Ask the target that a user's object stands in for, as a part of a call of it. Raises `AgentvError`."""
+        return self._engine.ask_for_call(call, prompt)
+
+    def _warn(self, problem: Problem) -> None:
+        """Show a warning with the next item that has a result, in only one process of the run."""
+        if is_first_to_warn(self._engine.places.shared_folder, "reruns"):
+            self.user_hooks.warnings.append(problem)
+
+    def _open_repeats(self, scheduler: "Scheduler[EvalResult]") -> "Repeats":
+        from pytest_agentv.session.running.repeats import Repeats  # noqa: PLC0415 - only for repeated cases
+
+        records, settle = self._records, self._engine.pool.waiting.settle
+        journal, tell = records.open_answers(), self.progress.count_answer
+        return Repeats(scheduler, journal, records.finished, tell, self._warn, settle=settle)
+
+    def begin_again(
+        self, config: pytest.Config, result: "EvalResult", prepare: Callable[[], PreparedCase]
+    ) -> Begun | None:
+        """Start to ask a case again whose result looks broken; None: it does not, or nobody judges.
+
+        Used in a run with a baseline for cases whose fixtures end with their items.
+        """
+        from pytest_agentv.session.gating.judged_cases import fresh_answers  # noqa: PLC0415 - only for runs with a baseline
+
+        is_error = result.status == "error"
+        answers = 0 if is_error else fresh_answers(config, self.options, result, self.failures.maximum)
+        signed = self.cases.sign(prepare()) if answers else None
+        if signed is None or signed.case is None:
+            return None
+        return self.cases.begin_again(signed, result, answers)
+
+    def learn_secrets(self, folder: Path) -> None:
+        """Mask the secrets of a folder's `.env`, before fixtures run that read them. Keeps no variable for targets."""
+        if folder not in self._known_folders:
+            self._known_folders.add(folder)
+            with suppress(AgentvError, OSError):  # the evaluations report a file that cannot be read
+                self.masker.add_environment(self._engine.places.environment(folder, {}).dotenv)
+
+    def skip_unasked(self, path: Path, target: str, *, has_own_target: bool) -> None:
+        """Skip a test with evaluations if the project runs evals only on request, and nobody requested this one.
+
+        `path` is its file. With `has_own_target`, an object of the project replaces the target.
+        """
+        if self._is_asked(path):
+            return
+        if self.asking.is_paid_only and (has_own_target or not self.spending.is_paid_target(path.parent, target)):
+            return
+        pytest.skip(self.asking.reason)
+
+    def is_unasked(self, prepared: PreparedCase) -> bool:
+        """Whether a case costs money that nobody asked to spend. A hook may have changed whom it asks."""
+        job = prepared.job
+        if not self.asking.is_paid_only or not isinstance(job, CaseJob) or self._is_asked(Path(job.case.path)):
+            return False
+        evaluators = evaluators_of(job.case)
+        return self.spending.is_paid(job.case.folder, job.identity.target, evaluators, prepared.own.fixtures)
+
+    def _is_asked(self, path: Path) -> bool:
+        return self.asking.is_for_all or self.asking.names(path)
+
+    def finish(self) -> None:
+        """Cancel what still runs, close the targets, end the loop and close the results file."""
+        if self._engine.is_open:
+            self.stopping.is_ending = True
+            self._engine.close()
+        self._records.close()
+        self._log_handler.remove()

@@ -1,1 +1,0 @@
-"""Shows a run in a CI service, beside its log."""

@@ -1,1 +1,0 @@
-"""Shows the progress while cases run."""

@@ -1,0 +1,402 @@
+"""The hooks of users and their conftest files around cases."""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pluggy
+import pytest
+
+from pytest_agentv.engine.jobs import NO_HOOKS, CaseHooks, Decision
+from pytest_agentv.errors import HookError, locate
+from pytest_agentv.files.problems import Problem
+from pytest_agentv.model.base import JsonObject, is_amount, is_number, own_copy
+from pytest_agentv.model.cases import EvalCase
+from pytest_agentv.model.kind_table import merge_kinds
+from pytest_agentv.model.options import MAX_REPEAT
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.providers.base import ProviderResponse
+from pytest_agentv.reports.figures import shown
+from pytest_agentv.runtime.user_code import user_traceback
+
+# Calls the hooks of users around their cases, and turns their exceptions into errors that pytest shows.
+
+_CASE: Final = "pytest_agentv_case"
+_RESPONSE: Final = "pytest_agentv_response"
+_ASSERT: Final = "pytest_agentv_assert"
+_RESULT: Final = "pytest_agentv_result"
+_SUMMARY: Final = "pytest_agentv_summary"
+
+MASKER: Final = pytest.StashKey[Masker]()
+"""The masker of the cases that run in this process."""
+
+FOREIGN_FOLDERS: Final = tuple(str(Path(module.__file__ or "").parent) for module in (pluggy, pytest))
+
+
+class UserHooks:
+    """The hooks of a run, called through the node of each item. Hooks of a conftest apply only below its folder."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.warnings: list[Problem] = []
+        """Warnings of hooks that got results. The code that shows them empties the list."""
+        self._hook: Any = config.hook
+
+    def adjust(self, item: pytest.Item, case: EvalCase) -> EvalCase:
+        """Return the case as the hooks change it. Raises `HookError`."""
+        call = self._find(item, _CASE)
+        if call is None:
+            return case
+        changed = _call(_CASE, lambda: call(case=own_copy(case)))
+        if changed is None:
+            return case
+        if not isinstance(changed, EvalCase):
+            raise _odd_value(_CASE, changed, "an EvalCase (case.replace(...)) or None")
+
+        if fault := changed_fault(case, changed):
+            raise HookError(f"{_CASE} returned a case with {fault}")
+        return changed
+
+    def of(self, item: pytest.Item) -> CaseHooks:
+        """Return the hooks to call while the case of an item runs."""
+        response, asserting, told = (self._find(item, name) for name in (_RESPONSE, _ASSERT, _RESULT))
+        if response is None and asserting is None and told is None:
+            return NO_HOOKS
+        return CaseHooks(
+            None if response is None else lambda case, given: _changed_response(response, case, given),
+            None if asserting is None else lambda case, result: _decision(asserting, case, result),
+            None if told is None else lambda case, result: self._tell(told, case, result),
+        )
+
+    def _find(self, item: pytest.Item, name: str) -> Callable[..., Any] | None:
+        """Return a function that calls a hook; None if nobody implements it. Asks the whole run first."""
+        if not getattr(self._hook, name).get_hookimpls():
+            return None
+        caller: Any = getattr(item.ihook, name)
+        return caller if caller.get_hookimpls() else None
+
+    def _tell(self, call: Callable[..., Any], case: EvalCase | None, result: EvalResult) -> None:
+        try:
+            _call(_RESULT, lambda: call(case=own_copy(case), result=own_copy(result)))
+        except HookError as error:
+            path = Path(case.path if case else result.eval_file or "")
+            self.warnings.append(Problem(path, result.line, result.eval_id, str(error), level="warning"))
+
+
+def tell_summary(config: pytest.Config, results: Sequence[EvalResult], verdict: JsonObject | None) -> list[str]:
+    """Call the hook that gets all results of a run. Returns a masked line for the summary if it raised."""
+    hook: Any = config.hook
+    try:
+        hook.pytest_agentv_summary(results=tuple(results), verdict=verdict)
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        masker = config.stash.get(MASKER, None) or Masker.of_environment()
+        return [shown(f"{_SUMMARY} raised {user_traceback(error, *FOREIGN_FOLDERS)}", masker)]
+    return []
+
+
+def _changed_response(call: Callable[..., Any], case: EvalCase, response: ProviderResponse) -> ProviderResponse:
+    changed = _call(_RESPONSE, lambda: call(case=own_copy(case), response=own_copy(response)))
+    if changed is None:
+        return response
+    if not isinstance(changed, ProviderResponse):
+        raise _odd_value(_RESPONSE, changed, "a ProviderResponse (response.replace(...)) or None")
+    from pytest_agentv.providers.wire import response_fault, with_tuples  # noqa: PLC0415 - for changed responses only
+
+    if fault := response_fault(changed):
+        raise HookError(f"{_RESPONSE} returned {fault}")
+    return with_tuples(changed)
+
+
+def _decision(call: Callable[..., Any], case: EvalCase, result: EvalResult) -> Decision | None:
+    case, result = own_copy(case), own_copy(result)
+    try:
+        word = _call(_ASSERT, lambda: call(case=case, result=result), passing=(AssertionError, pytest.fail.Exception))
+    except (AssertionError, pytest.fail.Exception) as error:
+        return Decision(passed=False, reason=str(error).strip() or f"{_ASSERT} raised {type(error).__name__}")
+    if word is None:
+        return None
+    if isinstance(word, str):
+        return Decision(passed=False, reason=word.strip() or f"{_ASSERT} gave no reason")
+    if isinstance(word, bool):
+        return Decision(word, f"{_ASSERT} says that the case {'passes' if word else 'fails'}")
+    raise _odd_value(_ASSERT, word, "True, False, a text that says why the case fails, or None")
+
+
+def _call(name: str, call: Callable[[], Any], passing: tuple[type[BaseException], ...] = ()) -> Any:
+    """Call a hook. Raises `HookError` for its exceptions, except `passing` ones."""
+    try:
+        return call()
+    except passing:
+        raise
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        raise HookError(f"{name} raised {user_traceback(error, *FOREIGN_FOLDERS)}") from error
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error may be a Ctrl-C, which only the main thread gets. No other error of a hook ends the run."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def _odd_value(name: str, value: object, expected: str) -> HookError:
+    return HookError(f"{name} returned a value of type {type(value).__name__}: expected {expected}")
+
+
+# Checks a case that a hook changed: files are checked when they are loaded, and code of users may write anything.
+
+_SHARES: Final = ("threshold", "min_pass_rate")
+_TEXTS: Final = ("dataset", "expected_outcome", "question", "reference_answer")
+_TEXTS_OR_NONE: Final = ("conversation_id", "target", "group")
+
+
+def changed_fault(before: EvalCase, case: EvalCase) -> str | None:
+    """Return what a changed case must not have, such as `threshold=2: expected a number from 0 to 1`; None: nothing."""
+    return next(_faults(before, case), None)
+
+
+def _faults(before: EvalCase, case: EvalCase) -> Iterator[str]:
+    if case.eval_id != before.eval_id:
+        yield f"eval_id={case.eval_id!r}: expected {before.eval_id!r}, since it names the case in the results"
+    for name in _SHARES:
+        share = getattr(case, name)
+        if share is not None and not (is_number(share) and 0 <= share <= 1):
+            yield f"{name}={share!r}: expected a number from 0 to 1, or None"
+    if case.repeat is not None and (type(case.repeat) is not int or not 1 <= case.repeat <= MAX_REPEAT):
+        yield f"repeat={case.repeat!r}: expected a whole number from 1 to {MAX_REPEAT}, or None"
+    if not isinstance(case.required, bool):
+        yield f"required={case.required!r}: expected True or False"
+    for name in (*_TEXTS, *_TEXTS_OR_NONE):
+        text = getattr(case, name)
+        if not isinstance(text, str) and (text is not None or name in _TEXTS):
+            yield f"{name}={text!r}: expected a text{'' if name in _TEXTS else ', or None'}"
+    if case.evaluators != before.evaluators:
+        yield from _evaluator_faults(case.evaluators)
+
+
+def _evaluator_faults(evaluators: object) -> Iterator[str]:
+    from pytest_agentv.evaluators.base import Evaluator  # noqa: PLC0415 - costs pydantic
+
+    if evaluators is None:
+        return
+    if not isinstance(evaluators, tuple | list) or not evaluators:
+        yield f"evaluators={evaluators!r}: expected a tuple of at least one Evaluator, or None for the default judge"
+        return
+    for index, each in enumerate(evaluators):
+        if not isinstance(each, Evaluator):
+            yield f"evaluators[{index}]={each!r}: expected an Evaluator"
+        elif not is_amount(each.weight):
+            yield f"the weight {each.weight!r} of evaluator {each.label!r}: expected a number of 0 or more"
+
+
+# The kinds of providers and evaluators that plugins and conftest files add.
+
+
+class HookedKinds(Mapping[str, Any]):
+    """Kinds by name. Calls the hooks when the first case runs, because all conftest files are loaded then."""
+
+    def __init__(self, name: str, ask: Callable[[], Sequence[object]]) -> None:
+        self._name = name
+        self._ask = ask
+
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        """Return all kinds by name. The nearest conftest answers first, and wins. Raises `HookError`."""
+        try:
+            found = self._ask()
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            raise HookError(f"{self._name} raised {user_traceback(error, *FOREIGN_FOLDERS)}", "crash") from error
+        try:
+            return merge_kinds(found)
+        except ValueError as error:
+            raise HookError(f"{self._name}: {error}", "config") from error
+
+    def __getitem__(self, name: str) -> Any:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+class FolderKinds:
+    """The kinds of each folder. If two conftest files add the same name, the file above the folder counts."""
+
+    def __init__(self, config: pytest.Config, hook: str) -> None:
+        self._config = config
+        self._hook = hook
+        self._kinds: dict[tuple[str, ...], HookedKinds] = {}
+        """By the plugins and conftest files that apply to a folder."""
+        self._folders: dict[Path, HookedKinds] = {}
+
+    def __call__(self, folder: Path) -> HookedKinds:
+        """Return the kinds of a folder: the same object for folders below the same conftest files."""
+        if folder not in self._folders:
+            session: Any = self._config.pluginmanager.get_plugin("session")
+            near, everywhere = (
+                getattr(hooks, self._hook) for hooks in (session.gethookproxy(folder), self._config.hook)
+            )
+            key = tuple(each.plugin_name for each in near.get_hookimpls())
+            ask = lambda: [*near(), *everywhere()]  # noqa: E731 - the first answer wins
+            self._folders[folder] = self._kinds.setdefault(key, HookedKinds(self._hook, ask))
+        return self._folders[folder]
+
+
+# Tells which fixtures and hooks of conftest files are around an item. They belong to its turn.
+#
+# Reads private state of pytest, as `compat.py` does.
+
+FIXTURES: Final = "fixtures"
+HOOKS: Final = "hooks"
+
+_AROUND: Final = ("pytest_runtest_protocol", "pytest_runtest_setup")
+"""Hooks that may skip an item, or change what its case sees."""
+_ORIGINS: Final = pytest.StashKey[dict[Any, bool]]()
+"""Whether a fixture comes from a conftest, by its definition."""
+_HOOKS_AROUND: Final = pytest.StashKey[dict[pytest.Collector | None, str | None]]()
+"""The text of `hook_around` for the items of each file. To look a collector up is cheaper than to find a folder."""
+
+
+def is_free_to_run_ahead(item: pytest.Function) -> bool:
+    """Whether no fixture that is set up for each item can change what the case sees.
+
+    Fixtures of plugins do not count. Fixtures of conftest files count, unless they have session scope and are set up
+    already.
+    """
+    try:
+        # A name without a definition is misspelt. Its item cannot be set up.
+        return all(each is not None and _is_harmless(each, item) for each in _fixtures(item))
+    except AttributeError:
+        return False
+
+
+def hook_around(item: pytest.Item) -> str | None:
+    """Return `evals/conftest.py has the hook pytest_runtest_setup`, if a conftest has a hook around the item.
+
+    Hooks of plugins do not count.
+    """
+    known = item.config.stash.setdefault(_HOOKS_AROUND, {})
+    place = item.parent
+    if place not in known:
+        known[place] = next(_hooks_around(item), None)
+    return known[place]
+
+
+def held_by(item: pytest.Function) -> str | None:
+    """Return the hook or the fixture of a conftest that keeps the case of an item in its turn; None: there is none.
+
+    A fixture of session scope keeps only the first case, which sets it up.
+    """
+    if (hook := hook_around(item)) is not None:
+        return hook
+    with suppress(AttributeError):
+        for each in _fixtures(item):
+            if each is not None and each.scope != "session" and _is_of_a_conftest(each, item):
+                return f"a conftest.py has the fixture {each.argname} of {each.scope} scope"
+    return None
+
+
+def bound_by(item: pytest.Item) -> str | None:
+    """Return what binds the case of an item to its turn and to this process; None: it may be asked at any time.
+
+    Fixtures of a conftest bind it, also those of session scope, and so do hooks of a conftest around the item.
+    """
+    if isinstance(item, pytest.Function) and _has_fixtures(item):
+        return FIXTURES
+    return HOOKS if hook_around(item) is not None else None
+
+
+def fixtures_per_case(item: pytest.Function) -> list[str]:
+    """Return the fixtures of conftest files that are set up anew for each item."""
+    with suppress(AttributeError):
+        own = [each for each in _fixtures(item) if each is not None and each.scope == "function"]
+        return [each.argname for each in own if _is_of_a_conftest(each, item)]
+    return []
+
+
+def _has_fixtures(item: pytest.Function) -> bool:
+    """Whether a fixture of a conftest file, of any scope, is set up for an item; True if unknown."""
+    with suppress(AttributeError):
+        return any(each is None or _is_of_a_conftest(each, item) for each in _fixtures(item))
+    return True
+
+
+def _fixtures(item: pytest.Function) -> list[Any]:
+    """Return the definitions of the fixtures that an item is set up with; None for a misspelt name.
+
+    Raises `AttributeError` where pytest does not tell.
+    """
+    definitions = item._fixtureinfo.name2fixturedefs
+    names = (name for name in item.fixturenames if name != "request")
+    return [definitions[name][-1] if name in definitions else None for name in names]
+
+
+def _hooks_around(item: pytest.Item) -> Iterator[str]:
+    for name in _AROUND:
+        for implementation in getattr(item.ihook, name).get_hookimpls():
+            if _is_conftest(implementation.plugin_name):
+                yield f"{locate(Path(implementation.plugin_name), None)} has the hook {name}"
+            elif _is_written_in_a_conftest(implementation.function):
+                yield f"a conftest.py has the hook {name}"
+
+
+def _is_harmless(definition: Any, item: pytest.Item) -> bool:
+    if not _is_of_a_conftest(definition, item):
+        return True
+    return definition.scope == "session" and definition.cached_result is not None
+
+
+def _is_of_a_conftest(definition: Any, item: pytest.Item) -> bool:
+    """Whether a fixture comes from a conftest file, also if that imports it, or from below; False: from a plugin."""
+    known = item.config.stash.setdefault(_ORIGINS, {})
+    if definition not in known:
+        known[definition] = _is_written_in_a_conftest(definition.func) or _has_place(definition, item.config)
+    return known[definition]
+
+
+def _has_place(definition: Any, config: pytest.Config) -> bool:
+    """Whether a fixture was found in a file of the tree, not in a plugin.
+
+    Before pytest 9.1, a flag tells it. Since then a plugin's fixture belongs to the session, as may one of the conftest
+    in the root folder.
+    """
+    if not hasattr(definition, "node"):
+        return bool(getattr(definition, "has_location", True))
+    if definition.node is None or isinstance(definition.node, pytest.Session):
+        return _is_held_by_a_conftest(definition.func, config)
+    return True
+
+
+def _is_held_by_a_conftest(function: Callable[..., Any], config: pytest.Config) -> bool:
+    """Whether a conftest holds a fixture with this function under any name, for example because it imports it."""
+    wanted = inspect.unwrap(function)
+    plugins = [plugin for name, plugin in config.pluginmanager.list_name_plugin() if _is_conftest(name)]
+    return any(_function_of(value) is wanted for plugin in plugins for value in vars(plugin).values())
+
+
+def _function_of(value: object) -> object:
+    """Return the function of a fixture as a module holds it; None: the value is no fixture."""
+    if type(value).__name__ != "FixtureFunctionDefinition":
+        return None
+    unwrap: Callable[[], Any] | None = getattr(value, "_get_wrapped_function", None)
+    return None if unwrap is None else inspect.unwrap(unwrap())
+
+
+def _is_conftest(plugin_name: str) -> bool:
+    """Whether a plugin is a conftest file. pytest registers these under their paths, and knows them by that."""
+    return plugin_name.endswith("conftest.py")
+
+
+def _is_written_in_a_conftest(function: Callable[..., Any]) -> bool:
+    """Whether a function is from a conftest, which may register objects and fixtures of its own."""
+    return str(getattr(function, "__module__", "")).rpartition(".")[2] == "conftest"

@@ -1,0 +1,292 @@
+"""The processes of an xdist run: their shares, their ends, their crashes."""
+
+import os
+import tempfile
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pytest_agentv.errors import locate
+from pytest_agentv.model.base import Record
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.session.compat import TerminalReporter
+from pytest_agentv.session.outcomes import may_be_eval
+from pytest_agentv.session.recording.identity import RunIdentity
+
+# Divides the cases in flight among the processes of a run.
+
+AHEAD: Final = 2
+"""Cases that are begun ahead, or queued at a worker, for each place in flight, so that no place stays free."""
+WORKER_NUMBER: Final = "agentv_worker"
+"""Key of `workerinput`."""
+PLACES: Final = "agentv_places"
+"""Attribute of reports: how many cases the worker may have in flight, if that has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessShare(Record):
+    """This process among those of the run: with `-n 4`, there are four."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, workers: int) -> int:
+        """Return this process's share of a number of workers.
+
+        The shares add up to that number, but each is at least 1.
+        """
+        return max(1, workers // self.count + (self.index < workers % self.count))
+
+
+def process_share(config: pytest.Config) -> ProcessShare:
+    """Return the share of this process. The controller sent its number, because a worker's id may be any text."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker:
+        return ProcessShare()
+    count = int(worker["workercount"])
+    return ProcessShare(int(worker.get(WORKER_NUMBER, 0)) % count, count)
+
+
+class WorkerNumbers:
+    """Numbers the workers of a run from 0. A replacement gets the number, and so the share, of the dead worker."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def take(self, worker_id: str) -> int:
+        """Return the smallest number that no living worker has."""
+        taken = self._taken.values()
+        number = next(number for number in range(len(taken) + 1) if number not in taken)
+        self._taken[worker_id] = number
+        return number
+
+    def free(self, worker_id: str) -> None:
+        """Note that a worker is gone."""
+        self._taken.pop(worker_id, None)
+
+
+def shared_folder(run_id: str) -> Path:
+    """Return the folder in which the processes of a run share findings. It may not exist yet."""
+    return Path(tempfile.gettempdir()) / f"agentv-{run_id}"
+
+
+# Ends a run with many processes at Ctrl-C, or when its controller is killed.
+
+
+def stop_mark(run_id: str, controller: int) -> Path:
+    """Return the file by which an interrupted controller, known by its process id, tells its workers to end.
+
+    Workers get a Ctrl-C themselves, but not a signal to the controller alone. xdist waits only five seconds for them.
+    """
+    return Path(tempfile.gettempdir()) / f"agentv-{run_id}-{controller}.stopped"
+
+
+class Parent:
+    """The process that started this one. An xdist worker without its controller must make no more calls."""
+
+    def __init__(self, config: pytest.Config, run_id: str) -> None:
+        self._pid = os.getppid() if hasattr(config, "workerinput") else None
+        self._stop_mark = stop_mark(run_id, os.getppid())
+
+    def is_gone(self) -> bool:
+        """Whether the process was killed, or was interrupted and waits for this one."""
+        return self._pid is not None and (os.getppid() != self._pid or self._stop_mark.exists())
+
+
+class EndingInterrupt:
+    """Ends a run without a traceback at a Ctrl-C while its session finishes. pytest handles only those before."""
+
+    def __init__(self, terminal: TerminalReporter, results_path: Path) -> None:
+        self._terminal = terminal
+        self._results_path = results_path
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except KeyboardInterrupt:
+            self._end(session, ", so its summary and reports are not complete")
+            return None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_unconfigure(self, config: pytest.Config) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except KeyboardInterrupt:
+            self._end(config.pluginmanager.get_plugin("session"))
+            return None
+
+    def _end(self, session: pytest.Session | None, lack: str = "") -> None:
+        if session is not None:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        where = locate(self._results_path, None)
+        self._terminal.line("")
+        self._terminal.write_line(f"agentv: Ctrl-C while the run ended{lack}; results are in {where}", red=True)
+
+
+def shorten_traceback(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Cut an interrupt's traceback to the part that pytest shows, because rendering all of it takes half a second.
+
+    pytest names the last visible frame, and needs one: the frame of `pytest.exit` is hidden.
+    """
+    if config.getoption("fulltrace", default=False):
+        return
+    entries = excinfo.traceback
+    shown = next((place for place in reversed(range(len(entries))) if not entries[place].ishidden(excinfo)), 0)
+    excinfo.traceback = entries[shown:]
+
+
+# Watches for workers that die, in the controller of an xdist run, and tells the others.
+
+
+class CrashWatch:
+    """Records which items were sent to workers, which came back, and which one a worker died on.
+
+    It watches every run with workers. The code for dead workers is imported only when one dies.
+    """
+
+    def __init__(self, config: pytest.Config, identity: RunIdentity, options: RunOptions) -> None:
+        self._config = config
+        self._identity = identity
+        self._options = options
+        self._collected: set[str] = set()
+        self._reported: set[str] = set()
+        self._crashed: dict[str, str] = {}
+        self._has_crashed = False
+        self._has_died = False
+        """Whether a worker died: while it ran an item, between two, or while it collected."""
+        self._has_broken = False
+        """Whether pytest itself failed in a worker, perhaps because of a plugin."""
+        self._is_stopped = False
+        self._stop_mark = stop_mark(identity.run_id, os.getpid())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._collected.update(filter(may_be_eval, ids))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self, node: Any) -> None:
+        _tolerate_death(node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object | None) -> None:
+        # xdist gives a dead worker's items to living ones. The mark tells these that some may be finished.
+        if error is not None:
+            self._has_died = True
+            with suppress(OSError):  # without the folder, there are no results
+                self._identity.crash_mark.touch()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # xdist is about to wait for its workers, and one of them may be running a case.
+        if self._collected:
+            shorten_traceback(self._config, excinfo)
+            with suppress(OSError):
+                self._stop_mark.touch()
+
+    def pytest_internalerror(self) -> None:
+        self._has_broken = True
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        with suppress(OSError):
+            self._identity.crash_mark.unlink()
+        is_over = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        self._is_stopped = bool(not is_over or session.shouldfail or session.shouldstop)
+        if exitstatus == pytest.ExitCode.OK and self.lost(set()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # xdist gave up and reports no failure
+        has_evals = self._collected or self._identity.results_path.exists()
+        if exitstatus == pytest.ExitCode.OK and self._has_broken and has_evals:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # xdist shows the error, and goes on with other workers
+
+    def pytest_unconfigure(self) -> None:
+        with suppress(OSError):
+            self._stop_mark.unlink()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        is_crash = _is_crash(report)
+        self._has_crashed |= is_crash
+        if self._has_crashed and report.failed:
+            self._stop_if_enough_failed()
+        if is_crash:
+            self._crashed[report.nodeid] = report.longreprtext.strip().rpartition("\n")[2] or "the worker crashed"
+        if may_be_eval(report.nodeid):
+            self._reported.add(report.nodeid)
+
+    def _stop_if_enough_failed(self) -> None:
+        """Stop at `-x` and `--maxfail` after a crash, too. pytest counts it as a failure, but xdist does not."""
+        session, xdist = map(self._config.pluginmanager.get_plugin, ("session", "dsession"))
+        if session is not None and xdist is not None and session.shouldfail and not xdist.shouldstop:
+            xdist.shouldstop = session.shouldfail
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether a worker died while it ran any item."""
+        return self._has_crashed
+
+    @property
+    def has_crashes(self) -> bool:
+        return bool(self._crashed)
+
+    def crash_results(self, recorded: Container[str], older: Sequence[EvalResult]) -> Iterator[EvalResult]:
+        """Yield an error for each case that a worker died on before this run had recorded a result of it.
+
+        Args:
+            recorded: The node ids of the results that this run has recorded.
+            older: Results that it goes on with. They may be of older versions of their cases. Only they tell which
+                evaluations a test has.
+        """
+        from pytest_agentv.session.crash_results import CrashResults, of_crash  # noqa: PLC0415 - imports the engine, only after a crash
+
+        results = CrashResults(self._config, self._identity, self._options)
+        for node_id, message in self._crashed.items():
+            if not may_be_eval(node_id):
+                yield from (of_crash(each, self._identity, message) for each in older if each.node_id == node_id)
+            elif node_id not in recorded and (result := results.of(node_id, message)) is not None:
+                yield result
+
+    def late(self, statuses: Mapping[str, str]) -> Iterator[str]:
+        """Yield a text for each case that a worker died on after a result was recorded, perhaps before a rerun.
+
+        `statuses` are those of the cases that this run has recorded, by node id.
+        """
+        for node_id in self._crashed:
+            if node_id in statuses:
+                told = f"FAILED is the crash, the recorded result stands ({statuses[node_id]})"
+                yield f"{node_id}: its worker crashed after a result was recorded: {told}"
+
+    def lost(self, recorded: set[str]) -> list[str]:
+        """Return the node ids of cases that xdist neither ran nor reported."""
+        may_be_lost = (self._has_crashed or self._has_died) and not self._is_stopped
+        missing = sorted(self._collected - self._reported - recorded) if may_be_lost else []
+        if not missing:
+            return []
+        from pytest_agentv.session.crash_results import CrashResults  # noqa: PLC0415 - imports the engine, only after a crash
+
+        results = CrashResults(self._config, self._identity, self._options)
+        return [node_id for node_id in missing if results.is_case(node_id)]
+
+
+def _tolerate_death(node: Any) -> None:
+    """Ignore failures to send commands to a worker that died.
+
+    xdist may read the last reports of a worker after its death, and replies to each with more items. Sending fails,
+    which would end the whole run. Nothing is lost: the next event of the worker is its death, and xdist gives its items
+    to others.
+    """
+    send = node.sendcommand
+
+    def send_to_living(name: str, **arguments: object) -> None:
+        with suppress(OSError):
+            send(name, **arguments)
+
+    node.sendcommand = send_to_living
+
+
+def _is_crash(report: Any) -> bool:
+    """Whether xdist created the report for an item whose worker died. Such a report has no phase."""
+    return bool(report.failed and report.when == "???")

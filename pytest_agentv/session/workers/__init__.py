@@ -1,1 +1,0 @@
-"""The processes of an xdist run: their shares, their items, their ends, their crashes."""

@@ -1,0 +1,392 @@
+"""Compares a run with its baseline by the differences of the same cases, and plans how many cases show a drop."""
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from pytest_agentv.model.base import Record
+from pytest_agentv.stats.intervals import (
+    LEVEL,
+    Z_POWER,
+    Estimate,
+    Interval,
+    Z,
+    needed_passes,
+    spread,
+    t_quantile,
+    t_upper_tail,
+)
+
+# Compares a run with its baseline by the differences of the same cases.
+
+Change: TypeAlias = Literal["regressed", "improved", "not worse", "cannot tell"]
+
+MOST_STATES: Final = 1_000_000
+"""The most sums that the exact test computes: half a second and 100 MB. Beyond, Student's t test replaces it."""
+LEAST_DIFFERING: Final = 5
+"""The least number of differing cases for a change of the mean."""
+
+_SCALE: Final = 1e9
+"""Sums are rounded to billionths, so that equal sums of floats become one state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Record):
+    """The difference between a run and its baseline."""
+
+    estimate: Estimate
+    """Mean of new minus old, -1 to 1."""
+    differing: int
+    """Cases whose score differs."""
+    error: float
+    """Standard deviation of the units' differences, for plans."""
+    p_exact: float | None
+    """One-sided sign-flip test of "not worse"; decides nothing. None with one unit."""
+
+
+def compare_pairs(
+    differences: Sequence[float],
+    groups: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    *,
+    graded: bool = False,
+) -> Difference:
+    """Compare at least one pair; `differences` are new minus old.
+
+    Differences of -1, 0 and 1 get Tango's interval, unless they are `graded` scores that happen to be whole.
+    """
+    found = spread(differences, groups, weights)
+    plain = groups is None and weights is None
+    is_binary = plain and not graded and all(d in (-1, 0, 1) for d in differences)
+    interval = None
+    if found.units >= 2:
+        if is_binary:
+            wins, losses = sum(d == 1 for d in differences), sum(d == -1 for d in differences)
+            interval = tango(wins, losses, len(differences))
+        else:
+            interval = _t_interval(found.mean, found.error, found.units)
+    p = None if found.units < 2 else sign_flip(unit_sums(differences, groups, weights))
+    differing = sum(abs(d) > 1e-9 for d in differences)
+    return Difference(Estimate(found.mean, interval, found.units), differing, found.error * math.sqrt(found.units), p)
+
+
+def decide_change(difference: Difference, margin: float) -> Change:
+    """Return the verdict on a run against its baseline; `margin` is the drop that "not worse" excludes."""
+    interval = difference.estimate.interval
+    if interval is None:
+        return "cannot tell"
+    if difference.differing >= LEAST_DIFFERING:
+        if interval.high < 0:
+            return "regressed"
+        if interval.low > 0:
+            return "improved"
+    return "not worse" if interval.low > -margin else "cannot tell"
+
+
+def tango(wins: int, losses: int, n: int) -> Interval:
+    """Return the score interval of (wins - losses) / n for n pairs of 0/1 outcomes. Source: Tango 1998."""
+    difference = (wins - losses) / n
+    low = -1.0 if losses == n else _tango_limit(wins, losses, n, -1.0, difference)
+    high = 1.0 if wins == n else _tango_limit(wins, losses, n, 1.0, difference)
+    return Interval(low, high)
+
+
+def _tango_limit(wins: int, losses: int, n: int, outside: float, inside: float) -> float:
+    """Bisect for the difference at which the score statistic reaches the normal quantile."""
+    while abs(outside - inside) > 1e-12:
+        middle = (outside + inside) / 2
+        if _tango_statistic(wins, losses, n, middle) ** 2 > Z * Z:
+            outside = middle
+        else:
+            inside = middle
+    return (outside + inside) / 2
+
+
+def _tango_statistic(wins: int, losses: int, n: int, delta: float) -> float:
+    b = -wins - losses + (2 * n - wins + losses) * delta
+    c = -losses * delta * (1 - delta)
+    root = (math.sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+    variance = n * (2 * root + delta * (1 - delta))
+    gap = wins - losses - n * delta
+    if variance <= 0:
+        return 0.0 if abs(gap) < 1e-12 else math.inf
+    return gap / math.sqrt(variance)
+
+
+def _t_interval(mean: float, error: float, units: int) -> Interval:
+    half = Z * Z / (units + Z * Z) if error == 0 else t_quantile(0.5 + LEVEL / 2, units - 1) * error
+    return Interval(max(-1.0, mean - half), min(1.0, mean + half))
+
+
+def unit_sums(
+    differences: Sequence[float], groups: Sequence[Hashable] | None, weights: Sequence[float] | None
+) -> list[float]:
+    """Return the weighted sum of the differences of each unit."""
+    keys: Sequence[Hashable] = range(len(differences)) if groups is None else groups
+    weighing = [1.0] * len(differences) if weights is None else weights
+    sums: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for key, weight, difference in zip(keys, weighing, differences, strict=True):
+        sums[key].append(weight * difference)
+    return [math.fsum(parts) for parts in sums.values()]
+
+
+def sign_flip(sums: Sequence[float]) -> float:
+    """Return the one-sided p value of "the sum is not below 0" when each unit's sign is a coin's.
+
+    Exact (Fisher 1935), equal to McNemar's exact test for 0/1 outcomes; with more than `MOST_STATES` sums,
+    and at least two units, the t test of the units' sums.
+    """
+    steps = [abs(round(value * _SCALE)) for value in sums]
+    observed = sum(round(value * _SCALE) for value in sums)
+    states: dict[int, int] = {0: 1}
+    seen = 0
+    for step in filter(None, steps):
+        following: defaultdict[int, int] = defaultdict(int)
+        for total, ways in states.items():
+            following[total + step] += ways
+            following[total - step] += ways
+        seen += len(following)
+        if seen > MOST_STATES:
+            return t_test_below(sums)
+        states = following
+    flips = sum(1 for step in steps if step)
+    # Thirds do not add up in billionths: each step may be off by half of one, in either sum.
+    as_low = sum(ways for total, ways in states.items() if total <= observed + flips)
+    return float(Fraction(as_low, 2**flips))
+
+
+def t_test_below(values: Sequence[float]) -> float:
+    """Return the one-sided p value of Student's t test of "the mean is not below 0"."""
+    found = spread(values)
+    if found.error == 0:
+        return 0.0 if found.mean < 0 else 1.0
+    return 1.0 - t_upper_tail(found.mean / found.error, found.units - 1)
+
+
+# Finds the single cases that broke against the baseline, among all that were compared.
+
+MOST_FALSE: Final = 0.10
+"""The share of false alarms that is accepted among the cases called broken."""
+SUSPECT: Final = 0.05
+"""The p value at which a case is asked again before it may be called broken."""
+LEAST_ANSWERS: Final = 4
+"""The least number of answers on both sides to call a case broken without confirmation."""
+SURE_ANSWERS: Final = 10
+"""The least number of answers on both sides that needs no confirmation."""
+MOST_FRESH: Final = 100
+"""The most fresh answers of a suspect: as many as a case may have."""
+
+
+def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:
+    """Return the one-sided p value of "the pass rate is not lower than before". Source: Fisher 1935, exact."""
+    total, all_passes = judged + judged_before, passes + passes_before
+    lowest = max(0, all_passes - judged_before)
+    ways = sum(
+        math.comb(judged, count) * math.comb(judged_before, all_passes - count) for count in range(lowest, passes + 1)
+    )
+    return ways / math.comb(total, all_passes)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return the q values, in the order given. Source: Benjamini and Hochberg 1995."""
+    count = len(p_values)
+    q_values, least = [0.0] * count, 1.0
+    for rank, index in reversed(list(enumerate(_order(p_values), start=1))):
+        least = min(least, p_values[index] * count / rank)
+        q_values[index] = least
+    return q_values
+
+
+def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
+    """Return how many fresh answers a suspect gets: `wanted`, or more if so few could show nothing.
+
+    A case that passed all its `answers_before` and fails all fresh ones has p = 1 / C(before + fresh, before), which
+    must survive `benjamini_hochberg` over all pairs.
+
+    0 stays 0: no confirmation. It also returns 0 if more than `MOST_FRESH` would be needed: against one answer of the
+    baseline, no reasonable number of answers shows that a case broke.
+    """
+    if wanted == 0:
+        return 0
+    fresh = wanted
+    while pairs / math.comb(answers_before + fresh, answers_before) > MOST_FALSE:
+        fresh += 1
+        if fresh > MOST_FRESH:
+            return 0
+    return fresh
+
+
+def _order(p_values: Sequence[float]) -> list[int]:
+    return sorted(range(len(p_values)), key=p_values.__getitem__)
+
+
+# Plans how many cases and repeats it takes to see a drop.
+
+NO_DEVIATION: Final = 1e-12
+"""A deviation or variance up to this value counts as none."""
+NO_DROP: Final = 1e-9
+"""A drop up to this value is none: rates that differ by no more are the same."""
+_CERTAINLY: Final = 100
+"""If so many cases differ on average, fewer than `LEAST_DIFFERING` hardly ever do. Binomials would be too large."""
+_MANY_GROUPS: Final = 1000
+"""From so many groups on, the quantiles of Student's t are those of the normal distribution."""
+_POWER: Final = 0.8
+"""The power that belongs to `Z_POWER`."""
+
+
+def least_drop(deviation: float, units: int) -> float:
+    """Return the least drop of the mean that would be seen in 4 of 5 runs.
+
+    Args:
+        deviation: Standard deviation of the units' differences.
+        units: Independent units, at least 2.
+    """
+    return (t_quantile(0.5 + LEVEL / 2, units - 1) + Z_POWER) * deviation / math.sqrt(units)
+
+
+def drop_seen(deviation: float, units: int, *, cases: int | None = None, answers: int = 1) -> float | None:
+    """Return the least drop that would be seen in 4 of 5 runs; None with fewer than two units.
+
+    Where no case differs there is no deviation to go by: the drop at which the score interval of no difference, which
+    is z^2 / (C + z^2) wide on either side, would exclude 0. "No difference seen" in few cases shows little. In any case
+    so many cases must differ as a change of the mean needs to be called one.
+
+    Args:
+        deviation: Standard deviation of the units' differences.
+        units: Independent units.
+        cases: Compared cases; None: as many as units.
+        answers: Answers per case.
+    """
+    if units < 2:
+        return None
+    seen = Z * (Z + Z_POWER) / (units + Z * Z) if deviation <= NO_DEVIATION else least_drop(deviation, units)
+    return min(1.0, max(seen, _drop_that_shows(units if cases is None else cases, answers)))
+
+
+def cases_to_see(drop: float, within: float, between: float, repeats: int, size: float = 1.0) -> int:
+    """Return how many cases show a drop: the units of `required_cases`, and so many that enough cases differ.
+
+    Where neither variance, or hardly any, shows anything, the units are the inverse of `drop_seen`.
+
+    Args:
+        drop: The drop of the mean to see, above `NO_DROP`.
+        within: Variance of the answers of one case.
+        between: Variance of the units' true differences.
+        repeats: Answers per case in both runs.
+        size: Cases per unit; above 1 if cases form groups.
+    """
+    if within > NO_DEVIATION or between > NO_DEVIATION:
+        units = required_cases(drop, within / size, between, repeats)
+        if size > 1:
+            units = _enough_groups(drop, math.sqrt(between + 2 * within / (repeats * size)), units)
+    else:
+        units = math.ceil(Z * (Z + Z_POWER) / drop - Z * Z)
+    needed = math.ceil(units * size)
+    enough = max(needed, LEAST_DIFFERING)
+    while not _shows(drop, enough, repeats):
+        needed, enough = enough + 1, enough * 2
+    while needed < enough:
+        middle = (needed + enough) // 2
+        needed, enough = (needed, middle) if _shows(drop, middle, repeats) else (middle + 1, enough)
+    return enough
+
+
+def _enough_groups(drop: float, deviation: float, units: int) -> int:
+    """Return how many groups show a drop: some more where groups are few, so that `least_drop` agrees."""
+    units = max(units, 2)
+    while units < _MANY_GROUPS and least_drop(deviation, units) > drop:
+        units += 1
+    return units
+
+
+def _drop_that_shows(cases: int, answers: int) -> float:
+    """Return the least drop that can be called one, if all cases drop alike: then enough of them differ."""
+    if cases < LEAST_DIFFERING:
+        return 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _shows(middle, cases, answers) else (middle, high)
+    return high
+
+
+def _shows(drop: float, cases: int, answers: int) -> bool:
+    """Whether enough cases differ in 4 of 5 runs to call it a drop."""
+    if cases < LEAST_DIFFERING:
+        return False
+    # The probability that a case differs: one answer is enough. The plain formula gives 0 for the least drops.
+    share = 1.0 if drop >= 1 else -math.expm1(answers * math.log1p(-drop))
+    if cases * share > _CERTAINLY:
+        return True
+    fewer = math.fsum(
+        math.comb(cases, count) * share**count * (1 - share) ** (cases - count) for count in range(LEAST_DIFFERING)
+    )
+    return fewer <= 1 - _POWER
+
+
+def variance_between(deviation: float, within: float, repeats: int, size: float = 1.0) -> float:
+    """Return the variance of the units' true differences, without the variance of random answers.
+
+    Args:
+        deviation: Standard deviation of the units' differences.
+        within: Variance of the answers of one case.
+        repeats: Answers per case in both runs.
+        size: Cases per unit.
+    """
+    return max(0.0, deviation**2 - 2 * within / (repeats * size))
+
+
+def most_within(differences: Sequence[float], deviation: float, repeats: int, size: float = 1.0) -> float:
+    """Return the most that the variance of the answers of one case can be, for cases with one answer each.
+
+    It is half the variance of the differences. That of the groups' differences is a second bound, because differences
+    may cancel out in a group.
+
+    Args:
+        differences: Of single cases.
+        deviation: Standard deviation of the units' differences.
+        repeats: Answers per case in both runs.
+        size: Cases per unit.
+    """
+    single = variance_of(differences)
+    of_groups = deviation**2 * size
+    return (of_groups if single is None else min(single, of_groups)) * repeats / 2
+
+
+def required_cases(drop: float, within: float, between: float, repeats: int) -> int:
+    """Return how many independent cases, or groups of cases, show a drop in 4 of 5 runs.
+
+    Args:
+        drop: The drop of the mean to see, above 0.
+        within: Variance of the answers of one case; in groups, divided by the cases of a group.
+        between: Variance of the units' true differences.
+        repeats: Answers per case in both runs.
+    """
+    return math.ceil(((Z + Z_POWER) / drop) ** 2 * (between + 2 * within / repeats))
+
+
+def variance_of(scores: Sequence[float]) -> float | None:
+    """Return the variance of the answers of one case; None with fewer than two."""
+    if len(scores) < 2:
+        return None
+    mean = math.fsum(scores) / len(scores)
+    return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
+
+
+def variance_within(variances: Iterable[float | None]) -> float | None:
+    """Return the mean variance of the answers of one case; None if that of no case is known."""
+    known = [variance for variance in variances if variance is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def chance_of_red_case(reliability: float, answers: int, min_pass_rate: float, cases: int) -> float:
+    """Return how likely at least one of some equal, independent cases fails, each answer passing with `reliability`."""
+    needed = needed_passes(answers, min_pass_rate)
+    passes = math.fsum(
+        math.comb(answers, count) * reliability**count * (1 - reliability) ** (answers - count)
+        for count in range(needed, answers + 1)
+    )
+    return 1.0 - min(1.0, passes) ** cases

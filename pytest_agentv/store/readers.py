@@ -1,0 +1,324 @@
+"""Reads results files, including those of crashed runs. Skips and reports what cannot be read or could not be."""
+
+import codecs
+import fnmatch
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pytest_agentv.errors import TOO_LARGE, FileError, SourceError, locate
+from pytest_agentv.files.problems import Hint, Problem, describe_value
+from pytest_agentv.model.base import Json, JsonObject, Record, is_number
+from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
+from pytest_agentv.model.results import SCHEMA_VERSION, EvalResult
+
+# Reads results files, including those of crashed runs. Skips and reports what cannot be read.
+
+INCOMPLETE: Final = "is incomplete, as after a crash"
+"""The fault of the half result that a killed writer left."""
+_NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
+_BOM: Final = b"\xef\xbb\xbf"
+RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?(?:timestamp.{,60}\W)?eval_id|\xff\xfe|\xfe\xff", re.DOTALL)
+"""The beginning of a results file. One in UTF-16 is refused when it is opened, with the reason."""
+REPORT: Final = re.compile(
+    rb"<!doctype html>.*<title id=.title|<!-- pytest-agentv: |<\?xml.{,50}<testsuites name=.agentv"
+    rb"|\[\]|\[\s*\{\s*.description",
+    re.DOTALL,
+)
+_KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+KnownLine: TypeAlias = Callable[[bytes], EvalResult | None]
+"""Returns the result that a line of JSONL holds, if it is known, so that nobody has to parse the line."""
+_NumberedText: TypeAlias = tuple[int, bytes]
+"""The number of the first line, and the bytes of a line or document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Record):
+    """One result of a file, as it was written."""
+
+    line: int
+    """The line of the result, or the first line of its YAML document."""
+    value: JsonObject
+    known: EvalResult | None = None
+    """The result, if it is known already. The value is empty then."""
+
+
+def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
+    """Yield results while reading, and a problem for each skipped part.
+
+    Raises `FileError` if the file cannot be opened.
+    """
+    for entry in iter_entries(path, run_id):
+        yield entry if isinstance(entry, Problem) else entry.value
+
+
+def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None = None) -> Iterator[Entry | Problem]:
+    """Yield the same as `iter_results`, with line numbers. Raises like `iter_results`.
+
+    `find` knows lines of the run.
+    """
+    with _open(path) as file:
+        for entry in _read_yaml(path, file) if _is_yaml(path) else _read_jsonl(path, file, find):
+            is_of_run = isinstance(entry, Problem) or entry.known or entry.value.get("run_id") == run_id
+            if run_id is None or is_of_run:
+                yield entry
+
+
+def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
+    """Yield the entries of a file of any version, and one hint if a newer version wrote it."""
+    is_hinted = False
+    for entry in iter_entries(path):
+        if not is_hinted and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
+            is_hinted = True
+            yield Hint(path, entry.line, "", f"{fault}; what it says may be misread", level="warning")
+        yield entry
+
+
+def holds_baseline(path: Path) -> bool:
+    """Whether a file is a baseline, which a run compares itself with, and holds no results."""
+    if not path.is_file():
+        return False  # a pipe can be read only once
+    first = next(iter_entries(path), None)
+    return isinstance(first, Entry) and "agentv_baseline" in first.value
+
+
+def input_fault(path: Path) -> str | None:
+    """Return why nothing may be written to a file: it is an eval file or a baseline, which no run can give back."""
+    if any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS):
+        return "has the name of an eval file"
+    with suppress(FileError, OSError):  # whoever opens the file tells why that fails
+        return "is a baseline" if holds_baseline(path) else None
+    return None
+
+
+def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
+    """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
+    fault = input_fault(path)
+    with suppress(OSError):
+        if fault is None and path.is_file():
+            with path.open("rb") as file:
+                head = file.read(4096).removeprefix(_BOM).strip()
+            fault = "exists and holds something else" if head and not begin.match(head) else None
+    return fault
+
+
+def version_fault(value: JsonObject) -> str | None:
+    """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
+    version = value.get("schema_version")
+    if not is_number(version) or version <= SCHEMA_VERSION:
+        return None  # a version that is no number is reported with the other keys
+    return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
+
+
+def iter_texts(path: Path) -> Iterator[_NumberedText]:
+    """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
+
+    Unreadable pieces are included. Raises like `iter_results`.
+    """
+    with _open(path) as file:
+        if _is_yaml(path):
+            yield from ((line, b"---\n" + text) for line, text in _documents(file))
+        else:
+            yield from enumerate(file, start=1)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BufferedReader]:
+    """Open a file whose newlines can be found byte by byte. Turns errors within the block into `FileError`."""
+    try:
+        with path.open("rb") as file:
+            _refuse_utf_16(path, file)
+            yield file
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from error
+    except MemoryError:
+        raise FileError(path, f"cannot be read: {TOO_LARGE}") from None
+
+
+def _refuse_utf_16(path: Path, file: BufferedReader) -> None:
+    """Raise `FileError` for a file in UTF-16, whose newlines cannot be found byte by byte."""
+    if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        what = "is UTF-16, as `>` of Windows PowerShell writes it"
+        raise FileError(path, f"{what}: save it as UTF-8, or let `-o` write the file")
+
+
+def _is_yaml(path: Path) -> bool:
+    """Decide by the suffix; for other suffixes, by the `---` that starts each YAML document."""
+    if path.suffix in {".yaml", ".yml", ".jsonl"}:
+        return path.suffix != ".jsonl"
+    with path.open("rb") as file:
+        return file.readline().removeprefix(_BOM).startswith(b"---")
+
+
+def _read_jsonl(path: Path, lines: Iterable[bytes], find: KnownLine | None) -> Iterator[Entry | Problem]:
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(_BOM)
+        if find is not None and (known := find(line)) is not None:
+            yield Entry(number, {}, known)
+        elif b"\0" in text:
+            yield from _read_damaged(path, number, text)
+        elif text.strip():
+            yield _parse_json(path, number, text)
+
+
+def _read_damaged(path: Path, line: int, text: bytes) -> Iterator[Entry | Problem]:
+    """Yield the whole results of a line with NUL bytes, which no JSON has."""
+    yield Problem(path, line, "", _NULS, level="warning")
+    parts = (_parse_json(path, line, part) for part in _between_nuls(text) if part.strip())
+    yield from (part for part in parts if isinstance(part, Entry))
+
+
+def _between_nuls(text: bytes) -> Iterator[bytes]:
+    """Yield what is between the runs of NUL bytes. To split at each takes eight times the memory of the line."""
+    start = 0
+    for run in re.finditer(rb"\0+", text):
+        yield text[start : run.start()]
+        start = run.end()
+    yield text[start:]
+
+
+def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
+    try:
+        return _checked(path, line, json.loads(text))
+    except json.JSONDecodeError as error:
+        fault = f"invalid JSON: {error.msg}, column {error.colno}"
+    except UnicodeDecodeError as error:
+        fault = f"not UTF-8: byte 0x{text[error.start]:02x}"
+    except ValueError:  # the only other fault
+        fault = "invalid JSON: a number of too many digits"
+    except RecursionError:
+        fault = "nested too deeply"
+    if not text.endswith(b"\n"):
+        return skipped(path, line, f"the last line {INCOMPLETE}")
+    return skipped(path, line, f"the line is {fault}")
+
+
+def _read_yaml(path: Path, lines: Iterable[bytes]) -> Iterator[Entry | Problem]:
+    for number, text in _documents(lines):
+        if not text.endswith(b"\n"):  # A cut document is often valid YAML, but only half a result.
+            yield skipped(path, number, f"the last document {INCOMPLETE}")
+        else:
+            yield _parse_yaml(path, number, text)
+
+
+def _documents(lines: Iterable[bytes]) -> Iterator[_NumberedText]:
+    """Yield the non-blank documents. Splits by hand, so that a broken document does not hide later ones."""
+    start = 1
+    parts: list[bytes] = []
+    for number, line in enumerate(itertools.chain(lines, [b"---"]), start=1):
+        if not line.startswith(b"---") or line[3:].strip():
+            parts.append(line)
+            continue
+        document = b"".join(parts)
+        if document.strip():
+            yield start, document
+        start, parts = number + 1, []
+
+
+def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
+    from pytest_agentv.files.source import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
+
+    if b"\0" in text:  # a cut document may be valid YAML
+        return Problem(path, line + text.count(b"\n", 0, text.index(b"\0")), "", _NULS, level="warning")
+    try:
+        value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
+    except SourceError as error:
+        fault = str(error).removeprefix(f"{locate(path, error.line)}: ")
+        return skipped(path, error.line or line, fault)
+    except UnicodeDecodeError as error:
+        number = line + text.count(b"\n", 0, error.start)
+        return skipped(path, number, f"the line is not UTF-8: byte 0x{text[error.start]:02x}")
+    return _checked(path, line, value)
+
+
+def _checked(path: Path, line: int, value: Json) -> Entry | Problem:
+    if isinstance(value, dict):
+        return Entry(line, value)
+    return skipped(path, line, f"expected a result (a mapping), got {_KINDS.get(type(value), 'null')}")
+
+
+def skipped(path: Path, line: int, what: str) -> Problem:
+    """Return the warning about a part of a file that holds no result."""
+    return Problem(path, line, "", f"{what}; it was skipped", level="warning")
+
+
+# Reads results of earlier runs for reuse. Skips and reports every line that no run could have written.
+
+_DEFAULT_THRESHOLD: Final = 1.0
+"""The threshold of a result that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult(Record):
+    """A checked result of a file."""
+
+    line: int
+    result: EvalResult
+    is_known: bool = False
+    """Whether it was known before its line was read."""
+
+
+def iter_recorded(
+    path: Path, run_id: str | None = None, find: KnownLine | None = None
+) -> Iterator[RecordedResult | Problem]:
+    """Yield the results of a file, or of one run in it, and a problem for each skipped line.
+
+    `find` knows lines of the run. Raises `FileError` if the file cannot be opened.
+    """
+    for entry in iter_entries(path, run_id, find):
+        yield entry if isinstance(entry, Problem) else check_entry(path, entry)
+
+
+def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
+    """Return the result that an entry holds, or the problem if it holds none."""
+    if entry.known is not None:
+        return RecordedResult(entry.line, entry.known, is_known=True)
+    fault = version_fault(entry.value) or _score_fault(entry.value)
+    if fault is None:
+        try:
+            return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
+        except ValueError as error:  # a fault of pydantic, which is not imported for this
+            fault = _first_fault(error)
+    return Problem(path, entry.line, "", f"{fault}; the result was skipped", level="warning")
+
+
+def _with_status(value: JsonObject) -> JsonObject:
+    """Return a result with a status. AgentV's own results have none, but an error in them is an error here.
+
+    Source: evaluation-2026-01, "Multiple evaluators aggregation": a score below the threshold, by default 1, fails.
+    """
+    if value.get("status") is not None:
+        return value
+    if value.get("error") is not None:
+        return {**value, "status": "error"}
+    from pytest_agentv.stats.intervals import passing  # noqa: PLC0415 - results of our runs have a status
+
+    written = value.get("threshold")
+    threshold = written if is_number(written) else _DEFAULT_THRESHOLD
+    is_passed = passing([value["score"]], threshold)
+    return {**value, "status": "pass" if is_passed else "fail"}
+
+
+def _score_fault(value: JsonObject) -> str | None:
+    """Return the fault of the score, if any. pydantic would accept texts and booleans as numbers."""
+    score = value.get("score")
+    if not is_number(score) or not 0 <= score <= 1:
+        return f"score: expected a number from 0 to 1, got {describe_value(score)}"
+    return None
+
+
+def _first_fault(error: Any) -> str:
+    first = error.errors(include_url=False)[0]
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{first['loc'][0]}: the key is missing"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{first['loc'][0]}: unknown key"
+    expected = first["msg"].replace("Input should be", "expected")
+    return f"{'.'.join(map(str, first['loc']))}: {expected}, got {describe_value(first['input'])}"

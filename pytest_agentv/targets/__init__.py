@@ -1,0 +1,1 @@
+"""The targets file, its environment, and the types of its keys."""
