@@ -20,11 +20,6 @@ def test_each_fault_has_one_place_in_the_package() -> None:
     assert {behaviour: count for behaviour, count in places.items() if count != 1} == {}
 
 
-def test_hints_name_folders_of_the_corpus() -> None:
-    folders = {path.name for path in (ROOT / "tests" / "corpus").iterdir()}
-    assert {folder for fault in FAULTS for folder in fault.get("hint", "").split()} - folders == set()
-
-
 def test_there_are_fifteen_behaviours_of_each_subject() -> None:
     assert {subject: len(faults) for subject, faults in TABLE.items()} == dict.fromkeys(
         ("engine", "loading", "evaluators", "reporting"), 15
