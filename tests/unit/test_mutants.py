@@ -1,6 +1,5 @@
 """The faults of `scripts/mutants.yaml` can be put into the package, wherever its modules lie."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,3 @@ def test_each_fault_has_one_place_in_the_package() -> None:
     texts = [path.read_text("utf-8") for path in (ROOT / "pytest_agentv").rglob("*.py")]
     places = {fault["behaviour"]: sum(text.count(fault["old"]) for text in texts) for fault in FAULTS}
     assert {behaviour: count for behaviour, count in places.items() if count != 1} == {}
-
-
-def test_there_are_fifteen_behaviours_of_each_subject() -> None:
-    assert {subject: len(faults) for subject, faults in TABLE.items()} == dict.fromkeys(
-        ("engine", "loading", "evaluators", "reporting"), 15
-    )
-    assert max(Counter(fault["behaviour"] for fault in FAULTS).values()) == 1
