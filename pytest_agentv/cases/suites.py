@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_agentv.cases import matrix
 from pytest_agentv.cases.discovery import find_sidecar
 from pytest_agentv.cases.entries import (
     CallFunction,
@@ -326,6 +325,7 @@ def _combined(
     execution = header.get("execution") or {}
     if not targets and header.get("matrix") is None and execution.get("targets") is None:
         return entries
+    from pytest_agentv.cases import matrix  # noqa: PLC0415 - only for files with combinations
 
     axes = matrix.read_axes(header, places)
     read = [axis for axis in axes if not targets or axis.key != matrix.TARGET]

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_agentv.cases import schemas as files
 from pytest_agentv.cli.arguments import ArgumentParser, say
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.model.base import JsonObject
@@ -30,6 +29,7 @@ def schema_text(kind: str) -> str:
 
 def schema_of(kind: str) -> JsonObject:
     """Return the schema of a kind of file."""
+    from pytest_agentv.cases import schemas as files  # noqa: PLC0415 - pydantic
     from pytest_agentv.evaluators.composite import AGGREGATORS  # noqa: PLC0415 - pydantic
 
     match kind:

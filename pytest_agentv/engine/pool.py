@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pytest_agentv.engine import embedding
 from pytest_agentv.engine.jobs import NO_OVERRIDES, OWN_JUDGE, OWN_PROVIDER, Overrides
 from pytest_agentv.engine.judging import EqualQuestions, ProviderJudge, judging_fault, needs_of
 from pytest_agentv.engine.results import effective_target_name
@@ -548,6 +547,8 @@ class TargetPool:
         """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
         key = (eval_dir, name)
         if key not in self._embedders:
+            from pytest_agentv.engine import embedding  # noqa: PLC0415 - only for `similar`
+
             target, provider = self._folders.open(eval_dir, name)
             cache, tell = self._places.cwd / CACHE_FOLDER if self._options.cache else None, self._folders.warn_of_cache
             self._embedders[key] = embedding.embedder_of(target, provider, cache, self._options.timeout or None, tell)

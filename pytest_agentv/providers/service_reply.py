@@ -14,11 +14,9 @@ from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, mapping
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.model.text import compact_json, counted
-from pytest_agentv.providers.api import anthropic, openai
 from pytest_agentv.providers.api.base import HttpReply, count, is_count, parsed
 from pytest_agentv.providers.api.failures import describe_no_json, read_error_text, shorten
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.frameworks import openai_agents as responses
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks
 
@@ -203,10 +201,16 @@ def read_usage(usage: JsonObject) -> TokenUsage | None:
         return None
     details = mapping(usage.get("output_tokens_details"))
     if "prompt_tokens" in usage:
+        from pytest_agentv.providers.api import openai  # noqa: PLC0415 - only for its replies
+
         return openai.read_usage(usage)
     if "input_tokens_details" in usage or "reasoning_tokens" in details:
+        from pytest_agentv.providers.frameworks import openai_agents as responses  # noqa: PLC0415 - only for its replies
+
         return responses.read_usage(usage)
     if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
+        from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
+
         return anthropic.read_usage(usage)
     total_in, total_out, cached, reasoning = (
         count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)

@@ -12,7 +12,6 @@ from pytest_agentv.files.source import KeyPath, Source, read_yaml
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Masker
-from pytest_agentv.targets import resolution as validation
 from pytest_agentv.targets.definitions import (
     IDENTITY,
     REFERENCE,
@@ -211,6 +210,8 @@ class _Loader:
         check_references(values, place, is_own=is_own)
 
     def _check_fields(self, kind: str, values: dict[str, Json], entry: dict[str, Json], place: Place) -> None:
+        from pytest_agentv.targets import resolution as validation  # noqa: PLC0415 - imports pydantic
+
         found = self._kinds.find(kind)
         unknown, hidden = validation.unknown_keys(found, values), validation.unread_spellings(found, values)
         faults = [

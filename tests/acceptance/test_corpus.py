@@ -7,10 +7,13 @@ files) and each file of `expected/` (another output of the same path). `pytest t
 
 `env.txt` sets variables of the environment (`NAME=VALUE`). `server.yaml` scripts the replies of a model server
 (`NAME: [Reply fields]`, see `fake_llm.records`), whose address is in `FAKE_LLM`; what it was asked is in
-`requests.jsonl` afterwards.
+`requests.jsonl` afterwards, with the headers in `headers.jsonl`.
 """
 
+import base64
 import difflib
+import gzip
+import html
 import json
 import re
 import shlex
@@ -26,20 +29,22 @@ from typing import Any
 import pytest
 import warm
 import yaml
-from fake_llm import FakeLlm, Reply, ToolCall
+from fake_llm import FakeLlm, Reply, Request, ToolCall
 
 from .conftest import OTHER_PLUGINS
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 UNMENTIONED = re.compile(
     r"^(platform |cachedir: |rootdir: |configfile: |plugins: |hypothesis profile |-- Docs: "
-    r"|created: |\d+ workers? |gw\d+ )"
+    r"|created: |\d+ workers? |gw\d+ |INTERNALERROR>(?! \w+Error:))"
 )
 """Lines of pytest's own that differ from machine to machine."""
 VOLATILE = {"timestamp", "run_id", "duration_ms", "waited_ms", "schema_version", "eval_file", "line_hash", "pid"}
 CHANGES = (
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b\d{8}T\d{6}-[0-9a-f]{8}\b", "RUN"),
+    (r"/[^\s'\"]*/agentv-([\w-]+)-[a-z0-9_]{8}(?![a-z0-9_])", r"$TEMP/agentv-\1"),
+    (r"(_attempt-\d+_)[0-9a-f]{8}\b", r"\1HASH"),
     (r"\b127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b\d+(?:\.\d+)? ms\b", "N ms"),
     (r'("judge": ?"[^"@]*)@[^"]*"', r'\1@…"'),  # the fingerprint of a judge, which holds the port of the server
@@ -50,9 +55,14 @@ CHANGES = (
     (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
     (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
     (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
+    (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
     (r"^([=_-])\1{2,} (.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
-    (r'(time|timestamp|hostname)="[^"]*"', r'\1="…"'),
+    (r'(time|timestamp|hostname|agentv_duration_ms" value)="[^"]*"', r'\1="…"'),
+    (r'"[0-9a-f]{12,64}"', '"HASH"'),
+    (r"\bMade \d{4}-\d\d-\d\d \d\d:\d\d\b", "Made TIME"),  # the foot of an HTML report
+    (r"\(\d+\.\d\d MB\)", "(N MB)"),
+    (r"^(\| .* \|) [\d.]+ m?s \|$", r"\1 N |"),
 )
 
 
@@ -76,8 +86,9 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
     with model_server(source / "server.yaml", project, monkeypatch):
         for line in commands:
             command, _, expected_code = line.partition(" -> ")
-            code, text = run(shlex.split(command), project, unrecorded)
-            seen += [f"$ {command} -> {code}", *shown(text, project, command), ""]
+            words, _, most = command.partition(" | head -n ")
+            code, text = run(shlex.split(words), project, unrecorded)
+            seen += [f"$ {command} -> {code}", *shown(text, project, words)[: int(most or 0) or None], ""]
             assert str(code) == expected_code.strip(), text
     made = {"expected.txt": "\n".join(seen)}
     if (records := "".join(f"{line}\n" for line in read_records(commands, project))) or (
@@ -88,7 +99,7 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         if path.is_file():
             output = project / path.relative_to(source / "expected")
             assert output.is_file(), f"{output} was not written"
-            made[str(path.relative_to(source))] = "\n".join(replaced(output.read_text("utf-8").split("\n"), project))
+            made[str(path.relative_to(source))] = "\n".join(replaced(read_output(output), project))
     if request.config.getoption("--update-corpus"):
         for path_name, text in made.items():
             (source / path_name).write_text(text, encoding="utf-8")
@@ -109,9 +120,9 @@ def run(words: list[str], project: Path, pytester: pytest.Pytester) -> tuple[int
             finished = pytester.runpytest_inprocess(*others, *words[1:])
         return int(finished.ret), "\n".join([*finished.outlines, *finished.errlines])
     environment = {**warm.environment_of_a_user(), "PYTEST_ADDOPTS": shlex.join(others)}
-    program = (
-        [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(Path(sys.executable).parent / words[0])]
-    )
+    installed = Path(sys.executable).parent / words[0]  # else it is a command of the system, such as `cat`
+    program = [sys.executable, "-m", "pytest"] if words[0] == "pytest" else [str(installed)]
+    program = program if installed.exists() else words[:1]
     forked = warm.run(
         [*program, *words[1:]], cwd=project, env=environment, stdin=DEVNULL, capture_output=True, encoding="utf-8"
     )
@@ -123,6 +134,9 @@ def shown(text: str, project: Path, command: str) -> list[str]:
 
     The statistics of a summary stand only where somebody asks for them: with `-v` and in `agentv eval`.
     """
+    if "--help" in command:  # versions of Python lay it out differently
+        text = re.sub(r"^  (-\w) \S+, --", r"  \1, --", re.sub(r"\n {5,}", " ", text), flags=re.MULTILINE)
+        text = re.sub(r" {2,}", " ", text)
     lines = [line for line in replaced(text.splitlines(), project) if not UNMENTIONED.match(line)]
     if " -n " in command:  # the order in which workers end
         lines = lines[-1:]
@@ -144,9 +158,26 @@ def without_statistics(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
+def read_output(path: Path) -> list[str]:
+    """Return the lines of an output: of XML a tag each, of an HTML report its words and what it says of each case."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".html" and "<body" in text:
+        packed = re.findall(r'<script type="text/plain" id="d\d+">([^<]*)</script>', text)
+        cases = [case for block in packed for case in json.loads(gzip.decompress(base64.b64decode(block)))]
+        body = re.sub(r"<(script|style|template|svg)\b.*?</\1>", "", text[text.index("<body") :], flags=re.DOTALL)
+        words = re.sub(r"(<[^>]*>\s*)+", "\n", body).strip().split("\n")
+        return [*map(html.unescape, words), *(json.dumps(told(case), ensure_ascii=False) for case in cases), ""]
+    return (text.replace("><", ">\n<") if path.suffix == ".xml" else text).split("\n")
+
+
 def replaced(lines: Iterable[str], project: Path) -> Iterator[str]:
     for line in lines:
-        text = line.replace(str(project), "$PROJECT").replace(sys.executable, "python").rstrip()
+        text = (
+            line.replace(str(project), "$PROJECT")
+            .replace(project.name, "PROJECT")
+            .replace(sys.executable, "python")
+            .rstrip()
+        )
         for pattern, new in CHANGES:
             text = re.sub(pattern, new, text)
         yield text
@@ -161,7 +192,7 @@ def read_records(commands: list[str], project: Path) -> Iterator[str]:
     for path in [*sorted((project / ".agentv/results").glob("*.jsonl")), *named]:
         if path.is_file():
             lines = path.read_text("utf-8").splitlines()
-            records = [json.loads(line) for line in replaced(lines, project) if line.startswith("{")]
+            records = [json.loads(line) for line in replaced(lines, project) if re.match(r"\{.*\}$", line)]
             for record in sorted(records, key=lambda record: str(record.get("node_id"))):
                 yield json.dumps(told(record), ensure_ascii=False)
 
@@ -190,8 +221,17 @@ def model_server(path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("FAKE_LLM", server.url)
         yield
         asked = [{"script": each.script, "path": each.path, "body": each.body} for each in server.requests]
-    lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in asked)
-    (project / "requests.jsonl").write_text(lines, encoding="utf-8")
+        heads = [
+            {"script": each.script, "query": each.query, "headers": told_headers(each)} for each in server.requests
+        ]
+    for name, values in (("requests.jsonl", asked), ("headers.jsonl", heads)):
+        lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in values)
+        (project / name).write_text(lines, encoding="utf-8")
+
+
+def told_headers(request: Request) -> dict[str, str]:
+    usual = ("host", "user-agent", "accept-encoding", "connection", "content-length")
+    return {name: value for name, value in sorted(request.headers.items()) if name not in usual}
 
 
 def as_reply(fields: dict[str, Any]) -> Reply:

@@ -9,7 +9,8 @@ from fake_llm.records import Answer
 
 
 def tool_results(body: Any) -> list[Any]:
-    return [message for message in body["messages"] if message["role"] == "tool"]
+    messages = body.get("messages", ()) if isinstance(body, dict) else ()  # a service of a user's own has other keys
+    return [message for message in messages if isinstance(message, dict) and message.get("role") == "tool"]
 
 
 def answer(answer: Answer) -> Any:

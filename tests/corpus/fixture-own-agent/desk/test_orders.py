@@ -1,0 +1,2 @@
+def test_order(agentv):
+    assert agentv.run("Where is 1001?", evaluators=[{"contains": "on its way"}])

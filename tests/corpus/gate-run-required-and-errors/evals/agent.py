@@ -1,0 +1,4 @@
+def answer(prompt):
+    if prompt == "dead":
+        raise ConnectionError("the line is dead")
+    return "It costs 120 euros."

@@ -1,0 +1,2 @@
+def pytest_agentv_summary(results, verdict):
+    raise RuntimeError("summary")

@@ -1,0 +1,6 @@
+def test_units():
+    assert True
+
+
+def test_eval(agentv):
+    assert agentv

@@ -1,0 +1,5 @@
+def answer(prompt):
+    return "hello"
+
+
+NAME = "agent"

@@ -1,0 +1,5 @@
+import no_such_package
+
+
+def answer(prompt):
+    return "hello"

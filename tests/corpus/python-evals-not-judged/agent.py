@@ -1,0 +1,2 @@
+def answer(prompt):
+    raise ConnectionError("the line is dead")

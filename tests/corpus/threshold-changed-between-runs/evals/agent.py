@@ -1,0 +1,4 @@
+def answer(prompt):
+    with open("calls.txt", "a") as file:
+        print(prompt, file=file)
+    return "red green" if prompt == "two" else "red green blue"
