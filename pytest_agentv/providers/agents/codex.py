@@ -81,9 +81,12 @@ class _Turn:
         match event.get("type"):
             case "item.started" | "item.updated" | "item.completed":
                 item = mapping(event.get("item"))
-                message = _read_item(item)
-                if message is not None:
-                    self.messages[text_or_none(item.get("id")) or f"#{len(self.messages)}"] = message
+                kind = text_or_none(item.get("type"))
+                place = text_or_none(item.get("id")) or f"#{len(self.messages)}"
+                if kind == "agent_message":
+                    self.messages[place] = Message("assistant", text_or_none(item.get("text")) or "")
+                elif kind is not None and kind not in _TEXTS:
+                    self.messages[place] = Message("assistant", tool_calls=(_tool_call(kind, item),))
             case "turn.completed":
                 self.is_complete, self.failure = True, None
                 self.usage = mapping(event.get("usage"))
@@ -92,15 +95,6 @@ class _Turn:
                 self.failure = text_or_none(mapping(event.get("error")).get("message")) or "the turn failed"
             case "error":  # possibly transient: only an error at the end without a result counts
                 self.failure = text_or_none(event.get("message")) or self.failure
-
-
-def _read_item(item: JsonObject) -> Message | None:
-    kind = text_or_none(item.get("type"))
-    if kind == "agent_message":
-        return Message("assistant", text_or_none(item.get("text")) or "")
-    if kind is None or kind in _TEXTS:
-        return None
-    return Message("assistant", tool_calls=(_tool_call(kind, item),))
 
 
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:

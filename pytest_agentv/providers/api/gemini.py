@@ -146,15 +146,17 @@ def _generation_config(settings: ModelSettings) -> dict[str, Any]:
 
 def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the tools in the shape of the API: all functions in one tool."""
-    functions = [function for tool in tools if (function := function_of(tool)) is not None]
-    declared = [{"function_declarations": [_declaration(function) for function in functions]}] if functions else []
-    return [*declared, *(tool for tool in tools if function_of(tool) is None)]
-
-
-def _declaration(function: JsonObject) -> JsonObject:
-    rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
-    schema = function.get("parameters")
-    return rest if schema is None else {**rest, "parametersJsonSchema": schema}
+    declared: list[JsonObject] = []
+    others: list[JsonObject] = []
+    for tool in tools:
+        function = function_of(tool)
+        if function is None:
+            others.append(tool)
+            continue
+        rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
+        schema = function.get("parameters")
+        declared.append(rest if schema is None else {**rest, "parametersJsonSchema": schema})
+    return [{"function_declarations": declared}, *others] if declared else others
 
 
 def _part(part: str | FilePart) -> dict[str, Any]:

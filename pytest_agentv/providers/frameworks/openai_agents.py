@@ -23,7 +23,7 @@ from pytest_agentv.providers.frameworks.answer import (
     text_content,
     tokens,
 )
-from pytest_agentv.providers.python_calls import Question, SentFile, parts_of
+from pytest_agentv.providers.python_calls import Question, parts_of
 
 _INPUTS: Final = ("input", "action", "queries", "code", "operation")
 """Keys with the input of calls without `arguments`, by kind of tool. A text is free text, and is not parsed."""
@@ -229,15 +229,17 @@ def _clock(times: ToolTimes) -> Any:
 
 def _shown(content: Any) -> Any:
     """Return the content of a turn in the form of the responses API."""
-    return content if isinstance(content, str) else [_part(part) for part in parts_of(content)]
-
-
-def _part(part: str | SentFile) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "input_text", "text": part}
-    if part.name is None:
-        return {"type": "input_image", "image_url": part.url, "detail": "auto"}
-    return {"type": "input_file", "filename": part.name, "file_data": part.url}
+    if isinstance(content, str):
+        return content
+    shown: list[dict[str, Any]] = []
+    for part in parts_of(content):
+        if isinstance(part, str):
+            shown.append({"type": "input_text", "text": part})
+        elif part.name is None:
+            shown.append({"type": "input_image", "image_url": part.url, "detail": "auto"})
+        else:
+            shown.append({"type": "input_file", "filename": part.name, "file_data": part.url})
+    return shown
 
 
 async def finish(result: Any) -> Any:

@@ -53,10 +53,6 @@ def _read_replies(replies: Sequence[Any]) -> NativeAnswer | None:
     )
 
 
-def _is_reply(value: object) -> bool:
-    return any(is_reply(value) for is_reply, _ in _REPLIES)
-
-
 _REPLIES: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], NativeAnswer]]]] = (
     (chat.is_reply, chat.read_reply),
     (responses.is_reply, responses.read_reply),
@@ -67,7 +63,7 @@ _REPLIES: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], NativeAnsw
 _LISTS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], NativeAnswer | None]]]] = (
     (langchain.is_message, langchain.read),
     (pydantic_ai.is_message, pydantic_ai.read_messages),
-    (_is_reply, _read_replies),
+    (lambda value: any(is_reply(value) for is_reply, _ in _REPLIES), _read_replies),
     (google_genai.is_content, google_genai.read_contents),
     (responses.is_item, responses.read_items),
     (chat.is_message, chat.read_messages),
