@@ -33,6 +33,11 @@ _IS_NULL: Final = "the target gave no answer: the content of its last message is
 
 _NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
 
+TRACE_LIMIT: Final = 64 * 2**20
+"""Largest trace file in bytes."""
+
+EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest(Record):
@@ -230,14 +235,6 @@ def shortest(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-# Reads trace files, in which a target may write the steps to its answer.
-
-TRACE_LIMIT: Final = 64 * 2**20
-"""Largest trace file in bytes."""
-
-EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
-
-
 def with_trace(response: ProviderResponse) -> ProviderResponse:
     """Return a response with the trace of the file that it names.
 
@@ -266,13 +263,6 @@ def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEven
     return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
 
 
-def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
-    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
-    found = [_parse_event(where, value) for where, value in values]
-    left_out += [fault for fault in found if isinstance(fault, str)]
-    return tuple(event for event in found if isinstance(event, TraceEvent))
-
-
 def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
     """Yield each event of a trace file with its place, for error messages."""
     if text.lstrip().startswith("["):
@@ -296,6 +286,13 @@ def _parse_json(path: Path, text: str, first_line: int) -> Json:
         raise ProviderError(message, "config") from error
 
 
+def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
+    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
+    found = [_parse_event(where, value) for where, value in values]
+    left_out += [fault for fault in found if isinstance(fault, str)]
+    return tuple(event for event in found if isinstance(event, TraceEvent))
+
+
 def _parse_event(where: str, value: Json) -> TraceEvent | str:
     if not isinstance(value, dict):
         return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
@@ -308,14 +305,11 @@ def _parse_event(where: str, value: Json) -> TraceEvent | str:
             raise ProviderError(fault, "config")
         return f"{fault}; it was left out"
     texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
+    metadata = value.get("metadata")
     return TraceEvent(
         kind,
         **texts,
         input=value.get("input", ABSENT),
         output=value.get("output", ABSENT),
-        metadata=_object(value.get("metadata")),
+        metadata=metadata if isinstance(metadata, dict) else None,
     )
-
-
-def _object(value: Json) -> JsonObject | None:
-    return value if isinstance(value, dict) else None
