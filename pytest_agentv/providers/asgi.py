@@ -157,7 +157,7 @@ class LifespanError(Exception):
 
 
 class Lifespan:
-    """The lifespan of one application."""
+    """The lifespan of one application. Runs on the loop for user code."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -218,7 +218,7 @@ class NoReplyError(Exception):
 
 
 async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply:
-    """Call an application. Raises `NoReplyError`, and any exception of the application."""
+    """Call an application, on the loop for user code. Raises `NoReplyError`, and any exception of the application."""
     call = _Call(request)
     try:
         await app(_scope(request, state), call.receive, call.send)

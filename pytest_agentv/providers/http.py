@@ -5,7 +5,7 @@ import importlib
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -18,12 +18,11 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import FilePart
 from pytest_agentv.model.secrets import secrets_of
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest, encoded
 from pytest_agentv.providers.api.client import shown_url
 from pytest_agentv.providers.api.failures import Repeater, refused
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
 from pytest_agentv.providers.kind import RetryKeys
@@ -33,8 +32,6 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal, secrets_in
 
-# Fills the values of a case into the URL, headers and body of a request. Values are data and need no quotes.
-
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
 
@@ -42,84 +39,18 @@ _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
 _SHOWING: Final = re.compile(r"\{[{%][^}]*\b(?:messages|files)\b")
 _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
-
-def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return the values for templates.
-
-    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
-    """
-    return {
-        "prompt": prompt_text(request),
-        "messages": conversation(request),
-        "files": [_file(file) for file in request.prompt.media],
-        "eval_id": request.eval_id,
-        "attempt": request.attempt,
-    }
-
-
-def _file(file: FilePart) -> JsonObject:
-    sent = encoded(file)
-    return {"name": sent.name, "media_type": sent.media_type, "data": sent.data, "url": sent.url}
-
-
-def fill_data(value: Json, values: JsonObject) -> Json:
-    """Return plain data with its templates filled in. A text that is only one `{{ }}` becomes the value itself.
-
-    Raises `TemplateFault`.
-    """
-    if isinstance(value, str):
-        return render(value, values) if has_template(value) else value
-    if isinstance(value, Mapping):
-        return {key: fill_data(item, values) for key, item in value.items()}
-    return [fill_data(item, values) for item in value] if isinstance(value, list) else value
-
-
-def fill_url(text: str, values: JsonObject) -> str:
-    """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
-    if not has_template(text):
-        return text
-    encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
-    return as_text(render(text, encoded))
-
-
-def shows_files(value: Json) -> bool:
-    """Whether a template of plain data uses the messages or the files, which may be pictures and PDFs."""
-    found: list[str] = []
-    _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
-    return bool(found)
-
-
-def check_templates(value: Json) -> None:
-    """Raise `ValueError` for a template of plain data that can never be filled."""
-    _each_text(value, _check)
-
-
-def _each_text(value: Json, check: Callable[[str], None]) -> None:
-    if isinstance(value, str):
-        check(value)
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            _each_text(item, check)
-
-
-def _check(text: str) -> None:
-    text = _REFERENCE.sub("", text)
-    if found := KNOWN_PLACEHOLDER.search(text):
-        name = found[1].lower() if found[1].lower() in NAMES else "prompt"
-        raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
-    if not has_template(text):
-        return
-    try:
-        render(text, _SAMPLE)
-    except TemplateFault as fault:
-        if str(fault).startswith(("unknown variable", "is no valid template")):
-            raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
-
-
-# The keys that all services share.
-
 _DEFAULT_BODY: Final = {"prompt": "{{ prompt }}"}
 _TOKENS: Final = ("input", "output", "cached", "reasoning")
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS: Final = 5
+_HINTS: Final = {
+    401: "check the headers of",
+    403: "check the headers of",
+    404: "check the URL of",
+    405: "check the method of",
+    422: "check the body of",
+}
 
 
 def _template(value: Any) -> Any:
@@ -127,10 +58,17 @@ def _template(value: Any) -> Any:
     return value
 
 
+TEMPLATE: Final = AfterValidator(_template)
+"""A field for data with `{{ prompt }}` and the like."""
+
+
 def _path(value: object) -> str:
     text = filled_text(value)
     parse_path(text)
     return text
+
+
+PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
 
 
 def _token_paths(value: object) -> object:
@@ -141,20 +79,12 @@ def _token_paths(value: object) -> object:
     return {key: _path(item) for key, item in value.items()}
 
 
-TEMPLATE: Final = AfterValidator(_template)
-"""A field for data with `{{ prompt }}` and the like."""
-
-PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
 _PATH_SCHEMA: Final = {"type": "string"}
 TokenPaths: TypeAlias = Annotated[
     str | dict[str, str],
     BeforeValidator(_token_paths),
     WithJsonSchema({"anyOf": [_PATH_SCHEMA, {"type": "object", "additionalProperties": _PATH_SCHEMA}]}),
 ]
-
-
-def _parsed(text: str | None) -> JsonPath | None:
-    return None if text is None else parse_path(text)
 
 
 class Service(RetryKeys):
@@ -213,17 +143,75 @@ class Service(RetryKeys):
         return set(secrets_in([self.headers, self.body]))
 
 
-# Asks a service: builds the request of a case, sends it, follows redirects, reads the reply.
+def _parsed(text: str | None) -> JsonPath | None:
+    return None if text is None else parse_path(text)
 
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_MOST_REDIRECTS: Final = 5
-_HINTS: Final = {
-    401: "check the headers of",
-    403: "check the headers of",
-    404: "check the URL of",
-    405: "check the method of",
-    422: "check the body of",
-}
+
+class Http(Service):
+    """A service, asked over the network."""
+
+    kind = "http"
+
+    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; filled-in values are percent-encoded")
+    healthcheck: Healthcheck | None = Field(
+        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "ServiceProvider":
+        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
+
+    @property
+    def secrets(self) -> Collection[str]:
+        return {*super().secrets, *secrets_of("url", self.url)}
+
+    @property
+    def is_probed(self) -> bool:
+        return self.healthcheck is not None
+
+
+class NetworkTransport:
+    """Sends requests over the network."""
+
+    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._client: Any = None
+        self._lock = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Run the target's health check. Raises `ProviderError`."""
+        if self._settings.healthcheck is not None:
+            await run_healthcheck(
+                self._settings.healthcheck,
+                target_name=self._environment.name,
+                environment=self._environment.variables,
+                timeout_seconds=self._settings.timeout_seconds,
+                kind="HTTP",
+            )
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
+        client = await self._opened()
+        reply: HttpReply = await client.exchange(request)
+        return reply
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _opened(self) -> Any:
+        async with self._lock:
+            if self._client is None:
+                try:
+                    module = await run_in_thread(
+                        lambda: importlib.import_module("pytest_agentv.providers.api.client"), "agentv-import-http"
+                    )
+                except ImportError as error:
+                    raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
+                name, where = self._environment.name, self._environment.where
+                self._client = module.HttpClient(f"the service of target {name!r}", where, self._environment.variables)
+        return self._client
 
 
 class Transport(Protocol):
@@ -273,9 +261,14 @@ class ServiceProvider:
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Ask, with repetitions by the retry policy. The time limit covers all requests."""
         built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
-        limits = (self._settings.timeout_seconds, request.timeout_seconds)
-        limit = min((each for each in limits if each is not None), default=None)
-        (reply, duration), log = await self._repeater.ask(lambda: _timed(lambda: self._send(built)), limit)
+
+        async def send_timed() -> tuple[HttpReply, int]:
+            started = time.perf_counter()
+            reply = await self._send(built)
+            return reply, round((time.perf_counter() - started) * 1000)
+
+        limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        (reply, duration), log = await self._repeater.ask(send_timed, limit)
         is_stream = self._settings.stream is not None
         html = asks_for_html(built.headers)
         response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
@@ -300,8 +293,12 @@ class ServiceProvider:
         type_ = {"content-type": "text/plain; charset=utf-8" if isinstance(content, str) else "application/json"}
         known = {"accept": accept, **({} if content is None else type_)}
         headers = {name: " ".join(text.splitlines()) for name, text in headers.items()}
+        body = None
+        if content is not None:
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+            body = text.encode("utf-8", "surrogatepass")
         is_stream = self._settings.stream is not None
-        return HttpRequest(self._settings.method, url, {**known, **headers}, _encoded(content), is_stream)
+        return HttpRequest(self._settings.method, url, {**known, **headers}, body, is_stream)
 
     async def _send(self, request: HttpRequest) -> HttpReply:
         for _ in range(_MOST_REDIRECTS):
@@ -334,19 +331,6 @@ class ServiceProvider:
         return request.replace(url=url, method="GET", content=None)
 
 
-async def _timed(send: Callable[[], Awaitable[HttpReply]]) -> tuple[HttpReply, int]:
-    started = time.perf_counter()
-    reply = await send()
-    return reply, round((time.perf_counter() - started) * 1000)
-
-
-def _encoded(content: Any) -> bytes | None:
-    if content is None:
-        return None
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
-
-
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -358,73 +342,72 @@ def _site(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
-# The `http` provider: a service, asked over the network.
+def values_of(request: ProviderRequest) -> dict[str, Json]:
+    """Return the values for templates. They are data, and need no quotes.
+
+    Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
+    """
+    return {
+        "prompt": prompt_text(request),
+        "messages": conversation(request),
+        "files": [
+            {"name": sent.name, "media_type": sent.media_type, "data": sent.data, "url": sent.url}
+            for sent in map(encoded, request.prompt.media)
+        ],
+        "eval_id": request.eval_id,
+        "attempt": request.attempt,
+    }
 
 
-class Http(Service):
-    """A service, asked over the network."""
+def fill_data(value: Json, values: JsonObject) -> Json:
+    """Return plain data with its templates filled in. A text that is only one `{{ }}` becomes the value itself.
 
-    kind = "http"
-
-    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; filled-in values are percent-encoded")
-    healthcheck: Healthcheck | None = Field(
-        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
-    )
-
-    def open(self, environment: TargetEnvironment) -> ServiceProvider:
-        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
-
-    @property
-    def secrets(self) -> Collection[str]:
-        return {*super().secrets, *secrets_of("url", self.url)}
-
-    @property
-    def is_probed(self) -> bool:
-        return self.healthcheck is not None
+    Raises `TemplateFault`.
+    """
+    if isinstance(value, str):
+        return render(value, values) if has_template(value) else value
+    if isinstance(value, Mapping):
+        return {key: fill_data(item, values) for key, item in value.items()}
+    return [fill_data(item, values) for item in value] if isinstance(value, list) else value
 
 
-class NetworkTransport:
-    """Sends requests over the network."""
-
-    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
-        self._settings = settings
-        self._environment = environment
-        self._client: Any = None
-        self._lock = asyncio.Lock()
-
-    async def check(self) -> None:
-        """Run the target's health check. Raises `ProviderError`."""
-        if self._settings.healthcheck is not None:
-            await run_healthcheck(
-                self._settings.healthcheck,
-                target_name=self._environment.name,
-                environment=self._environment.variables,
-                timeout_seconds=self._settings.timeout_seconds,
-                kind="HTTP",
-            )
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        client = await self._opened()
-        reply: HttpReply = await client.exchange(request)
-        return reply
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-
-    async def _opened(self) -> Any:
-        async with self._lock:
-            if self._client is None:
-                try:
-                    module = await run_in_thread(_import_client, "agentv-import-http")
-                except ImportError as error:
-                    raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
-                name, where = self._environment.name, self._environment.where
-                self._client = module.HttpClient(f"the service of target {name!r}", where, self._environment.variables)
-        return self._client
+def fill_url(text: str, values: JsonObject) -> str:
+    """Return a URL with its templates filled in, percent-encoded. Raises `TemplateFault`."""
+    if not has_template(text):
+        return text
+    encoded = {name: quote(as_text(value), safe="") if name in text else "" for name, value in values.items()}
+    return as_text(render(text, encoded))
 
 
-def _import_client() -> Any:
-    return importlib.import_module("pytest_agentv.providers.api.client")
+def shows_files(value: Json) -> bool:
+    """Whether a template of plain data uses the messages or the files, which may be pictures and PDFs."""
+    found: list[str] = []
+    _each_text(value, lambda text: found.extend(_SHOWING.findall(text)))
+    return bool(found)
+
+
+def check_templates(value: Json) -> None:
+    """Raise `ValueError` for a template of plain data that can never be filled."""
+    _each_text(value, _check)
+
+
+def _each_text(value: Json, check: Callable[[str], None]) -> None:
+    if isinstance(value, str):
+        check(value)
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            _each_text(item, check)
+
+
+def _check(text: str) -> None:
+    text = _REFERENCE.sub("", text)
+    if found := KNOWN_PLACEHOLDER.search(text):
+        name = found[1].lower() if found[1].lower() in NAMES else "prompt"
+        raise ValueError(f"{found[0]} belongs into commands, and would be sent as it is; write {{{{ {name} }}}}")
+    if not has_template(text):
+        return
+    try:
+        render(text, _SAMPLE)
+    except TemplateFault as fault:
+        if str(fault).startswith(("unknown variable", "is no valid template")):
+            raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
