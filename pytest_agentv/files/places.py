@@ -29,8 +29,6 @@ from pytest_agentv.model.base import Json, JsonObject, is_number
 from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.model.text import format_number
 
-# Places of values in a file, where faults are noted.
-
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
 
