@@ -29,10 +29,6 @@ from pytest_agentv.runtime.files import read_regular_file
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
 
-_IS_NULL: Final = "the target gave no answer: the content of its last message is null"
-
-_NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
-
 TRACE_LIMIT: Final = 64 * 2**20
 """Largest trace file in bytes."""
 
@@ -188,7 +184,9 @@ ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 
 def error_text(response: ProviderResponse) -> str | None:
     """Return why a response holds no answer; None: it holds one. Its text may be blank, as `str(TimeoutError())` is."""
-    return None if response.error is None else response.error.strip() or _NO_REASON
+    if response.error is None:
+        return None
+    return response.error.strip() or "the target gave an empty `error`, which does not say why there is no answer"
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:
@@ -203,7 +201,8 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
     reason = incomplete_reason(response.finish_reason)
     if reason is None:
         is_missing = is_null(response.output_messages, response.trace)
-        return response.replace(error=_IS_NULL, error_kind="no_answer") if is_missing else response
+        error = "the target gave no answer: the content of its last message is null"
+        return response.replace(error=error, error_kind="no_answer") if is_missing else response
     if is_broken(response.finish_reason):
         error = f"the answer is not whole: {reason} (finish_reason={response.finish_reason})"
         return response.replace(error=error, error_kind="network")

@@ -28,8 +28,6 @@ _LONGEST_LINE: Final = 300
 _LONGEST_REPORT: Final = 2000
 """The most characters of a command's output in an error. The end is kept, where programs report errors."""
 
-_NO_TEXT: Final = "the target gave no answer: its 'text' is null"
-
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages|output)"\s*:', re.DOTALL)
 
 
@@ -53,7 +51,9 @@ def parse_output(content: str) -> ProviderResponse:
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     if response.output_messages is not None:
         return response
-    return response.replace(error=_NO_TEXT, error_kind="no_answer") if "text" in data else _plain_text(content)
+    if "text" not in data:
+        return _plain_text(content)
+    return response.replace(error="the target gave no answer: its 'text' is null", error_kind="no_answer")
 
 
 def _plain_text(content: str, *warnings: str) -> ProviderResponse:

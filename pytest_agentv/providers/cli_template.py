@@ -218,10 +218,6 @@ _SIMPLE_EXPANSION: Final = re.compile(r"""\$\{[^'"\\`{}()]*\}""")
 _HEREDOC: Final = re.compile(r"""<<(-?)[ \t]*((?:[^\s;&|()<>'"\\]|\\.|'[^'\n]*'|"[^"\n]*")+)""")
 _CASE: Final = re.compile(r"case\b")
 
-_SINGLE: Final = "inside single quotes"
-_DOUBLE: Final = "inside double quotes"
-_UNCLEAR: Final = "behind shell code whose quoting cannot be told for certain"
-
 
 def find_unsafe(template: str, placeholder: re.Pattern[str]) -> tuple[str, str] | None:
     """Return the first unprotected placeholder and its place; None if all are safe.
@@ -274,9 +270,9 @@ class _Scanner:
 
     def _check(self, found: str) -> None:
         if self._is_unclear:
-            raise _Found(found, _UNCLEAR)
+            raise _Found(found, "behind shell code whose quoting cannot be told for certain")
         if self._context == '"':
-            raise _Found(found, _DOUBLE)
+            raise _Found(found, "inside double quotes")
         if "$((" in self._open:
             raise _Found(found, "inside $((…))")
 
@@ -295,7 +291,7 @@ class _Scanner:
         if character == "\\":
             self._skip_escape()
         elif character == "'":
-            self._skip_quoted(at + 1, self._text.find("'", at + 1), _SINGLE)
+            self._skip_quoted(at + 1, self._text.find("'", at + 1), "inside single quotes")
         elif character == '"':
             self._open.append('"')
             self._go(at + 1)

@@ -39,7 +39,6 @@ _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
 _SHOWING: Final = re.compile(r"\{[{%][^}]*\b(?:messages|files)\b")
 _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
-_DEFAULT_BODY: Final = {"prompt": "{{ prompt }}"}
 _TOKENS: Final = ("input", "output", "cached", "reasoning")
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -121,7 +120,7 @@ class Service(RetryKeys):
     def content(self) -> Json:
         """The body with templates to fill in; None: there is none."""
         if self.body is None:
-            return None if self.method == "GET" else _DEFAULT_BODY
+            return None if self.method == "GET" else {"prompt": "{{ prompt }}"}
         return reveal(self.body)
 
     @property

@@ -72,12 +72,6 @@ _METRICS: Final = {
 
 _COSTS: Final = ("token_usage", "cost_usd", "duration_ms")
 
-_EXPECTED: Final = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
-
-_WAYS_OUT: Final = "set `messages: true`, or take a parameter `request` and read `request.prompt.media`"
-
-_FUNCTION_OR_AGENT: Final = "a function, or an agent of a framework that is known"
-
 
 def _callable(value: object) -> str:
     text = filled_text(value)
@@ -211,7 +205,8 @@ def import_callable(name: str, cwd: Path, label: str, expected: str | None = Non
         raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, names))
     if not callable(function) and (expected or runner_of(function) is None):
         found = f"{attribute!r} of {source} is a value of type {type(function).__name__}"
-        raise _config_error(label, f"{found}, expected {expected or _FUNCTION_OR_AGENT}")
+        expected = expected or "a function, or an agent of a framework that is known"
+        raise _config_error(label, f"{found}, expected {expected}")
     return ImportedCallable(function, module, modules, label)
 
 
@@ -292,7 +287,8 @@ class FunctionProvider:
         if self._as_messages:
             return self._function, (conversation(request),), keywords
         if keywords.get("request") is not request:
-            require_no_media(request, f"{self._label} gets a text, which", _WAYS_OUT)
+            ways_out = "set `messages: true`, or take a parameter `request` and read `request.prompt.media`"
+            require_no_media(request, f"{self._label} gets a text, which", ways_out)
         return self._function, (prompt_text(request),), keywords
 
     def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
@@ -440,7 +436,8 @@ def _read(value: Any, label: str) -> ProviderResponse:
     if response is not None:
         return response
     returned = "None" if value is None else f"a value of type {type(value).__name__}"
-    raise ProviderError(f"{label} returned {returned}: expected {_EXPECTED}", "crash")
+    expected = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
+    raise ProviderError(f"{label} returned {returned}: expected {expected}", "crash")
 
 
 def _native(value: Any) -> NativeAnswer | None:

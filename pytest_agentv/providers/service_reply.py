@@ -151,13 +151,6 @@ def _beginning(text: str) -> str:
 
 # The parts of a reply, at paths or in the words of any API.
 
-_TOOL: Final = ("tool", "name", "tool_name", "toolName")
-_GIVEN: Final = ("input", "arguments", "args", "parameters")
-_RESULT: Final = ("output", "result")
-_IDS: Final = ("id", "tool_call_id", "call_id")
-
-_TEXTS: Final = ("text", "content", "page_content")
-
 _DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
 
 
@@ -269,11 +262,13 @@ async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> 
 def _call(value: Json) -> ToolCall:
     given = mapping(value)
     function = {**mapping(given.get("function")), **given}
-    name = _first(function, _TOOL)
+    name = _first(function, ("tool", "name", "tool_name", "toolName"))
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call without a name: expected `tool` or `name`")
-    found, result, call_id = _first(function, _GIVEN), _first(function, _RESULT), _first(function, _IDS)
-    return ToolCall(name, parsed(found), result, id=call_id if isinstance(call_id, str) else None)
+    arguments = _first(function, ("input", "arguments", "args", "parameters"))
+    result = _first(function, ("output", "result"))
+    call_id = _first(function, ("id", "tool_call_id", "call_id"))
+    return ToolCall(name, parsed(arguments), result, id=call_id if isinstance(call_id, str) else None)
 
 
 def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
@@ -332,7 +327,7 @@ def _first(value: JsonObject, names: Sequence[str]) -> Any:
 
 
 def _text(value: Json) -> str:
-    found = _first(value, _TEXTS) if isinstance(value, dict) else value
+    found = _first(value, ("text", "content", "page_content")) if isinstance(value, dict) else value
     return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -405,7 +400,6 @@ def _no_json(error: Exception) -> str:
 
 # Server-sent events, the parts of a streamed reply.
 
-_END = "[DONE]"
 _FAILURE: Final = re.compile(r"(?i)error|fail")
 _NO_ERROR: Final = re.compile(r"(?i)\s*(?:(?:no|false|none|null|nil|ok|success|0)?|no errors?)\s*\.?")
 """Texts by which services say that there is no error."""
@@ -427,7 +421,7 @@ def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
     for event, data in _split_events(text):
         if event == "error":
             raise StreamError(data)
-        if data == _END:
+        if data == "[DONE]":
             break
         value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
         left = data if has_error(value) else None

@@ -60,9 +60,6 @@ _POLL_SECONDS: Final = 0.5
 _MOST_CLAIMS: Final = 5
 """How many times other programs may take a folder first, before it can be no accident."""
 
-_NOT_WAITED_FOR: Final = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
-_NOT_ASKED: Final = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
-
 
 class Vscode(Provider):
     """The chat of VS Code, on a machine with a desktop."""
@@ -204,7 +201,8 @@ class VscodeProvider:
                 error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
                 responses.append(ProviderResponse(error=f"{error}: {answer.state}", raw=raw))
             else:
-                responses.append(_without_answer(_NOT_WAITED_FOR, raw).replace(duration_ms=took))
+                reason = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
+                responses.append(_without_answer(reason, raw).replace(duration_ms=took))
         return responses
 
     def _rehearse(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
@@ -215,7 +213,8 @@ class VscodeProvider:
             describe_exchange(name, exchange, request)
             for exchange, request in zip(posting.exchanges, requests, strict=True)
         )
-        return [_without_answer(_NOT_ASKED, raw) for raw in described]
+        reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
+        return [_without_answer(reason, raw) for raw in described]
 
     def _program(self) -> tuple[str, ...]:
         command = self._settings.vscode_cmd

@@ -310,6 +310,14 @@ class LockedAppender:
         with self._writing():
             write_pieces_atomically(self._path, pieces())
 
+    def close(self) -> None:
+        """Close the file. A later `append` opens it again."""
+        with self._thread_lock:
+            self._process_lock.close()
+            if self._file is not None:
+                self._file.raw.close()
+                self._file = None
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the locks. Turns errors within the block into `FileError`."""
@@ -321,14 +329,6 @@ class LockedAppender:
             raise FileError(self._path, f"cannot be written: {reason}") from error
         except OSError as error:
             raise _write_error(self._path, error) from error
-
-    def close(self) -> None:
-        """Close the file. A later `append` opens it again."""
-        with self._thread_lock:
-            self._process_lock.close()
-            if self._file is not None:
-                self._file.raw.close()
-                self._file = None
 
     def _open(self) -> tuple[OpenFile, int]:
         """Return the open file and its size."""

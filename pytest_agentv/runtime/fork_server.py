@@ -27,7 +27,6 @@ from pytest_agentv.runtime.processes import (
 )
 from pytest_agentv.runtime.reaper import start_watcher, watched_group
 
-_SERVER_MODULE: Final = "pytest_agentv.sdk.server"
 _STDERR_TAIL: Final = 2000
 _END_SECONDS: Final = 2.0
 _EXIT_SECONDS: Final = 0.1
@@ -229,7 +228,7 @@ class ForkServer:
 
 
 def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
-    argv = [program.interpreter, "-m", _SERVER_MODULE, str(control.fileno()), *program.words]
+    argv = [program.interpreter, "-m", "pytest_agentv.sdk.server", str(control.fileno()), *program.words]
     try:
         return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
             argv,

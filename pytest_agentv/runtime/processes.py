@@ -35,8 +35,6 @@ _POLL_SECONDS: Final = 0.02
 _DRAIN_SECONDS: Final = 0.2
 """Enough time to read the whole output. Only a daemon that keeps the pipes open takes longer."""
 
-_THREAD_LIMIT: Final = "a limit of processes and threads, such as `ulimit -u`"
-
 _LAUNCHER_SECONDS: Final = 1.0
 _OUTPUT_LIMIT: Final = 64 * 1024
 """Bytes kept of each stream: enough for an error message."""
@@ -229,7 +227,8 @@ class Child:
             send_group(self.pid, signal.SIGKILL)
             self._program.wait()
             self._close_pipes()
-            raise ProcessStartError(f"cannot run {called!r}: {error} to wait for it ({_THREAD_LIMIT})") from error
+            limit = "a limit of processes and threads, such as `ulimit -u`"
+            raise ProcessStartError(f"cannot run {called!r}: {error} to wait for it ({limit})") from error
 
     @property
     def exit_code(self) -> int:
