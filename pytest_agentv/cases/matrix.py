@@ -1,4 +1,4 @@
-"""Expands the cases of a file to all combinations, and fills the variables that collection needs."""
+"""Expands cases to all combinations, and fills variables for collection. Import this lazily: few files need it."""
 
 import itertools
 import re
@@ -16,8 +16,6 @@ from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind_table import KindTable
-
-# Expands the cases of a file to all combinations of targets, variables and prompts.
 
 TARGET: Final = "target"
 PROMPT: Final = "prompt"
@@ -46,11 +44,38 @@ def combined_entries(
     `targets` are those of the command line. They replace the file's, and several of them form an axis. `place` is that
     of the file. Notes an error there for combinations with the same name.
     """
-    found = _combinations(axes, targets)
+    has_own = any(axis.key == TARGET for axis in axes)
+    if targets and (len(targets) > 1 or has_own):
+        given = Axis(TARGET, tuple(targets))
+        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
+    if not axes:
+        return entries
+
+    found = [_combination(axes, values) for values in itertools.product(*(enumerate(axis.values) for axis in axes))]
     twice = next((name for name, count in Counter(each.name for each in found).items() if count > 1), None)
     if twice is not None:
         place.at("matrix").error(f"several combinations have the name {twice!r}", "change one of their values")
-    return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
+    return tuple(entry.combined(each) for entry in entries for each in found)
+
+
+def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Combination:
+    chosen = {axis.key: value for axis, (_, value) in zip(axes, values, strict=True)}
+    names = {axis.key: _name(axis.key, value, index) for axis, (index, value) in zip(axes, values, strict=True)}
+    return Combination(
+        name="-".join(names.values()),
+        kind="-".join(name for key, name in names.items() if key != TARGET),
+        target=chosen.pop(TARGET, None),
+        prompt=chosen.pop(PROMPT, None),
+        prompt_index=next((index for axis, (index, _) in zip(axes, values, strict=True) if axis.key == PROMPT), 0),
+        variables=chosen,
+    )
+
+
+def _name(key: str, value: Json, index: int) -> str:
+    """Return the name of a value: itself, the stem of a file, or its number."""
+    if key == PROMPT:
+        return Path(str(value)).stem
+    return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)
 
 
 def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
@@ -61,13 +86,8 @@ def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place
     for axis in axes:
         said, written = _INSTEAD.get(axis.key, (_TAKES_ITS_PLACE, ((_VARS, axis.key),)))
         for entry, keys in itertools.product(entries, written):
-            if _has_own(entry, keys):
+            if entry.row is None and _has_written(entry, keys):
                 place.at(entry.index, *keys).warn(f"is not read: the {said}")
-
-
-def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
-    """Whether a case that is no row has a value of its own at some keys, and not one of `defaults`."""
-    return entry.row is None and _has_written(entry, keys)
 
 
 def _has_written(entry: CaseEntry, keys: KeyPath) -> bool:
@@ -115,24 +135,12 @@ def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ..
         where = place.at("matrix", key)
         if key == TARGET and targets is not None:
             where.error("execution.targets is there as well: keep one")
-        elif key in _PLURALS and not any(_is_used(key, each.source.text) for each in places):
+        elif key in _PLURALS and not any(re.search(rf"\{{\{{[^{{}}]*\b{key}\b", each.source.text) for each in places):
             # the default target would answer for each of them
             where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
         else:
             axes.append(_axis(key, values, where))
     return tuple(axis for axis in axes if axis is not None)
-
-
-def _is_used(variable: str, text: str) -> bool:
-    return re.search(rf"\{{\{{[^{{}}]*\b{variable}\b", text) is not None
-
-
-def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:
-    if targets and (len(targets) > 1 or any(axis.key == TARGET for axis in axes)):
-        given = Axis(TARGET, tuple(targets))
-        has_own = any(axis.key == TARGET for axis in axes)
-        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
-    return tuple(_combination(axes, values) for values in _product(axes)) if axes else ()
 
 
 def _axis(key: str, values: Json, place: Place) -> Axis | None:
@@ -152,33 +160,7 @@ def _axis(key: str, values: Json, place: Place) -> Axis | None:
     return Axis(key, tuple(values))
 
 
-def _product(axes: Iterable[Axis]) -> Iterable[tuple[tuple[int, Json], ...]]:
-    return itertools.product(*(enumerate(axis.values) for axis in axes))
-
-
-def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Combination:
-    chosen = {axis.key: value for axis, (_, value) in zip(axes, values, strict=True)}
-    names = {axis.key: _name(axis.key, value, index) for axis, (index, value) in zip(axes, values, strict=True)}
-    return Combination(
-        name="-".join(names.values()),
-        kind="-".join(name for key, name in names.items() if key != TARGET),
-        target=chosen.pop(TARGET, None),
-        prompt=chosen.pop(PROMPT, None),
-        prompt_index=next((index for axis, (index, _) in zip(axes, values, strict=True) if axis.key == PROMPT), 0),
-        variables=chosen,
-    )
-
-
-def _name(key: str, value: Json, index: int) -> str:
-    """Return the name of a value: itself, the stem of a file, or its number."""
-    if key == PROMPT:
-        return Path(str(value)).stem
-    return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)
-
-
-# Handles files with `{{`: fills variables that collection needs, and finds braces that stay as they are.
-#
-# Import this lazily: few files have braces.
+# Files with `{{`: fills the variables that collection needs, and finds braces that stay as they are.
 
 _VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
 """A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
@@ -198,7 +180,8 @@ def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
 
     `kinds` are the built-in evaluators. Others may have templates of their own.
     """
-    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))), kinds)
+    filled = replace(suite, entries=tuple(_filled_entries(suite)))
+    return _with_unfilled_told(filled, kinds)
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
@@ -221,23 +204,9 @@ def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
             yield _filled(suite, entry, of_file) if _has_values(entry) else _without_templates(entry, of_file)
 
 
-def _has_values(entry: CaseEntry) -> bool:
-    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
-    if entry.row is not None and entry.row.fault is not None:
-        return False
-    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
-
-
-def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
-    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
-    value = entry.value if isinstance(entry.value, dict) else {}
-    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
-    kept = {key: _plain(item) for key, item in of_file.items()}
-    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
-
-
-def _plain(value: Json) -> Json:
-    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
+def _holds_template(value: Json) -> bool:
+    values: Collection[Any] = value if isinstance(value, list) else (value,)
+    return any(isinstance(each, str) and has_template(each) for each in values)
 
 
 def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
@@ -269,30 +238,23 @@ def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) 
     return {**filled, **dict.fromkeys(unfilled)}
 
 
-def _holds_template(value: Json) -> bool:
-    values: Collection[Any] = value if isinstance(value, list) else (value,)
-    return any(isinstance(each, str) and has_template(each) for each in values)
+def _has_values(entry: CaseEntry) -> bool:
+    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
+    if entry.row is not None and entry.row.fault is not None:
+        return False
+    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
 
 
-class _Text(NamedTuple):
-    """A text with `{{`, and its path in its case or file."""
+def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    kept = {key: _plain(item) for key, item in of_file.items()}
+    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
 
-    keys: KeyPath
-    text: str
-    is_of_file: bool = False
 
-    @property
-    def is_check(self) -> bool:
-        return self.keys[0] not in _SHOWN_KEYS
-
-    def is_shared(self, entry: CaseEntry) -> bool:
-        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
-        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
-
-    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
-        row = entry.row.where if entry.row else None
-        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
-        return around.at(*self.keys)
+def _plain(value: Json) -> Json:
+    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
 
 
 def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
@@ -317,6 +279,69 @@ def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
     return replace(suite, entries=tuple(entries), problems=(*suite.problems, *([hint] if hint else [])))
 
 
+class _Text(NamedTuple):
+    """A text with `{{`, and its path in its case or file."""
+
+    keys: KeyPath
+    text: str
+    is_of_file: bool = False
+
+    @property
+    def is_check(self) -> bool:
+        return self.keys[0] not in _SHOWN_KEYS
+
+    def is_shared(self, entry: CaseEntry) -> bool:
+        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
+        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
+
+    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
+        row = entry.row.where if entry.row else None
+        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
+        return around.at(*self.keys)
+
+
+def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
+    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
+
+    So may the evaluators of a project, and scripts, whose keys are left out.
+    """
+    lists = [(key,) for key in EVALUATOR_LIST_KEYS]
+    left: list[tuple[KeyPath, Json]] = [((), value)]
+    while left:
+        keys, item = left.pop()
+        if isinstance(item, str):
+            if "{{" in item:
+                yield _Text(keys, item, is_of_file)
+        elif isinstance(item, dict):
+            if keys[-2:-1] in lists and _fills_itself(item, kinds):
+                continue
+            raw = raw_keys(item, UNFILLED)
+            # The short forms are a prompt or a script, unless they are mappings.
+            inner = ((key, each) for key, each in item.items() if key not in _SHORT_FORMS or isinstance(each, dict))
+            left += reversed([((*keys, key), each) for key, each in inner if key not in raw])
+        elif isinstance(item, list):
+            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
+
+
+def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
+    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
+    word = evaluator.get("type")
+    words = evaluator if word is None else (str(word),)
+    found = next(filter(None, map(kinds.find, words)), None)
+    return found is None or found[0] in _SCRIPTS
+
+
+def _checks(mapping: JsonObject) -> JsonObject:
+    """Return the lists of evaluators of a case or a file, at their keys."""
+    execution = mapping.get("execution")
+    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
+    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
+
+
+def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
+    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
+
+
 def _unfilled(
     suite: SuiteSource, entry: CaseEntry, kinds: KindTable, of_file: tuple[_Text, ...], *, is_in_cases: bool
 ) -> Iterator[_Text]:
@@ -333,52 +358,6 @@ def _unfilled(
         yield from _texts(own, kinds)
     if not checks:
         yield from of_file
-
-
-def _checks(mapping: JsonObject) -> JsonObject:
-    """Return the lists of evaluators of a case or a file, at their keys."""
-    execution = mapping.get("execution")
-    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
-    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
-
-
-def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
-    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
-
-
-def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
-    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
-
-    So may the evaluators of a project, and scripts, whose keys are left out.
-    """
-    left: list[tuple[KeyPath, Json]] = [((), value)]
-    while left:
-        keys, item = left.pop()
-        if isinstance(item, str):
-            if "{{" in item:
-                yield _Text(keys, item, is_of_file)
-        elif isinstance(item, dict) and not (_is_evaluator(keys) and _fills_itself(item, kinds)):
-            raw = raw_keys(item, UNFILLED)
-            inner = ((key, each) for key, each in item.items() if key not in raw and not _is_short_form(key, each))
-            left += reversed([((*keys, key), each) for key, each in inner])
-        elif isinstance(item, list):
-            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
-
-
-def _is_evaluator(keys: KeyPath) -> bool:
-    return keys[-2:-1] in [(key,) for key in EVALUATOR_LIST_KEYS]
-
-
-def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
-    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
-    word = evaluator.get("type")
-    words = evaluator if word is None else (str(word),)
-    found = next(filter(None, map(kinds.find, words)), None)
-    return found is None or found[0] in _SCRIPTS
-
-
-def _is_short_form(key: str, value: Json) -> bool:
-    return key in _SHORT_FORMS and not isinstance(value, dict)
 
 
 def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:
