@@ -333,20 +333,16 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool 
     if line is None:
         return None
     message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
-    hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
+    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
+    renamed = path.with_name(f"{stem}.eval{path.suffix}")
+    is_collected = _matches(renamed, root, globs) or not is_of_another_kind(renamed)
+    name = renamed.name if is_collected else f"eval-{renamed.name}"
+    hint = f"rename it to {name}, or add its name to the ini key agentv_files"
     return Problem(path, line, "", message, hint, "warning")
 
 
 def _name_of_another_kind(path: Path) -> str | None:
     return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
-
-
-def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
-    """Return a new name under which a file is collected in a folder `evals`."""
-    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
-    named = path.with_name(f"{stem}.eval{path.suffix}")
-    is_free = _matches(named, root, globs) or not is_of_another_kind(named)
-    return named.name if is_free else f"eval-{named.name}"
 
 
 def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:

@@ -32,7 +32,6 @@ _WORD: Final = re.compile(
 )
 """A text that may be a name, a check or code instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
-_SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,8 @@ def _load(scope: Scope) -> AnyEvaluator | None:
         built = _Written(type(scope.value), _given(scope.value), scope.place)
         return None if _is_misread(built, scope.evaluators) else adopt(scope)
     if not isinstance(scope.value, dict):
-        scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
+        wanted = _MAPPING if isinstance(scope.value, str) else f"{_MAPPING}, or a text that a judge checks"
+        scope.place.expected(wanted, scope.value)
         return None
     written = _read_kind(scope)
     if written is None or _is_misread(written, scope.evaluators):

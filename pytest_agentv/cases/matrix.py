@@ -107,17 +107,14 @@ def warn_of_hidden_variables(
     """
     made = [(entry, entry.row) for entry in entries if entry.row is not None]
     for key in (axis.key for axis in axes if axis.key not in _INSTEAD):
-        row = next((row for _, row in made if _gives(row.values if has_template else row.values.get(_VARS), key)), None)
-        if row is not None:
-            what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
-            place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
+        for _, row in made:
+            variables = row.values if has_template else row.values.get(_VARS)
+            if isinstance(variables, dict) and variables.get(key) not in ("", None):  # an empty cell is none
+                what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
+                place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
+                break
         if has_template and made and _has_written(made[0][0], (_VARS, key)):
             place.at("case", _VARS, key).warn(f"is not read: the {_TAKES_ITS_PLACE}")
-
-
-def _gives(variables: Json, name: str) -> bool:
-    """Whether there is a variable with a value. An empty cell is none."""
-    return isinstance(variables, dict) and variables.get(name) not in ("", None)
 
 
 def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:
@@ -168,10 +165,6 @@ _FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
 _REASONS: Final = ("skip", "xfail")
 """Keys for collection that a case has in place of those of its file. It has the others in addition."""
 _SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
-_SHORT_FORMS: Final = ("llm_judge", "code_judge")
-"""Short forms of a prompt and of a script."""
-_SCRIPTS: Final = ("code", "code_judge")
-"""Kinds whose keys a script is given as they are written."""
 _WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
 
 
@@ -313,22 +306,18 @@ def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> 
             if "{{" in item:
                 yield _Text(keys, item, is_of_file)
         elif isinstance(item, dict):
-            if keys[-2:-1] in lists and _fills_itself(item, kinds):
-                continue
+            if keys[-2:-1] in lists:
+                word = item.get("type")
+                found = next(filter(None, map(kinds.find, item if word is None else (str(word),))), None)
+                if found is None or found[0] in ("code", "code_judge"):  # a project's own kind, or a script
+                    continue
             raw = raw_keys(item, UNFILLED)
             # The short forms are a prompt or a script, unless they are mappings.
-            inner = ((key, each) for key, each in item.items() if key not in _SHORT_FORMS or isinstance(each, dict))
+            shorts = ("llm_judge", "code_judge")
+            inner = ((key, each) for key, each in item.items() if key not in shorts or isinstance(each, dict))
             left += reversed([((*keys, key), each) for key, each in inner if key not in raw])
         elif isinstance(item, list):
             left += reversed([((*keys, index), each) for index, each in enumerate(item)])
-
-
-def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
-    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
-    word = evaluator.get("type")
-    words = evaluator if word is None else (str(word),)
-    found = next(filter(None, map(kinds.find, words)), None)
-    return found is None or found[0] in _SCRIPTS
 
 
 def _checks(mapping: JsonObject) -> JsonObject:

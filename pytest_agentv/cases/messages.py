@@ -124,21 +124,19 @@ def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[
     key = first_key(written.value, keys)
     if key is None:
         return ()
-    messages = _checked(written, key, role)
-    if not isinstance(written.value[key], str) and not all(map(_is_usual, messages)):
-        warn_of_unread(((message.value, message.place) for message in messages), is_asked=role == "user")
-    return messages
-
-
-def _checked(written: WrittenCase, key: str, role: Role) -> tuple[WrittenMessage, ...]:
     value, place = written.value[key], written.place.at(key)
     is_mapping = isinstance(value, dict)
+    messages: tuple[WrittenMessage, ...]
     if is_mapping and _is_message(value, role):
         message = _check_message(value, place)
-        return () if message is None else (message,)
-    if isinstance(value, str) or (is_mapping and role == "assistant"):
-        return (WrittenMessage(role, {"role": role, "content": value}, place),)
-    return check_messages(value, place)
+        messages = () if message is None else (message,)
+    elif isinstance(value, str) or (is_mapping and role == "assistant"):
+        messages = (WrittenMessage(role, {"role": role, "content": value}, place),)
+    else:
+        messages = check_messages(value, place)
+    if not isinstance(value, str) and not all(map(_is_usual, messages)):
+        warn_of_unread(((each.value, each.place) for each in messages), is_asked=role == "user")
+    return messages
 
 
 def _is_message(value: JsonObject, default: Role) -> bool:

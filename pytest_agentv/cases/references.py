@@ -59,16 +59,15 @@ def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
     literal dot matches the dot at the start of a name.
     Source: evaluation-2026-01, "Match files with glob patterns".
     """
-    path = relative_path.replace("\\", "/")
-    return any(_matches(path, pattern) for pattern in patterns)
-
-
-def _matches(path: str, pattern: str) -> bool:
     from pytest_agentv.files.globs import matches_glob  # noqa: PLC0415 - only for cases with files
 
-    positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
-    is_negated = (len(pattern) - len(positive)) % 2 == 1
-    return matches_glob(path, positive.removeprefix("./")) is not is_negated
+    path = relative_path.replace("\\", "/")
+    for pattern in patterns:
+        positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
+        is_negated = (len(pattern) - len(positive)) % 2 == 1
+        if matches_glob(path, positive.removeprefix("./")) is not is_negated:
+            return True
+    return False
 
 
 def read_config_file(path: Path) -> GuidelineConfig:

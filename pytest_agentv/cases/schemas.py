@@ -365,7 +365,7 @@ _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 _NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
 _PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
 _REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": one_of_words(NO_REASONS)}})
-_RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
+
 _TOOL_CALL: Final = MAPPING
 """AgentV passes tool calls on as written, in the shape of any model's API."""
 _CONTENT_ITEM: Final = any_of(
@@ -410,7 +410,7 @@ _PARTIAL_CASE: Final = closed(
         "conversation_id": TEXT,
         "group": TEXT,
         "required": any_of({"type": "boolean"}, TEMPLATE),
-        "rubrics": any_of(list_of(_RUBRIC), TEMPLATE),
+        "rubrics": any_of(list_of(any_of(FILLED_TEXT, ref("Rubric"))), TEMPLATE),
         **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
         **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), ref("message"), TEXT, _PROMPT_FILE)),
         **dict.fromkeys(EXPECTED_KEYS, any_of(list_of(ref("message")), MAPPING, TEXT)),
@@ -424,7 +424,7 @@ _CASE: Final = {
     "required": ["id"],
     "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
 }
-_NAMED_CASE: Final = {"required": ["id"], "allOf": [ref("partial_case")]}
+
 _TABLE: Final = {
     **MAPPING,
     "required": ["from"],
@@ -448,7 +448,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     targets = {**list_of(FILLED_TEXT), "minItems": 1}
     definitions: dict[str, Json] = {
         "case": _CASE,
-        "named_case": _NAMED_CASE,
+        "named_case": {"required": ["id"], "allOf": [ref("partial_case")]},
         "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),

@@ -22,7 +22,6 @@ from pytest_agentv.store.program_files import FileStates, ProjectFiles, command_
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
 
-_SHELL: Final = ("sh", "-lc")
 
 _NOT_KNOWN: Final = (
     "it holds a {type}, whose state is not known, so resumed runs and the cache pay for its cases again, and "
@@ -225,7 +224,7 @@ def _digest(value: Json) -> str:
 def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
     """Yield the words of each script that judges, with the folder that it runs in."""
     for folder, words in evaluator.scripts:
-        is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
+        is_shell = words[:1] == ("sh",) and len(words) > 2  # sh -lc COMMAND
         yield Path(folder or "."), command_words(words[2]) if is_shell else words
 
 
