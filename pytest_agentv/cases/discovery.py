@@ -85,22 +85,17 @@ def _case_line(head: bytes, path: Path) -> int | None:
 def _jsonl_line(head: bytes, path: Path) -> int | None:
     """Return the first line if it holds a case."""
     line, newline, _ = head.lstrip().partition(b"\n")
-    keys = _jsonl_keys(line, is_cut=not newline)
+    if not line.startswith(b"{"):
+        return None
+    keys: Collection[str]
+    try:
+        keys = json.loads(line)
+    except RecursionError:
+        return None
+    except ValueError:  # without its end, the line is longer than the bytes read
+        keys = () if newline else _JSONL_KEY.findall(line.decode(errors="replace"))
     has_input = not _INPUT_KEYS.isdisjoint(keys)
     return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
-
-
-def _jsonl_keys(line: bytes, *, is_cut: bool) -> Collection[str]:
-    """Return the keys of the object on a line. The line may be cut, because it is longer than the bytes read."""
-    if not line.startswith(b"{"):
-        return ()
-    try:
-        keys: Collection[str] = json.loads(line)
-    except RecursionError:
-        return ()
-    except ValueError:
-        return _JSONL_KEY.findall(line.decode(errors="replace")) if is_cut else ()
-    return keys
 
 
 def _has_sidecar(path: Path) -> bool:

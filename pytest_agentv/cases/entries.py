@@ -435,7 +435,7 @@ def list_keys(cases_key: str | None) -> KeyPath:
     return () if cases_key is None else (cases_key,)
 
 
-# Samples cases, always the same ones.
+# Samples of cases, always the same ones.
 
 
 def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:

@@ -167,7 +167,7 @@ def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
     return _messages(written, EXPECTED_KEYS, "assistant")
 
 
-# Makes of the written messages what targets and judges get (agentv-formats 1.4, 1.7, 1.9).
+# What targets and judges get of the written messages (agentv-formats 1.4, 1.7, 1.9).
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
 """The last part made from each file, while its case exists."""

@@ -56,7 +56,7 @@ class Prompt(Record):
         return self.replace(chat_prompt=chat, parts=None)
 
 
-# Renders the parts of messages to text (agentv-formats 3.3, 3.4).
+# The parts of messages as text (agentv-formats 3.3, 3.4).
 
 
 def render_part(part: ContentPart, mode: PromptMode) -> str:
@@ -134,7 +134,7 @@ def is_visible(message: InputMessage) -> bool:
     return bool(render_parts(message, "lm", with_guidelines=False))
 
 
-# Builds the prompt of these parts.
+# The prompt of these parts (agentv-formats 3).
 
 
 def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
@@ -228,7 +228,7 @@ def template_variables(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_PLACEHOLDER.findall(template)))
 
 
-# Builds the document for agents: links to the files to read first, then the query (agentv-formats 5.2).
+# The document for agents: links to the files to read first, then the query (agentv-formats 5.2).
 
 
 def build_preread(

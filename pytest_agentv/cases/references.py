@@ -116,7 +116,7 @@ def _fault(source: Source) -> Problem | None:
     return None
 
 
-# Finds and reads the files that eval files refer to (agentv-formats 1.5).
+# The files that eval files refer to (agentv-formats 1.5).
 
 LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
 """Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""

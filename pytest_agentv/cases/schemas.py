@@ -75,7 +75,7 @@ def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonOb
     return {"type": "object", "properties": values, "additionalProperties": False}
 
 
-# Turns the classes of kinds into schemas: with all spellings of keys, and variables in place of any value.
+# The classes of kinds as schemas: with all spellings of keys, and variables in place of any value.
 
 _ABOUT: Final = ("description", "examples")
 
@@ -133,14 +133,10 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
     if texts and "items" in relinked:
         relinked["items"] = any_of(relinked["items"], TEXT)
     for key in () if texts else ("items", "additionalProperties"):
-        if relinked.get(key) and not _takes_texts(relinked[key]):
-            relinked[key] = any_of(relinked[key], TEMPLATE)
+        value = relinked.get(key)
+        if value and isinstance(value, dict) and value.get("type") != "string" and value != ref("evaluator"):
+            relinked[key] = any_of(value, TEMPLATE)  # the others allow a template as they are
     return relinked
-
-
-def _takes_texts(schema: Json) -> bool:
-    """Whether the schema of an item or a value allows a template as it is."""
-    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == ref("evaluator")
 
 
 def first_line(model: type[BaseModel]) -> str:
@@ -290,7 +286,7 @@ def words_of(word: str) -> Iterator[str]:
         yield f"{NEGATION.replace('-', '_')}{snake}"
 
 
-# Moves repeated parts of a JSON Schema to definitions.
+# Repeated parts become definitions.
 
 _SHORT: Final = 60
 """The length of a schema up to which a reference would be no shorter."""
@@ -355,7 +351,7 @@ def _referred(value: Json, names: dict[str, str]) -> Json:
     return _replaced(value, names) if name is None else {"$ref": f"#/definitions/{name}"}
 
 
-# The whole schemas.
+# The schemas of whole files.
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 

@@ -283,7 +283,12 @@ def _combined(
 
 def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
     """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
-    own = [(entry, keys) for entry in suite.entries for keys in _list_instead(entry.value)]
+    own: list[tuple[CaseEntry, tuple[str, ...]]] = []
+    for entry in suite.entries:
+        case = entry.value if isinstance(entry.value, dict) else {}
+        execution = case.get("execution")
+        if not isinstance(execution, dict) or execution.get("skip_defaults") is not True:
+            own += [(entry, keys) for keys, _ in evaluator_lists(case)[:1]]
     added = [each for each in own if each[1][-1] != "evaluators"]
     is_any_left = len(own) < len(suite.entries)
     if added or (own and not is_any_left):
@@ -294,13 +299,6 @@ def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
         if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
         hint = f"repeat the checks there, or {if_meant} if that is meant"
         yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
-
-
-def _list_instead(case: Json) -> list[tuple[str, ...]]:
-    """Return the keys of the list of evaluators that replaces that of the file, if a case has one."""
-    execution = case.get("execution") if isinstance(case, dict) else None
-    skips = isinstance(execution, dict) and execution.get("skip_defaults") is True
-    return [keys for keys, _ in evaluator_lists(case)[:1]] if isinstance(case, dict) and not skips else []
 
 
 def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:

@@ -445,21 +445,18 @@ def broken_answer(answered: Answered) -> ProviderError | None:
 
 def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
     """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
-    for what, value in (*_reported(messages), *_traced(trace)):
+    for what, value in _reported(messages, trace):
         if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
             raise ValueError(f"the values of {what} {fault}")
 
 
-def _reported(messages: Iterable[Message]) -> Iterator[tuple[str, Json]]:
+def _reported(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
     for message in messages:
         yield "the content of a message", message.content
         yield "the metadata of a message", message.metadata
         for call in message.tool_calls:
             yield f"the input of the call of {call.tool!r}", call.input
             yield f"the output of the call of {call.tool!r}", call.output
-
-
-def _traced(trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
     for event in trace:
         for name in ("input", "output", "metadata"):
             yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)

@@ -46,91 +46,6 @@ if TYPE_CHECKING:
     from pytest_agentv.engine.unjudged import UnjudgedAnswer
 
 
-# The hooks of a case run in threads, so that a hook that blocks delays only its own case.
-
-_THREAD = "agentv-hook"
-
-
-async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
-    """Return the attempts with the response that the hook returns. Raises `HookError`."""
-    hook, response = hooks.response, attempts.response
-    if hook is None or response is None:
-        return attempts
-    return attempts.replace(response=await run_in_thread(lambda: hook(case, response), _THREAD))
-
-
-async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
-    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
-    hook = hooks.decide
-    if hook is None or result.status == "error" or result.dry_run:
-        return result
-    try:
-        decision = await run_in_thread(lambda: hook(case, result), _THREAD)
-    except HookError as error:
-        return result.replace(status="error", error=str(error), error_detail=ErrorDetail("evaluator", error.kind))
-    if decision is None:
-        return result
-    return result.replace(status="pass" if decision.passed else "fail", assertion=decision.reason)
-
-
-async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
-    """Call the hook with a result that was written."""
-    hook = hooks.recorded
-    if hook is not None:
-        await run_in_thread(lambda: hook(case, result), _THREAD)
-
-
-# The dumps that a run asks for: the prompt of a case, and the trace of each attempt.
-
-
-def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
-    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
-    folder = job.options.dump_prompts
-    if folder is None or job.answer:  # all answers have the same prompt
-        return
-    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
-
-    dump_prompt(
-        folder,
-        job.case.eval_id,
-        prompt,
-        guideline_paths=job.case.guideline_paths,
-        masker=pool.masker,
-        qualifier=job.dump_qualifier,
-    )
-
-
-def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
-    """Write a file per attempt. Only the last attempt can have a trace.
-
-    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
-    """
-    folder = job.options.dump_traces
-    if folder is None:
-        return
-    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
-
-    try:
-        for attempt in range(1, attempts + 1):
-            last = answered if attempt == attempts else None
-            dump_trace(
-                folder,
-                job.case.eval_id,
-                attempt=attempt,
-                answer=job.answer,
-                reruns=job.reruns,
-                target=job.identity.target,
-                trace=last.trace if last else None,
-                trace_summary=last.summary if last else None,
-                masker=pool.masker,
-                qualifier=job.dump_qualifier,
-            )
-    except FileError as error:
-        reason = str(error).partition(": ")[2]
-        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warn([problem])
-
-
 logger = logging.getLogger("pytest_agentv.engine")
 
 
@@ -338,6 +253,91 @@ def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
         return error_result(job.identity, "setup", kind, str(error), dry_run=dry_run)
     logger.debug("case %s broke", job.identity.eval_id, exc_info=error)
     return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)
+
+
+# The hooks of a case run in threads, so that a hook that blocks delays only its own case.
+
+_THREAD = "agentv-hook"
+
+
+async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
+    """Return the attempts with the response that the hook returns. Raises `HookError`."""
+    hook, response = hooks.response, attempts.response
+    if hook is None or response is None:
+        return attempts
+    return attempts.replace(response=await run_in_thread(lambda: hook(case, response), _THREAD))
+
+
+async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
+    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
+    hook = hooks.decide
+    if hook is None or result.status == "error" or result.dry_run:
+        return result
+    try:
+        decision = await run_in_thread(lambda: hook(case, result), _THREAD)
+    except HookError as error:
+        return result.replace(status="error", error=str(error), error_detail=ErrorDetail("evaluator", error.kind))
+    if decision is None:
+        return result
+    return result.replace(status="pass" if decision.passed else "fail", assertion=decision.reason)
+
+
+async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
+    """Call the hook with a result that was written."""
+    hook = hooks.recorded
+    if hook is not None:
+        await run_in_thread(lambda: hook(case, result), _THREAD)
+
+
+# The dumps that a run asks for: the prompt of a case, and the trace of each attempt.
+
+
+def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
+    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
+    folder = job.options.dump_prompts
+    if folder is None or job.answer:  # all answers have the same prompt
+        return
+    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
+
+    dump_prompt(
+        folder,
+        job.case.eval_id,
+        prompt,
+        guideline_paths=job.case.guideline_paths,
+        masker=pool.masker,
+        qualifier=job.dump_qualifier,
+    )
+
+
+def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
+    """Write a file per attempt. Only the last attempt can have a trace.
+
+    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
+    """
+    folder = job.options.dump_traces
+    if folder is None:
+        return
+    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
+
+    try:
+        for attempt in range(1, attempts + 1):
+            last = answered if attempt == attempts else None
+            dump_trace(
+                folder,
+                job.case.eval_id,
+                attempt=attempt,
+                answer=job.answer,
+                reruns=job.reruns,
+                target=job.identity.target,
+                trace=last.trace if last else None,
+                trace_summary=last.summary if last else None,
+                masker=pool.masker,
+                qualifier=job.dump_qualifier,
+            )
+    except FileError as error:
+        reason = str(error).partition(": ")[2]
+        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
+        pool.warn([problem])
 
 
 # Guidelines that a target does not get: without them it has another task, and no error shows it.

@@ -89,7 +89,7 @@ def stops_early(options: RunOptions) -> bool:
     return options.stop == "certain" if options.stop is not None else not has_baseline
 
 
-# One result of those of a case's answers.
+# The result of a case, made of those of its answers.
 
 _CASE_FIELDS: Final = frozenset(
     {
