@@ -185,9 +185,7 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
         guideline_patterns=references.guideline_patterns,
         evaluators=evaluators,
         conversation_id=text_at(value, "conversation_id", place),
-        target=(text_at(written.execution, "target", place.at("execution")) if written.execution else None)
-        or text_at(value, "target", place)
-        or suite.target,
+        target=_target(written) or suite.target,
         **limits,
         required=flag_at(value, "required", place),
         group=text_at(value, "group", place),
@@ -224,3 +222,9 @@ def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, 
     if "file://" in outcome:
         note_outcome(outcome, written.place.at(first_key(written.value, OUTCOME_KEYS) or ""))
     return outcome
+
+
+def _target(written: WrittenCase) -> str | None:
+    execution = written.execution
+    of_execution = text_at(execution, "target", written.place.at("execution")) if execution else None
+    return of_execution or text_at(written.value, "target", written.place)
