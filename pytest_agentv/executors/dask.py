@@ -1,4 +1,4 @@
-"""`dask://HOST:PORT`: runs jobs on the workers of a Dask cluster, by its own `concurrent.futures.Executor`."""
+"""`dask://HOST:PORT`: runs jobs on the workers of a Dask cluster."""
 
 import asyncio
 import importlib.metadata
@@ -37,22 +37,37 @@ def open_cluster(address: str, setup: Setup) -> Workers:
     except BaseException:
         client.close(timeout=_CONNECT_SECONDS)
         raise
-    executor = client.get_executor(pure=False, retries=0)
-    packed, tickets = setup.to_bytes(), count()
+    packed, tickets, loop = setup.to_bytes(), count(), client.loop.asyncio_loop
 
     def submit(job: bytes) -> "Future[bytes]":
-        future: Future[bytes] = executor.submit(run_marked, packed, setup.name, next(tickets), job)
-        return future
+        task = client.submit(run_marked, packed, setup.name, next(tickets), job, pure=False, retries=0)
+        return asyncio.run_coroutine_threadsafe(_result(client, task), loop)
 
     def close() -> None:
         with suppress(Exception):  # the scheduler may be gone
-            executor.shutdown(wait=False)
             client.unregister_worker_plugin(setup.name)  # returns when the jobs have ended
             client.set_metadata(["agentv", setup.name], {})
         with suppress(Exception):
             client.close(timeout=_CONNECT_SECONDS)
 
     return Workers(address, slots, submit, close)
+
+
+async def _result(client: Any, task: Any) -> bytes:
+    """Return what a task replied. Cancelled with the task, and if the scheduler is lost.
+
+    Dask's own executor waits for ever if a worker ends between the end of a task and the transport of its result.
+    """
+    try:
+        reply: bytes = await client.gather(task, asynchronous=True)
+    except asyncio.CancelledError:
+        await task.cancel(asynchronous=True)
+        raise
+    except Exception:
+        if task.status == "cancelled":
+            raise asyncio.CancelledError from None
+        raise
+    return reply
 
 
 def run_marked(setup: bytes, run: str, ticket: int, job: bytes) -> bytes:

@@ -203,22 +203,23 @@ def ask_a_model(project, model, *replies):
 def test_a_run_of_200_cases_that_loses_a_worker_says_what_was_lost(project, make_cluster):
     cluster = make_cluster("one", "two", threads=4)
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, numbered(200, "sleep 0.1; say hello"))
+    write_cases(project, numbered(200, "sleep 0.2; say hello"))
     run = start(project, on(cluster))
     until(lambda: len(passed(project)) > 60)
     cluster.workers["one"].kill()
     assert run.wait(LONGEST_WAIT) == 1
     results, before = results_of(project), read_calls(project.path).started
     lost = {name for name, result in results.items() if result["status"] == "error"}
-    assert 1 <= len(lost) <= 4
+    assert 1 <= len(lost) <= 8
     assert {results[name]["error"] for name in lost} == {"worker lost: its worker ended before it replied"}
     assert passed(project) | lost == set(numbered(200))
     assert f"; {len(lost)} lost with " in printed(project)
-    assert sorted(before) == sorted(numbered(200)), "no case was asked twice"
+    assert len(before) == len(set(before)), "no case was asked twice"
+    assert set(before) | lost == set(numbered(200))
     again = start(project, on(cluster), "--agentv-resume=out.jsonl")
     assert again.wait(LONGEST_WAIT) == 0
     assert passed(project) == set(numbered(200))
-    assert sorted(read_calls(project.path).started[200:]) == sorted(lost)
+    assert sorted(read_calls(project.path).started[len(before) :]) == sorted(lost)
 
 
 def test_a_lost_worker_costs_its_cases_in_flight(project, make_cluster, model):
