@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
             raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
     if options.more:
         files = (options.baseline, options.candidate, *options.more)
-        return compare_files(files, options.format or "table", _check, allow_missing=options.allow_missing)
+        return compare_files(files, options.format or "table", allow_missing=options.allow_missing)
     first, second = align(read_scores(options.baseline), read_scores(options.candidate))
     for path, scores in ((options.baseline, first), (options.candidate, second)):
         _check(path, scores)
@@ -170,9 +170,7 @@ def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
     return None
 
 
-def compare_files(
-    paths: Sequence[Path], output: str, check: Callable[[Path, Scores], None], *, allow_missing: bool
-) -> int:
+def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
     """Compare three results files or more, with a row for each run and the cases on which they disagree.
 
     Returns the exit code: 0, or 2 if the files do not hold the same cases.
@@ -181,7 +179,7 @@ def compare_files(
         raise UsageError(f"{twice} is given twice")
     files = [read_runs(path) for path in paths]
     for file in files:
-        check(file.path, file.scores)
+        _check(file.path, file.scores)
     aligned = align_runs(files)
     has_common = any(aligned.runs.values())
     if output == "json":

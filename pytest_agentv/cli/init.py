@@ -117,7 +117,6 @@ PROJECT_FILES: Final[Mapping[str, str]] = {
 }
 """The texts by their path below the project's folder."""
 
-
 GITHUB: Final = """\
 # Runs the evaluations of every pull request, judges them against the baseline, and comments on the pull request.
 # The actions are pinned to commits; Dependabot and Renovate update them, with the versions behind them.
@@ -296,7 +295,6 @@ _PINNED: Final = {
 }
 
 PATHS: Final[Mapping[str, str]] = {"github": ".github/workflows/evals.yml", "gitlab": ".gitlab-ci.yml"}
-
 
 _INI_FILES: Final = (
     "pytest.ini",

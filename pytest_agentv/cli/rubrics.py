@@ -32,7 +32,6 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Node: TypeAlias = Any
 """A node of PyYAML. The type stubs do not distinguish scalars from mappings."""
 
-
 _BOM = "\ufeff"
 
 

@@ -30,7 +30,6 @@ class Escaped(str):
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
 
-
 LARGEST: Final = 1e100
 """The largest figure of a run. Sums and squares of many such numbers are finite."""
 
@@ -85,7 +84,6 @@ class Absent(enum.Enum):
 
 ABSENT: Final = Absent.ABSENT
 """A key that was not written, where `null` means something else (a message's content, a tool's input)."""
-
 
 _FROZEN: Final = ATOMS | {float, Absent}
 """Types of values that nobody can change."""

@@ -364,7 +364,6 @@ MASK: Final = "***"
 _PEM_FRAME: Final = "-----"
 """Start of the first and last line of a private key. These lines are the same in all keys, so not secret."""
 
-
 _CURRENT_TEST: Final = os.fsencode("PYTEST_CURRENT_TEST")
 
 

@@ -23,7 +23,6 @@ from pytest_agentv.store.readers import Entry, check_entry, input_fault, iter_en
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-
 _IDENTITY: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
