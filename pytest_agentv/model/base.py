@@ -151,12 +151,9 @@ def _plain(value: Any) -> Json:
         return {key: item if type(item) in ATOMS else _plain(item) for key, item in value.items()}
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value  # AgentV writes 1, not 1.0
-    return value.to_plain() if isinstance(value, Record) else _rare_plain(value)
-
-
-def _rare_plain(value: object) -> Json:
-    """Return plain data for rare types. Checking for an abstract class is slow."""
-    if isinstance(value, tuple):
+    if isinstance(value, Record):
+        return value.to_plain()
+    if isinstance(value, tuple):  # rare types from here on: checking for an abstract class is slow
         return _plain(tuple(value))
     if isinstance(value, Mapping):
         return _plain(dict(value))
