@@ -113,9 +113,12 @@ def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     problems = tuple(find_left_out(patterns))
     if problems and options.strict:
         raise UsageError(join_problems(problems))
+    # pytest shall collect also files that do not look like eval files, and report their faults
+    hidden = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
+    claim = ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *hidden])}") if hidden else ()
     run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
     return PytestCall(
-        (*run_flags, *(options.pytest or ()), *flags, *untouched, *_claim(files), *names),
+        (*run_flags, *(options.pytest or ()), *flags, *untouched, *claim, *names),
         tuple(flag.partition("=")[0] for flag in flags),
         problems,
     )
@@ -199,13 +202,6 @@ def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
         yield from [flag] if value else []
     else:
         yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
-
-
-def _claim(files: Sequence[Path]) -> Iterator[str]:
-    """Yield options that make pytest collect files that do not look like eval files, and report their faults."""
-    names = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
-    if names:
-        yield from ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *names])}")
 
 
 def _misspelt(flags: Sequence[str]) -> Iterator[str]:

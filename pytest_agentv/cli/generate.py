@@ -15,7 +15,7 @@ from pytest_agentv.engine.jobs import choose_target
 from pytest_agentv.errors import AgentvError, CaseError, TargetError, locate
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
 from pytest_agentv.files.problems import Problem, join_problems, with_problems
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.model.text import counted
@@ -69,7 +69,11 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     file = RubricFile(options.file)
     shown = locate(file.suite.path, None)
     written = {entry.index: entry for entry in file.suite.entries}  # all combinations of a matrix share its rubrics
-    entries = [entry for entry in written.values() if _lacks_rubrics(entry.value)]
+    entries = [
+        entry
+        for entry in written.values()
+        if isinstance(entry.value, dict) and "rubrics" not in entry.value and _outcome(entry.value) is not None
+    ]
     if not entries:
         say(f"{shown}: no case without rubrics")
         return 0
@@ -80,10 +84,6 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     done = asyncio.run(_write_all(file, entries, provider, verbose=options.verbose))
     say(f"{shown}: wrote rubrics for {counted(done, 'case')}")
     return 0 if done == len(entries) else 1
-
-
-def _lacks_rubrics(case: Json) -> bool:
-    return isinstance(case, dict) and "rubrics" not in case and _outcome(case) is not None
 
 
 def _outcome(case: JsonObject) -> str | None:

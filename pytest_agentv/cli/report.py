@@ -99,7 +99,16 @@ def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: floa
 def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
     stored, *others = [read_ended(path) for path in (run, *bases)]
     if written == "markdown":
-        text = _comment(run, stored, others[0] if others else None)
+        base = others[0] if others else None
+        lines = comment_lines(
+            stored.results,
+            None if base is None else base.results,
+            Masker.of_environment(),
+            ending=ending_beside(run, cases_of_run(stored.results), stored.results),
+            earlier=stored.earlier,
+            base_earlier=() if base is None else base.earlier,
+        )
+        text = "".join(f"{line}\n" for line in lines)
     else:
         text = exported(run, stored, written)
     if out is None:
@@ -108,19 +117,6 @@ def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str
         write_atomically(out, text)
         say(f"Report written to {locate(out.absolute(), None)}")
     return 0
-
-
-def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
-    ending = ending_beside(run, cases_of_run(stored.results), stored.results)
-    lines = comment_lines(
-        stored.results,
-        None if base is None else base.results,
-        Masker.of_environment(),
-        ending=ending,
-        earlier=stored.earlier,
-        base_earlier=() if base is None else base.earlier,
-    )
-    return "".join(f"{line}\n" for line in lines)
 
 
 def exported(run: Path, stored: StoredRun, kind: str) -> str:
