@@ -79,6 +79,7 @@ def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator
 
 
 T = TypeVar("T")
+_TEXTS: Final = ("reasoning", "raw_output", "error", "unknown", "unchecked")
 _LISTS: Final = ("hits", "misses", "warnings")
 
 
@@ -90,9 +91,7 @@ class _Expected(NamedTuple):
 
 
 _TYPES: Final[Mapping[str, _Expected]] = {
-    **dict.fromkeys(
-        ("reasoning", "raw_output", "error", "unknown", "unchecked"), _Expected(str | None, "a text or None")
-    ),
+    **dict.fromkeys(_TEXTS, _Expected(str | None, "a text or None")),
     **dict.fromkeys(_LISTS, _Expected(list | tuple, "a list of texts")),
     "unmet_required": _Expected(list | tuple | None, "a list of texts or None"),
     **dict.fromkeys(("request", "details"), _Expected(Mapping | None, "a mapping")),
@@ -100,7 +99,7 @@ _TYPES: Final[Mapping[str, _Expected]] = {
     "judge_retries": _Expected(int | float | None, "a whole number or None"),
 }
 _MEMBER_TYPES: Final[Mapping[str, _Expected]] = {
-    **{name: _TYPES[name] for name in ("reasoning", "raw_output", "error", "unknown", "unchecked", "judge_retries")},
+    **{name: _TYPES[name] for name in (*_TEXTS, "judge_retries")},
     **{name: _TYPES[name] for name in ("hits", "misses", "unmet_required", "details")},
     **dict.fromkeys(("name", "type"), _Expected(str, "a text")),
     "judge_model": _TYPES["error"],
