@@ -35,7 +35,6 @@ __all__ = [
     "scope_of",
 ]
 
-
 _NAME_LENGTH: Final = 60
 """Most characters of a derived name that say what is checked."""
 _STEPS: Final = r"(?:[^.\[\]]+|\[[0-9]+\])(?:\.[^.\[\]]+|\[[0-9]+\])*"
@@ -55,7 +54,6 @@ AnswerPath: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}),
 ]
 """The place of a part of a JSON answer."""
-
 
 _E = TypeVar("_E")
 

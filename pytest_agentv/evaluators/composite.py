@@ -162,7 +162,6 @@ AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
     each.kind: each for each in (CodeAggregator, LlmAggregator, WeightedAverage)
 }
 
-
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
 
 

@@ -73,8 +73,6 @@ class FieldFinding:
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
-
-
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
 
 

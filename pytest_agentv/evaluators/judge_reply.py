@@ -20,10 +20,8 @@ from pytest_agentv.model.text import compact_json, format_number, pretty_json, r
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
 FEEDBACK_LIMIT: Final = 4
 """The most hits, and the most misses, of a model's judgement."""
-
 
 REPLY_CONTRACT: Final = """\
 Reply with exactly one JSON object and no text before or after it:
@@ -34,51 +32,37 @@ Reply with exactly one JSON object and no text before or after it:
 - misses: at most four short strings, one for each thing that is wrong or lacking
 - reasoning: one or two sentences that justify the score"""
 
-
 JUDGE_RETRIES: Final = 2
 """How often to ask a judge again after a reply without a judgement."""
-
 
 REPLY_LIMIT: Final = 1_000_000
 """The most characters of a judge's reply that are read. A longer reply is no judgement."""
 
-
 KEPT_REPLY: Final = 10_000
 """Characters of an unreadable reply that the record keeps."""
-
 
 SLACK: Final = 1e-6
 """How far a score may be outside 0..1 and still count as rounded."""
 
-
 _WANTED: Final = "a number as `score`"
-
-
 NO_JUDGEMENT: Final = f"The judge's reply holds no JSON object with {_WANTED}."
-
 
 _LARGE: Final = 50_000
 """The number of characters whose parsing would block the cases in flight."""
 
-
 _DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
 """Reads texts with raw line breaks too, which small models write."""
-
 
 _START: Final = re.compile(r"""\{\s*+(?:["'“‘}]|\w++\s*+:)""")
 """What begins an object, or what a judge means for one. A brace before other text, as in `{name}`, begins none."""
 
-
 _REST: Final = re.compile(r"""[\]},]\s*+"[^"\n]*+"\s*+:|"\s*+:\s*+[\[{]""")
 """A key that is in no object: it was cut, or a quotation mark that is not escaped ended an object too early."""
-
 
 _MENDED: Final = re.compile(r"""\\n|[\s,"'`´“”„‘’\\]""")
 """Characters that judges change when they quote an object that is not JSON: quotation marks, commas, escapes."""
 
-
 _WORDS: Final = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
-
 
 _TAG: Final = re.compile(
     rf"(?P<end></{_WORDS}\s*>|\[/think\]|◁/think▷"

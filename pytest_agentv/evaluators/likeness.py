@@ -64,8 +64,6 @@ class Likeness(Evaluator):
 
 
 DEFAULT_TARGET: Final = "embeddings"
-
-
 _EMPTY: Final = "the answer is empty"
 
 

@@ -24,7 +24,6 @@ from pytest_agentv.evaluators.own import recordable
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, is_number, own_copy, unshared
 from pytest_agentv.model.kind import Text
-from pytest_agentv.model.messages import ToolCall
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.python import import_callable
@@ -33,10 +32,8 @@ from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"']+\.py:[A-Za-z_]\w*")
 """`file.py:function`, but nothing that could be an expression."""
 
-
 NAMES: Final = ("answer", "data", "case", "vars", "tool_calls", "metrics")
 """The names that an expression may use, and the parameters that a function may have."""
-
 
 _SHOWN: Final = 200
 
@@ -156,18 +153,17 @@ def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
     if "tool_calls" in wanted:
-        values["tool_calls"] = _calls(context)
+        calls = listed_calls(context)
+        if calls is None and not context.dry_run:  # the mock of a dry run never reports any
+            values["tool_calls"] = UnknownCalls(why_unknown(context))
+        else:
+            values["tool_calls"] = tuple(
+                call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
+            )
     if "data" in wanted:
         data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
         values["data"] = None if data is ABSENT else data
     return values
-
-
-def _calls(context: Context) -> tuple[ToolCall, ...] | UnknownCalls:
-    calls = listed_calls(context)
-    if calls is None and not context.dry_run:  # the mock of a dry run never reports any
-        return UnknownCalls(why_unknown(context))
-    return tuple(call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ())
 
 
 @lru_cache(maxsize=512)

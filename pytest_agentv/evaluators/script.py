@@ -46,23 +46,13 @@ SCRIPT_LIMIT: Final = 200
 SDK_FAILURE: Final = "Evaluation failed: "
 """The beginning of the reasoning that the SDK prints before it exits with 1."""
 
-
 SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""
 
-
 DEFAULT_PROXY_CALLS: Final = 50
-
-
 DEFAULT_MEMORY_MB: Final = 1024
-
-
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
-
-
 PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
-
-
 REUSE_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Reuse")]}
 
 
@@ -201,20 +191,16 @@ class CodeJudge(Evaluator):
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
-    def _own_keys(self) -> JsonObject:
-        """Return the keys for the script: its own, and the shared keys that older scripts expect."""
-        given = [key for key in KEYS if key in self.model_fields_set]
-        shared: dict[str, Json] = {key: getattr(self, key) for key in given}
-        return {**(self.model_extra or {}), **shared}
-
     async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
+        shared: dict[str, Json] = {key: getattr(self, key) for key in KEYS if key in self.model_fields_set}
+        config = {**(self.model_extra or {}), **shared}  # older scripts expect the shared keys
         cwd = self.cwd or str(Path(context.case.path).parent)
         run: ProcessRun = run_process
         if self.reuse is not None and (python := python_words(self.command, Path(cwd))) is not None:
             run = forked_from(*python, self.reuse.memory_mb, variables)
         stdout = await run_judge_script(
             self.command,
-            build_payload(context, self._own_keys() or None),
+            build_payload(context, config or None),
             cwd=cwd,
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,

@@ -22,10 +22,7 @@ from pytest_agentv.providers.base import ProviderResponse
 BODY_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a request's body."""
 
-
 URL_VARIABLE: Final = "AGENTV_TARGET_PROXY_URL"
-
-
 TOKEN_VARIABLE: Final = "AGENTV_TARGET_PROXY_TOKEN"  # noqa: S105 - the name of the variable, not a token
 
 _HEADERS: Final = (

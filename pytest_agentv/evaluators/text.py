@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated, Final, Literal, Self, TypeAlias
 from unicodedata import normalize
@@ -506,7 +506,6 @@ ERROR_SIGN: Final = re.compile(
 
 SHOWN_SIGN: Final = 100
 
-
 Keywords: TypeAlias = Annotated[
     Items[Text],
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
@@ -547,12 +546,21 @@ def score_keywords(config: Heuristic, answer: str) -> Score:
     miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
     sign = error_sign(answer)
     details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
-    lacking = (keyword for keyword in config.hits if keyword not in hits)
+    lacking = [keyword for keyword in config.hits if keyword not in hits]
+    said: list[str] = []
+    if config.hits:
+        said.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
+    if lacking:
+        said.append("missing: " + ", ".join(lacking))
+    if config.misses:
+        said.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
+    if sign is not None:
+        said.append(f"the answer looks like an error: {sign}")
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
         misses=(*misses, *(f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}" for keyword in lacking)),
-        reasoning=_reasoning(config, hits, misses, sign),
+        reasoning="; ".join(said) or "no keywords to look for",
         details=details,
     )
 
@@ -564,16 +572,3 @@ def error_sign(answer: str) -> str | None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
     return beginning(line, SHOWN_SIGN)
-
-
-def _reasoning(config: Heuristic, hits: Sequence[str], misses: Sequence[str], sign: str | None) -> str:
-    parts = []
-    if config.hits:
-        parts.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
-    if lacking := [keyword for keyword in config.hits if keyword not in hits]:
-        parts.append("missing: " + ", ".join(lacking))
-    if config.misses:
-        parts.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
-    if sign is not None:
-        parts.append(f"the answer looks like an error: {sign}")
-    return "; ".join(parts) or "no keywords to look for"
