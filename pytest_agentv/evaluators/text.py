@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated, Final, Literal, Self, TypeAlias
-from unicodedata import normalize
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -113,7 +112,7 @@ def other_form(wanted: str, answer: str, found: Found) -> str:
     if (wanted.isascii() and answer.isascii()) or found(wanted, answer):
         return ""
     for form in _FORMS:
-        both = normalize(form, wanted), _normalized(form, answer)
+        both = unicodedata.normalize(form, wanted), _normalized(form, answer)
         if both != (wanted, answer) and found(*both):
             return f"{FORM_DIFFERS}they match as {form})"
     return _other_characters(wanted, answer, found)
@@ -143,7 +142,7 @@ def _normalized(form: _Form, answer: str) -> str:
 
     Cached, because the answer may be long, and many checks of a case may miss.
     """
-    return normalize(form, answer)
+    return unicodedata.normalize(form, answer)
 
 
 def any_of(words: Iterable[str], answer: str, found: Found) -> Score:
