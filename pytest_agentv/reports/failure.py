@@ -37,8 +37,8 @@ from pytest_agentv.reports.figures import (
 from pytest_agentv.reports.reasons import reason_line, repeat_headline, scores_line
 
 TEXT_LIMIT: Final = 3_000
-"""In bytes of the text as an ASCII JSON string, quotes included. VS Code reads results in messages of at most 4,096 such
-bytes: a longer one breaks its stream of results.
+"""In bytes of the text as an ASCII JSON string, quotes included. VS Code reads results in messages of at most 4,096
+such bytes: a longer one breaks its stream of results.
 """
 
 _NEAR: Final = 100
