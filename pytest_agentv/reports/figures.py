@@ -19,8 +19,6 @@ from pytest_agentv.model.text import format_fixed
 
 N = TypeVar("N", int, float)
 
-_CENT = 0.01
-
 
 def format_score(score: float) -> str:
     return format_fixed(score, 3)
@@ -28,7 +26,7 @@ def format_score(score: float) -> str:
 
 def format_cost(dollars: float) -> str:
     """Format dollars with four decimals, or six below a cent, because model calls are cheap."""
-    return f"${format_fixed(dollars, 4 if dollars >= _CENT or dollars == 0 else 6)}"
+    return f"${format_fixed(dollars, 4 if dollars >= 0.01 or dollars == 0 else 6)}"
 
 
 def format_duration(milliseconds: float) -> str:
@@ -285,8 +283,11 @@ def result_properties(result: EvalResult) -> list[Property]:
         figures.append(_shared("agentv_cached", "true"))
     if judge_cost is not None:
         figures.append(("agentv_judge_cost_usd", judge_cost))
-    if usage is not None:
-        figures += _usage_properties(usage)
+    for kind in ("input", "output", "cached", "reasoning") if usage is not None else ():
+        count = getattr(usage, kind)
+        if count is not None:
+            # tokens are floats here, but are shown as whole numbers
+            figures.append((f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count))
     figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
     if result.repeat is not None:
         figures += _repeat_properties(result.repeat)
@@ -294,14 +295,6 @@ def result_properties(result: EvalResult) -> list[Property]:
     names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
     figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
     return figures
-
-
-def _usage_properties(usage: TokenUsage) -> Iterator[Property]:
-    for kind in ("input", "output", "cached", "reasoning"):
-        count = getattr(usage, kind)
-        if count is not None:
-            # tokens are floats here, but are shown as whole numbers
-            yield f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count
 
 
 def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
