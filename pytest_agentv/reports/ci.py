@@ -30,7 +30,7 @@ from pytest_agentv.reports.figures import (
     visible,
     with_id,
 )
-from pytest_agentv.reports.gates import AS_JUDGED, Ending, GateWord
+from pytest_agentv.reports.gates import AS_JUDGED, Ending
 from pytest_agentv.reports.html.opened import question_of
 from pytest_agentv.reports.judged_cases import CaseName, name_of_result
 from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
@@ -98,8 +98,14 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     for result, kind in zip(results, kinds, strict=True):
         _add_case(suite, result, kind, masker)
-    for gate in ending.gates:
-        _add_gate(suite, gate, masker)
+    for gate in ending.gates:  # under the names that they have in pytest's own file
+        file, _, name = visible(masker.mask(gate.name)).partition("::")
+        case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
+        reason = visible(masker.mask(gate.reason))
+        if gate.is_red:
+            ElementTree.SubElement(case, "failure", message=reason).text = reason
+        elif gate.is_unenforced:
+            ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
@@ -157,17 +163,6 @@ def _text(result: EvalResult, masker: Masker) -> str:
 
 def _seconds(result: EvalResult) -> float:
     return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
-
-
-def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> None:
-    """Add a gate under the names that it has in pytest's own file."""
-    file, _, name = visible(masker.mask(gate.name)).partition("::")
-    case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
-    reason = visible(masker.mask(gate.reason))
-    if gate.is_red:
-        ElementTree.SubElement(case, "failure", message=reason).text = reason
-    elif gate.is_unenforced:
-        ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
 
 
 def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:

@@ -262,25 +262,23 @@ def compare_scores(
         threshold: The smallest difference that is a win or a loss. Equal scores are always a tie.
     """
     both = [key for key in first if key in second]
-    pairs = ((key, first[key], second[key]) for key in both)
+    matched: list[ComparedCase] = []
+    for key in both:
+        score1, score2 = first[key], second[key]
+        if score1 is None or score2 is None:
+            continue
+        delta = round(score2 - score1, _DELTA_DIGITS)
+        is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
+        outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
+        names = (key.eval_file, key.target, key.node_id)
+        matched.append(ComparedCase(key.eval_id, score1, score2, delta, outcome, *names))
     return Comparison(
-        tuple(
-            _compare(key, score1, score2, threshold)
-            for key, score1, score2 in pairs
-            if score1 is not None and score2 is not None
-        ),
+        tuple(matched),
         unmatched1=tuple(key for key in first if key not in second),
         unmatched2=tuple(key for key in second if key not in first),
         errors1=tuple(key for key in both if first[key] is None),
         errors2=tuple(key for key in both if second[key] is None),
     )
-
-
-def _compare(key: CaseKey, score1: float, score2: float, threshold: float) -> ComparedCase:
-    delta = round(score2 - score1, _DELTA_DIGITS)
-    is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
-    outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
-    return ComparedCase(key.eval_id, score1, score2, delta, outcome, key.eval_file, key.target, key.node_id)
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:

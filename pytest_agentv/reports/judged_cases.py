@@ -322,6 +322,8 @@ def case_of(value: JsonObject) -> JudgedCase:
     scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
     eval_id, eval_file = value["eval_id"], texts["eval_file"]
     planned = (_count(repeat.get("planned")), _count(repeat.get("asked")), len(scores), 1)
+    # Other tools may number the groups: their cases are not independent either.
+    groups = (value.get("group"), value.get("conversation_id"))
     tools = None
     if isinstance(called := repeat.get("tools"), list | tuple):
         tools = tuple(tuple(filter(text_or_none, _items(names))) for names in called)
@@ -335,7 +337,7 @@ def case_of(value: JsonObject) -> JudgedCase:
         stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
         errors=_count(repeat.get("errors")) or 0,
         eval_id=eval_id,
-        group=_group(value),
+        group=next((str(each) for each in groups if each and (isinstance(each, str) or is_measure(each))), None),
         tags=tuple(filter(text_or_none, _items(value.get("tags")))),
         required=value.get("required") is True,
         confirmation=_confirmation(repeat.get("confirm")),
@@ -345,14 +347,6 @@ def case_of(value: JsonObject) -> JudgedCase:
         ended=ended_at(value.get("timestamp")),
         **texts,
     )
-
-
-def _group(value: JsonObject) -> str | None:
-    """Return the group of a case, which other tools may count: cases of one group are never independent."""
-    for found in (value.get("group"), value.get("conversation_id")):
-        if found and (isinstance(found, str) or is_measure(found)):
-            return str(found)
-    return None
 
 
 def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:

@@ -153,15 +153,11 @@ def _head_lines(
         yield table_row(figure.value for figure in figures)
         yield ""
     yield from verdict.notes
-    yield from _statistics_block(verdict.statistics, masker)
-
-
-def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
-    """Yield the section on statistics as on the terminal. No line of it can end the block."""
-    if lines:
+    if lines := verdict.statistics:
+        # As on the terminal. No line can end the block.
         fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-        shown = _without_middle([masker.mask(line) for line in lines[1:]])
-        yield from ("### Statistics", "", f"{fence}text", *shown, fence, "")
+        shown_lines = _without_middle([masker.mask(line) for line in lines[1:]])
+        yield from ("### Statistics", "", f"{fence}text", *shown_lines, fence, "")
 
 
 def _without_middle(lines: list[str]) -> list[str]:

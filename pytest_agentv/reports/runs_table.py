@@ -247,23 +247,19 @@ def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
             case = without_combination(result.node_id or result.eval_id, result.combination)
             cases = groups.setdefault(result.combination, {})
             name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
-            cases[name] = _outcome_of(result)
+            usage = tokens_of(result)
+            cases[name] = CaseOutcome(
+                status=result.status,
+                score=result.score,
+                cost_usd=cost_of(result),
+                tokens=None if usage is None else usage.total,
+                duration_ms=duration_of(result),
+                is_priced=not figures_is_part(result, "priced"),
+                is_metered=not figures_is_part(result, "metered"),
+                is_cached=bool(result.cached),
+            )
     if len(groups) > 1:
         yield from table_lines(groups)
-
-
-def _outcome_of(result: EvalResult) -> CaseOutcome:
-    usage = tokens_of(result)
-    return CaseOutcome(
-        status=result.status,
-        score=result.score,
-        cost_usd=cost_of(result),
-        tokens=None if usage is None else usage.total,
-        duration_ms=duration_of(result),
-        is_priced=not figures_is_part(result, "priced"),
-        is_metered=not figures_is_part(result, "metered"),
-        is_cached=bool(result.cached),
-    )
 
 
 def without_combination(node_id: str, combination: str) -> str:

@@ -119,7 +119,12 @@ def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) ->
     for result in errors:
         yield SummaryLine(_label(result), "error")
         # A missing API key breaks every case in the same way, so the same error is shown once.
-        text = "the same error as above" if result.error == previous else _error_text(result)
+        text = "the same error as above"
+        if result.error != previous:
+            error = (result.error or "unknown error").strip()
+            text = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
+            if result.error_detail:
+                text = f"[{result.error_detail.stage}, {result.error_detail.kind}] {text}"
         lines = wrap(text, _WIDTH - 2)
         is_shown_by_pytest = result.node_id in shown_errors
         if is_shown_by_pytest:
@@ -130,12 +135,6 @@ def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) ->
         if result.eval_file and not is_shown_by_pytest:
             yield SummaryLine(f"  {visible(place_of(result))}")
         previous = result.error
-
-
-def _error_text(result: EvalResult) -> str:
-    error = (result.error or "unknown error").strip()
-    message = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
-    return f"[{result.error_detail.stage}, {result.error_detail.kind}] {message}" if result.error_detail else message
 
 
 def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:

@@ -119,7 +119,15 @@ def total_figures(
     """
     yield from _money(results, earlier)
     if earlier:
-        yield from _replaced(results, earlier)
+        from pytest_agentv.reports.judged_cases import name_of_result  # noqa: PLC0415 - few runs need it
+
+        # How often a plugin had cases asked anew, and how many results were replaced for other reasons.
+        before, last = ([(name_of_result(each), attempt_of(each)) for each in some] for some in (earlier, results))
+        reruns = sum(are_reruns(before, last))
+        if reruns:
+            yield Figure("Reruns", str(reruns))
+        if others := len(earlier) - reruns:
+            yield Figure("Replaced", counted(others, "result"))
     cached = sum(bool(result.cached) for result in results)
     if cached:
         yield Figure("From the cache", str(cached))
@@ -158,18 +166,6 @@ def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"],
 
 def _known_calls(known: int, judges: JudgeMetrics) -> str:
     return "" if known == judges.calls else f", known for {known} of {judges.calls} calls"
-
-
-def _replaced(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
-    """Yield how often a plugin had cases asked anew, and how many results were replaced for other reasons."""
-    from pytest_agentv.reports.judged_cases import name_of_result  # noqa: PLC0415 - as above
-
-    before, last = ([(name_of_result(each), attempt_of(each)) for each in some] for some in (earlier, results))
-    reruns = sum(are_reruns(before, last))
-    if reruns:
-        yield Figure("Reruns", str(reruns))
-    if others := len(earlier) - reruns:
-        yield Figure("Replaced", counted(others, "result"))
 
 
 def waiting_hint(results: Sequence[EvalResult], elapsed_ms: float, cpu_ms: float) -> str | None:

@@ -94,11 +94,7 @@ def _repeat_lines(
     repeated = [case for case in judged if case.judged > 1]
     if repeated and all(case.has_same_texts for case in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
-    yield from _hint_lines(judged, names, verbose=verbose)
-
-
-def _hint_lines(cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    hints = [f"{names.of(case)}: {visible(hint)}" for case in cases if (hint := tool_hint(case)) is not None]
+    hints = [f"{names.of(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:
@@ -107,27 +103,27 @@ def _hint_lines(cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool
 
 def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
     """Yield the lines of a comparison with a baseline."""
-    yield from plain(_against(comparison))
+    size, baseline = "", comparison.baseline
+    if baseline is not None:
+        target = f", target {visible(baseline.target)}" if baseline.target else ""
+        size = f" ({counted(len(baseline.cases), 'case')} x {baseline.repeat}{target})"
+    compared = f"{len(comparison.pairing.pairs):,} compared"
+    yield from plain(f"Against {visible(comparison.baseline_name)}{size}: {compared}")
     yield from _state_lines(comparison, names, verbose=verbose)
     yield from _difference_lines(comparison)
     for pair, case in comparison.broken_pairs:
         yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
     yield from _chance_lines(comparison, names, verbose=verbose)
-    yield from _unconfirmed_lines(comparison, names, verbose=verbose)
+    if comparison.unconfirmed:
+        fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
+        few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
+        text = f"these could not be asked again{few}, so their answers of this run decide: "
+        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
+        yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
     for part in parts_of(comparison.pairing.pairs) if verbose else ():
         text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
         # Red only if chance hardly explains it among so many rows.
         yield SummaryLine(text, "fail" if part.stands_out else "plain")
-
-
-def _against(comparison: RunComparison) -> str:
-    baseline, pairing = comparison.baseline, comparison.pairing
-    compared = f"{len(pairing.pairs):,} compared"
-    if baseline is None:
-        return f"Against {visible(comparison.baseline_name)}: {compared}"
-    target = f", target {visible(baseline.target)}" if baseline.target else ""
-    size = f"{counted(len(baseline.cases), 'case')} x {baseline.repeat}{target}"
-    return f"Against {visible(comparison.baseline_name)} ({size}): {compared}"
 
 
 def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
@@ -195,13 +191,3 @@ def _tally(pair: Pair) -> str:
     confirmation = pair.new.confirmation
     again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
     return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"
-
-
-def _unconfirmed_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Name the suspects that have no fresh answers."""
-    if comparison.unconfirmed:
-        fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
-        few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
-        text = f"these could not be asked again{few}, so their answers of this run decide: "
-        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
-        yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")

@@ -202,7 +202,12 @@ def compare(
     pairs = {_name(pair.new): pair for pair in (*comparison.pairing.pairs, *comparison.pairing.errors)}
     before = {_name(result.case): result for result in base.results}
     by_name = {(each.case, each.target): each for each in comparison.cases if each.state not in ("gone", "skipped")}
-    matched = _changed(run, base) if comparison.pairing.changed else {}
+    # Changed cases are not compared, but show what they were before.
+    matched: dict[tuple[str, str | None], JudgedCase] = {}
+    if comparison.pairing.changed:
+        key = shared_key(run.cases, base.cases)
+        known = {key(case): case for case in base.cases}
+        matched = {_name(case): known[key(case)] for case in run.cases if key(case) in known}
     changes: dict[str, Change] = {}
     for result in run.results:
         name = _name(result.case)
@@ -227,13 +232,6 @@ def _statistics(
     pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases), left)
     comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
     return judge_run(comparison.replace(baseline_name=base.name), cases)
-
-
-def _changed(run: Run, base: Run) -> dict[tuple[str, str | None], JudgedCase]:
-    """Return the earlier cases by the names of the current ones, even if they are not comparable."""
-    key = shared_key(run.cases, base.cases)
-    old = {key(case): case for case in base.cases}
-    return {_name(case): old[key(case)] for case in run.cases if key(case) in old}
 
 
 def _change(comparison: CaseComparison, pair: Pair | None, before: Result | None) -> Change:
@@ -355,23 +353,24 @@ class Case(Record):
 
 def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
     """Return the cases of a run, worst first, else in the order of the run."""
-    return tuple(sorted((_case(result, compared) for result in run.results), key=lambda case: case.rank))
-
-
-def _case(result: Result, compared: Compared) -> Case:
-    value, case = result.value, result.case
-    judgements, status = judgements_of(value), status_of(value, case)
-    return Case(
-        result=result,
-        status=status,
-        score=number_of(value, "score") or 0.0,
-        marks=_marks(result, status),
-        cost=cost_of(value),
-        duration_ms=_duration(value, case),
-        judgements=judgements,
-        why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
-        change=compared.changes.get(result.key),
-    )
+    cases: list[Case] = []
+    for result in run.results:
+        value, case = result.value, result.case
+        judgements, status = judgements_of(value), status_of(value, case)
+        cases.append(
+            Case(
+                result=result,
+                status=status,
+                score=number_of(value, "score") or 0.0,
+                marks=_marks(result, status),
+                cost=cost_of(value),
+                duration_ms=_duration(value, case),
+                judgements=judgements,
+                why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
+                change=compared.changes.get(result.key),
+            )
+        )
+    return tuple(sorted(cases, key=lambda case: case.rank))
 
 
 def _duration(value: JsonObject, case: JudgedCase) -> float | None:

@@ -58,7 +58,9 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
     more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
     is_broken = any(case.is_broken for case in cases) and not ending.replaces_cases
-    if _is_bad(cases, ending) or is_broken:
+    is_failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
+    has_errors = any(case.status == "error" for case in cases)
+    if ending.red or ending.troubles or ending.unexpected or is_failed or has_errors or is_broken:
         return Headline("fail", f"Failed: {listed(facts)}." if facts else f"Failed at a gate: {ending.red[0]}.", more)
     if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
@@ -111,16 +113,6 @@ def _rules(cases: Sequence[Case]) -> str:
     if need is not None and planned is not None and not others:
         text += f"; {need:.0f} of {planned:.0f} answers must reach it"
     return f"{text}."
-
-
-def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
-    """Whether anything fails the run, apart from the comparison with another run."""
-    failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
-    return (
-        bool(ending.red or ending.troubles or ending.unexpected)
-        or failed
-        or any(case.status == "error" for case in cases)
-    )
 
 
 def _passes(cases: Sequence[Case]) -> str:
@@ -320,18 +312,20 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
 
 def target_rows(cases: Sequence[Case], earlier: Sequence[JsonObject] = ()) -> tuple[TargetRow, ...]:
     """Return a row for each target. `earlier` are results that were replaced: they were paid for."""
-    rows: list[TargetRow] = []
-    for name in names_of_targets(cases):
-        own = (value for value in earlier if (text_of(value, "target") or NO_TARGET) == name)
-        costs = [cost for value in own if (cost := cost_of(value)) is not None]
-        rows.append(_target_row(name, [case for case in cases if case.target == name], costs))
-    return tuple(rows)
+    by_target: dict[str, list[JsonObject]] = {}
+    for value in earlier:
+        by_target.setdefault(text_of(value, "target") or NO_TARGET, []).append(value)
+    return tuple(
+        _target_row(name, [case for case in cases if case.target == name], by_target.get(name, ()))
+        for name in names_of_targets(cases)
+    )
 
 
-def _target_row(name: str, cases: Sequence[Case], earlier_costs: Sequence[float]) -> TargetRow:
+def _target_row(name: str, cases: Sequence[Case], earlier: Sequence[JsonObject]) -> TargetRow:
     rate: PassRate | None = pass_rate_of([case.judged for case in cases])
     times = [case.duration_ms for case in cases if case.duration_ms is not None]
-    costs = [*(case.cost for case in cases if case.cost is not None), *earlier_costs]
+    paid = (*(case.cost for case in cases), *map(cost_of, earlier))
+    costs = [cost for cost in paid if cost is not None]
     # A sum that is not the whole cost of all cases says for how many it is.
     whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
     asked = sum(may_cost(case.result.value) for case in cases)

@@ -292,15 +292,13 @@ def _prompt(value: JsonObject) -> list[JsonObject]:
 
 def _message(message: JsonObject, gallery: Gallery) -> JsonObject:
     content, images = gallery.take_out(message.get("content"))
-    calls = [_call(call, gallery) for call in mappings_of(message, "tool_calls")]
+    calls: list[JsonObject] = []
+    for call in mappings_of(message, "tool_calls"):
+        output, outputs = gallery.take_out(call.get("output"))
+        said = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
+        said["ms"] = number_of(call, "duration_ms")
+        calls.append(said | ({"images": outputs} if outputs else {}))
     shown = {"role": text_of(message, "role"), "content": _text(content), "calls": calls}
-    return shown | ({"images": images} if images else {})
-
-
-def _call(call: JsonObject, gallery: Gallery) -> JsonObject:
-    output, images = gallery.take_out(call.get("output"))
-    shown = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
-    shown["ms"] = number_of(call, "duration_ms")
     return shown | ({"images": images} if images else {})
 
 

@@ -91,38 +91,44 @@ def report_text(given: ReportInput) -> str:
     share = f"{percent(rate.mean)} " if rate is not None else ""
     gallery = Gallery()
     data = list(blocks(cases, past_of_cases(runs), gallery, Commands(cases, given.start)))
-    text = (
-        _environment()
-        .get_template("report.html")
-        .render(
-            policy=_policy(script, style, has_images=gallery.is_used),
-            style=Markup(style),  # noqa: S704 - our own template
-            script=Markup(script),  # noqa: S704 - our own template
-            title=f"{verdict.sign} {share}– agentv report",
-            run=given.run,
-            when=when_of(given.run),
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            base=base,
-            cases=cases,
-            shown=cases[:STATIC_ROWS],
-            headline=verdict,
-            figures=figures(cases, compared, given.run.earlier),
-            firsts=overview.firsts(cases),
-            broken=sum(case.is_broken for case in cases),
-            also=list(overview.also(compared)),
-            targets=overview.target_rows(cases, given.run.earlier),
-            reasons=overview.reasons(cases),
-            compared=compared,
-            tags=tag_plot(cases, compared),
-            files=file_plot(cases, compared),
-            histograms=histograms(cases),
-            trades=trade_plots(cases),
-            history=history_plot(past_runs(runs)),
-            counts=_counts(cases),
-            measure=measure_of(given.run.cases),
-            all_pass=all(case.status == "pass" for case in cases),
-            blocks=data,
-        )
+    environment = Environment(
+        loader=PackageLoader(_PACKAGE, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    text = environment.get_template(
+        "report.html"
+    ).render(
+        policy=_policy(script, style, has_images=gallery.is_used),
+        style=Markup(style),  # noqa: S704 - our own template
+        script=Markup(script),  # noqa: S704 - our own template
+        title=f"{verdict.sign} {share}– agentv report",
+        run=given.run,
+        when=when_of(given.run),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        base=base,
+        cases=cases,
+        shown=cases[:STATIC_ROWS],
+        headline=verdict,
+        figures=figures(cases, compared, given.run.earlier),
+        firsts=overview.firsts(cases),
+        broken=sum(case.is_broken for case in cases),
+        also=list(overview.also(compared)),
+        targets=overview.target_rows(cases, given.run.earlier),
+        reasons=overview.reasons(cases),
+        compared=compared,
+        tags=tag_plot(cases, compared),
+        files=file_plot(cases, compared),
+        histograms=histograms(cases),
+        trades=trade_plots(cases),
+        history=history_plot(past_runs(runs)),
+        counts=_counts(cases),
+        measure=measure_of(given.run.cases),
+        all_pass=all(case.status == "pass" for case in cases),
+        blocks=data,
     )
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -134,17 +140,6 @@ def _is_dry(run: Run) -> bool:
 
 def _asset(name: str) -> str:
     return (files(_PACKAGE) / "assets" / name).read_text("utf-8")
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader(_PACKAGE, "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
 
 
 def _finalize(value: object) -> object:

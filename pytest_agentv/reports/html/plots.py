@@ -335,25 +335,25 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
     axis = Axis.percents(min(lows))
     most = max(run.cost or 0.0 for run in runs) or 1.0
     step = 100 / len(runs)
-    points = [_point(run, round(step * (number + 0.5), 2), axis, most) for number, run in enumerate(runs)]
+    points: list[HistoryPoint] = []
+    for number, run in enumerate(runs):
+        rate, low, high = run.rate.mean, run.rate.low, run.rate.high
+        cost = "cost not known" if run.cases else "from the cache"
+        if run.cost is not None:
+            part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
+            cost = f"{dollars(run.cost)}{part}"
+        points.append(
+            HistoryPoint(
+                x=round(step * (number + 0.5), 2),
+                y=axis.at(rate),
+                low=None if low is None else axis.at(low),
+                high=None if high is None else axis.at(high),
+                bar=round(100 * (run.cost or 0.0) / most, 1),
+                when=run.when,
+                name=run.name,
+                rate=percent(rate),
+                interval="" if low is None or high is None else bounds(low, high),
+                cost=cost,
+            )
+        )
     return HistoryPlot(tuple(points), axis.ticks)
-
-
-def _point(run: PastRun, x: float, axis: Axis, most: float) -> HistoryPoint:
-    rate, low, high = run.rate.mean, run.rate.low, run.rate.high
-    cost = "cost not known" if run.cases else "from the cache"
-    if run.cost is not None:
-        part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
-        cost = f"{dollars(run.cost)}{part}"
-    return HistoryPoint(
-        x=x,
-        y=axis.at(rate),
-        low=None if low is None else axis.at(low),
-        high=None if high is None else axis.at(high),
-        bar=round(100 * (run.cost or 0.0) / most, 1),
-        when=run.when,
-        name=run.name,
-        rate=percent(rate),
-        interval="" if low is None or high is None else bounds(low, high),
-        cost=cost,
-    )
