@@ -1,11 +1,11 @@
-"""Show that the tests find faults: put each fault of mutants.yaml into a copy of the project and run its tests.
+"""Show that the corpus and the acceptance tests find faults: put each fault of mutants.yaml into a copy of the project.
 
-    python scripts/mutants.py            # all of them
-    python scripts/mutants.py engine     # those of one folder
-    python scripts/mutants.py 3 17       # some of them, by number
+    python scripts/mutants.py                # all of them
+    python scripts/mutants.py evaluators 3   # those of one subject, and the third one
+    python scripts/mutants.py --corpus       # without the acceptance tests
 
-A fault that no test finds is a survivor; it makes the exit code 1, as does a fault whose text is not there any more.
-Tests that hang with a fault find it too; they are counted apart, since a failure says more.
+The corpus runs first, then the acceptance tests. A fault that neither finds is a survivor; it makes the exit code 1, as
+does a fault whose text is not there any more. Tests that hang with a fault find it too.
 """
 
 import os
@@ -16,8 +16,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -25,36 +25,39 @@ import yaml
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("mutants.yaml")
 COPIED = ("pytest_agentv", "tests", "examples", "docs", "conftest.py", "pyproject.toml", "README.md")
-LONGEST_TEST, LONGEST_RUN = 90, 400
-HUNG = "hung"
+ACCEPTANCE = "tests/acceptance"
+CORPUS = f"{ACCEPTANCE}/test_corpus.py"
+LONGEST_TEST, LONGEST_RUN = 90, 1800
+NOT_FOUND = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 FOUND = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A fault, and the tests that should find it."""
+class Mutant(NamedTuple):
+    """A fault, the behaviour that it breaks, and who finds it soonest."""
 
     number: int
-    folder: str
+    subject: str
+    behaviour: str
     old: str
     new: str
-    tests: tuple[str, ...]
+    hint: tuple[str, ...]
+    """The folders of the corpus that find it; they run first."""
 
-    @property
-    def title(self) -> str:
-        return f"{self.number:2} {self.folder}: {self.old.strip()[:70]!r} -> {self.new.strip()[:40]!r}"
+    def stages(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the tests to run one after another, each with who is said to have found the fault."""
+        if self.hint:
+            yield "corpus", [CORPUS, "-k", " or ".join(self.hint)]
+        yield "corpus", [CORPUS, "-n", "2"]
+        yield "acceptance", [ACCEPTANCE, f"--deselect={CORPUS}", "-n", "2"]
 
 
 def read_table() -> list[Mutant]:
-    entries = yaml.safe_load(TABLE.read_text("utf-8"))
+    table = yaml.safe_load(TABLE.read_text("utf-8"))
+    entries = [(subject, entry) for subject, entries in table.items() for entry in entries]
     return [
-        Mutant(number, entry["in"], entry["old"], entry["new"], tuple(entry["tests"].split()))
-        for number, entry in enumerate(entries, start=1)
+        Mutant(number, subject, entry["behaviour"], entry["old"], entry["new"], tuple(entry.get("hint", "").split()))
+        for number, (subject, entry) in enumerate(entries, start=1)
     ]
-
-
-def chosen(mutants: list[Mutant], words: list[str]) -> list[Mutant]:
-    return [mutant for mutant in mutants if not words or str(mutant.number) in words or mutant.folder in words]
 
 
 def copy_project(target: Path) -> None:
@@ -67,12 +70,12 @@ def copy_project(target: Path) -> None:
 
 
 def sites(mutant: Mutant, project: Path) -> list[Path]:
-    """Return the files below the fault's folder that hold its text."""
-    files = sorted((project / "pytest_agentv" / mutant.folder).rglob("*.py"))
-    return [path for path in files if mutant.old in path.read_text("utf-8")]
+    """Return the files that hold a fault's text, each as often as it is there."""
+    files = sorted((project / "pytest_agentv").rglob("*.py"))
+    return [path for path in files for _ in range(path.read_text("utf-8").count(mutant.old))]
 
 
-def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
+def run_tests(project: Path, tests: list[str]) -> tuple[int, str]:
     """Run tests on the copy; return the exit code, and the first test that failed."""
     options = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={LONGEST_TEST}")
     command = [sys.executable, "-m", "pytest", *options, *tests]
@@ -82,47 +85,45 @@ def run_tests(project: Path, tests: tuple[str, ...]) -> tuple[int, str]:
             command, cwd=project, env=environment, capture_output=True, text=True, timeout=LONGEST_RUN, check=False
         )
     except subprocess.TimeoutExpired:
-        return pytest.ExitCode.INTERRUPTED, HUNG
-    if re.search(r"^E +Failed: Timeout", done.stdout, re.MULTILINE):
-        return done.returncode, HUNG
+        return pytest.ExitCode.INTERRUPTED, "hung"
     failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+)", done.stdout, re.MULTILINE)
     return done.returncode, failed[1] if failed else done.stdout[-300:]
 
 
-def try_mutant(mutant: Mutant, project: Path) -> tuple[str, str]:
-    """Return `killed`, `hung`, `survived` or `stale`, and by what or why."""
+def try_mutant(mutant: Mutant, project: Path, *, with_acceptance: bool) -> tuple[str, str]:
+    """Return who found the fault, `survived` or `stale`, and by what test or why."""
     found = sites(mutant, project)
-    if len(found) != 1 or found[0].read_text("utf-8").count(mutant.old) != 1:
-        return "stale", f"its text is in {len(found)} files, or more than once: mend scripts/mutants.yaml"
+    if len(found) != 1:
+        return "stale", f"its text is there {len(found)} times: mend scripts/mutants.yaml"
     (path,) = found
     whole = path.read_text("utf-8")
     path.write_text(whole.replace(mutant.old, mutant.new), "utf-8")
     try:
-        exit_code, text = run_tests(project, mutant.tests)
+        stages = (each for each in mutant.stages() if with_acceptance or each[0] == "corpus")
+        runs = ((finder, *run_tests(project, tests)) for finder, tests in stages)
+        finder, exit_code, text = next((run for run in runs if run[1] not in NOT_FOUND), ("survived", None, ""))
     finally:
         path.write_text(whole, "utf-8")
-    if exit_code == pytest.ExitCode.OK:
-        return "survived", ""
-    if text == HUNG:
-        return HUNG, ""
-    return ("killed" if exit_code in FOUND else "stale"), text
-
-
-def report(mutants: list[Mutant], project: Path) -> Iterator[str]:
-    for mutant in mutants:
-        outcome, text = try_mutant(mutant, project)
-        print(f"{outcome:9}{mutant.title}  {text}", flush=True)
-        yield outcome
+    if exit_code is None:
+        return finder, text
+    if exit_code not in FOUND or (text.startswith("tests/") and run_tests(project, [text])[0] != pytest.ExitCode.OK):
+        return "stale", f"{text} fails without the fault too"
+    return finder, text
 
 
 def main(words: list[str]) -> int:
-    mutants = chosen(read_table(), words)
+    wanted = {word for word in words if word != "--corpus"}
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         project = Path(folder)
         copy_project(project)
-        counts = Counter(report(mutants, project))
+        for mutant in read_table():
+            if not wanted or wanted & {str(mutant.number), mutant.subject}:
+                outcome, text = try_mutant(mutant, project, with_acceptance="--corpus" not in words)
+                print(f"{outcome:11}{mutant.number:2} {mutant.subject}: {mutant.behaviour}  [{text}]", flush=True)
+                counts[outcome] += 1
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    return 0 if set(counts) <= {"killed", HUNG} else 1
+    return 0 if set(counts) <= {"corpus", "acceptance"} else 1
 
 
 if __name__ == "__main__":

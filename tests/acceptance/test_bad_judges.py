@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime import processes as process
+from pytest_agentv.runtime import processes
 
 SHAPE = (
     'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} on standard '
@@ -209,7 +209,7 @@ def test_a_command_that_is_not_there_is_an_error_that_names_it(project, judged):
 def test_a_judge_that_hangs_with_children_and_ignores_being_asked_to_end_is_gone_afterwards(
     project, judged, monkeypatch
 ):
-    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
     project.write(
         "deaf.py",
         """

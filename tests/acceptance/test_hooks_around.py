@@ -128,12 +128,14 @@ def test_a_batch_takes_no_case_that_a_hook_may_skip(project):
     project.write(
         "targets.yaml",
         "targets: [{name: default, provider: cli, provider_batching: true, workers: 4, "
-        f"command_template: 'echo call >> {project.path}/asked.txt; echo hello'}}]\n",
+        f"command_template: 'echo call >> {project.path}/asked.txt; test {{EVAL_ID}} != batch && echo hello'}}]\n",
     )
     write_cases(project, numbered(4))
     run = project.run("--agentv-workers=4")
     assert sorted(run.statuses) == ["case-0", "case-1", "case-3"]
-    assert (project.path / "asked.txt").read_text().split() == ["call"] * 6, "a batch of one, and then its case"
+    assert (project.path / "asked.txt").read_text().split() == ["call"] * 6, (
+        "a batch of one, which fails, and then its case"
+    )
     assert remarks(run, "cases ran one after another")
 
 

@@ -204,8 +204,9 @@ BATCHED = """
 targets:
   - {name: default, provider: python, callable: agent.py:answer, workers: 2}
   - {name: together, provider: cli, provider_batching: true, workers: 2,
-     command_template: "echo {EVAL_ID} >> paid; echo hello"}
+     command_template: "echo {EVAL_ID} >> paid; test {EVAL_ID} != batch && echo hello"}
 """
+"""Its command fails for a batch, and is asked for each case then."""
 
 
 def test_a_run_that_is_about_to_stop_begins_no_batch(project):

@@ -14,7 +14,7 @@ import warm
 from code_stand_in import CodeStandIn, until
 from thorough import varied
 
-from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode
 from pytest_agentv.providers import vscode as window
 
 TARGETS = """
@@ -28,7 +28,7 @@ targets:
 
 
 SECONDS = {
-    (dispatch, "_POLL_SECONDS"): 0.1,
+    (vscode, "_POLL_SECONDS"): 0.1,
     (window, "_FOCUS_SECONDS"): 0.01,
     (window, "_OPEN_SECONDS"): 0.01,
     (window, "_READY_POLL_SECONDS"): 0.02,

@@ -18,7 +18,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import TokenUsage, candidate_answer
 from pytest_agentv.model.secrets import Masker, Secret, masking
-from pytest_agentv.providers.agents import output as agent_output
+from pytest_agentv.providers.agents import output
 from pytest_agentv.providers.agents.agent import AgentProvider
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
@@ -265,7 +265,7 @@ for _ in range(20):
 
 
 def test_a_program_that_writes_more_than_is_kept_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_output.AgentOutput.__init__, "__defaults__", (frozenset(), 1000))
+    monkeypatch.setattr(output.AgentOutput.__init__, "__defaults__", (frozenset(), 1000))
     text, kind = headline('for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo "$RESULT"; done')
     assert (text, kind) == ("Claude Code CLI wrote more than 256 MiB of events", "process")
 

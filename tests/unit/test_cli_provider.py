@@ -17,7 +17,7 @@ from pytest_agentv.model.secrets import Secret
 from pytest_agentv.providers import cli
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.cli import Cli, CliProvider, CommandHealthcheck
-from pytest_agentv.runtime import processes as process
+from pytest_agentv.runtime import processes
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -230,7 +230,7 @@ def test_the_shorter_limit_holds(own: float | None, run: float) -> None:
 
 
 def test_a_command_that_hangs_and_ignores_signals_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_TERM_SECONDS", 0.1)
+    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.1)
 
     assert failure("trap '' TERM; while :; do sleep 0.05; done", timeout_seconds=0.3).kind == "timeout"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agentv.session.compat import queued_items
-from pytest_agentv.session.running import turns as module
+from pytest_agentv.session.running import turns
 from pytest_agentv.session.running.turns import Lookahead
 
 CASES = "evalcases:\n" + "".join(
@@ -61,7 +61,7 @@ def test_nothing_runs_ahead_in_a_process_that_was_forked_for_one_item(
 ) -> None:
     """As pytest-forked does: what was begun there would end with it, and be paid for again at its own turn."""
     ahead = lookahead(items)
-    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    monkeypatch.setattr(turns.os, "getpid", lambda: -1)
     assert names(ahead.after(items[0], set())) == []
     assert names(ahead.of_batch(items[0], set())) == []
 
@@ -95,7 +95,7 @@ def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> 
 def test_a_far_reach_grows_by_steps_until_the_last_item(
     items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_STEPS", 1)
+    monkeypatch.setattr(turns, "_STEPS", 1)
     del items[3]
     ahead = lookahead(items)
     begun: Any = set()

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime import process_tree
-from pytest_agentv.runtime import processes as process
+from pytest_agentv.runtime import process_tree, processes
 from pytest_agentv.runtime.process_tree import ProcessTree, has_group, read_processes
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
@@ -31,7 +30,7 @@ def run_shell(
     command: str,
     timeout: float | None = 30,
     stdin: bytes | None = None,
-    output_limit: int = process.OUTPUT_LIMIT,
+    output_limit: int = processes.OUTPUT_LIMIT,
     cwd: str = "/",
     env: dict[str, str] = ENVIRONMENT,
 ) -> ProcessResult:
@@ -133,7 +132,7 @@ def test_a_timeout_lets_the_program_clean_up() -> None:
 
 
 def test_a_program_that_ignores_the_polite_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
 
     result = run_shell("trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
 
@@ -144,7 +143,7 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(monkeypatch: pytest.
 def test_a_timeout_without_proc_ends_the_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     monkeypatch.setattr(process_tree, "read_processes", lambda: iter(()))
-    monkeypatch.setattr(process, "_KILL_SECONDS", 0.2)  # without /proc, zombies count until they are waited for
+    monkeypatch.setattr(processes, "_KILL_SECONDS", 0.2)  # without /proc, zombies count until they are waited for
 
     assert run_shell(f"sleep 1000 & echo $! > {pid_file}; wait", timeout=0.3).timed_out
 
@@ -154,7 +153,7 @@ def test_a_timeout_without_proc_ends_the_group(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.skipif(not HAS_PROC, reason="sessions are found in /proc")
 def test_a_timeout_ends_descendants_in_sessions_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_TERM_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_TERM_SECONDS", 0.2)
     pid_file = tmp_path / "pid"
     inner = f"sh -c 'trap : TERM; echo $$ > {pid_file}; while :; do sleep 0.1; done'"
 

@@ -14,7 +14,7 @@ from pytest_agentv.engine.results import Threshold
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports import judged_cases as case_reading
+from pytest_agentv.reports import judged_cases
 from pytest_agentv.reports.figures import is_part
 from pytest_agentv.reports.totals import total_figures
 from pytest_agentv.stats.intervals import verdict
@@ -241,7 +241,7 @@ def test_a_summary_does_not_say_that_the_cost_of_fresh_answers_is_known(own, fre
     assert figures.get("Cost") == known
     assert [is_part(combined, "priced"), is_part(combined, "metered")] == [not is_whole] * 2
     assert combined.cached is (True if own == fresh == ["cached"] else None)
-    assert case_reading.is_part(combined.to_plain(), "priced") is not is_whole
+    assert judged_cases.is_part(combined.to_plain(), "priced") is not is_whole
     kept = EvalResult.from_plain(combined.to_plain())
     assert {each.name: each.value for each in total_figures([kept], None)} == figures
 

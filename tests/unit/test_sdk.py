@@ -24,7 +24,6 @@ from pytest_agentv.evaluators.context import Context, ProxiedQuestion, build_pay
 from pytest_agentv.evaluators.script import parse_judgement
 from pytest_agentv.evaluators.target_proxy import TargetProxy
 from pytest_agentv.model import messages
-from pytest_agentv.model import messages as traces
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.sdk.judge import build_reply, read_input
@@ -209,7 +208,7 @@ def test_a_judge_starts_with_little_more_than_json():
 
 
 def test_the_case_that_a_run_writes_is_read_whole():
-    usage = traces.TokenUsage(10, 5, 1)
+    usage = messages.TokenUsage(10, 5, 1)
     call = messages.ToolCall("knowledgeSearch", {"docId": "x"}, [1], "id", "now", 5.0)
     case = EvalCase(
         *("c", "d", "/e.yaml", 1, "outcome", "question", ()),
@@ -224,9 +223,9 @@ def test_the_case_that_a_run_writes_is_read_whole():
         Prompt("q"),
         "answer",
         output_messages=(messages.Message("assistant", None, (call,), "n", "now", {"k": 1}), messages.Message("tool")),
-        trace=(traces.TraceEvent("tool_call", name="t", input=1, output=2, text="x", metadata={"m": 1}),),
-        trace_summary=traces.TraceSummary(1, ("knowledgeSearch",), {"knowledgeSearch": 1}, 0, usage, 0.1, 12),
-        metrics=traces.ExecutionMetrics(usage, 0.1, 12, {"knowledgeSearch": (5.0,)}, 0.5, 5),
+        trace=(messages.TraceEvent("tool_call", name="t", input=1, output=2, text="x", metadata={"m": 1}),),
+        trace_summary=messages.TraceSummary(1, ("knowledgeSearch",), {"knowledgeSearch": 1}, 0, usage, 0.1, 12),
+        metrics=messages.ExecutionMetrics(usage, 0.1, 12, {"knowledgeSearch": (5.0,)}, 0.5, 5),
     )
     payload = json.loads(json.dumps(build_payload(context, {"maxWords": 3})))
     assert read_input(payload) == sdk.CodeJudgeInput(

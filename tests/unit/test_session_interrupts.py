@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.session import workers as interrupts
+from pytest_agentv.session import workers
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.workers import CrashWatch, Parent, shorten_traceback, stop_mark
 
@@ -29,7 +29,7 @@ def test_only_a_full_traceback_of_an_interrupt_is_kept_for_rendering(is_full: bo
 
 
 def test_a_worker_learns_that_its_controller_was_interrupted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(workers.tempfile, "gettempdir", lambda: str(tmp_path))
     worker, plain = Parent(config(workerinput={}), "run"), Parent(config(), "run")
     assert (worker.is_gone(), plain.is_gone()) == (False, False)
     stop_mark("another run", os.getppid()).touch()
@@ -39,7 +39,7 @@ def test_a_worker_learns_that_its_controller_was_interrupted(tmp_path: Any, monk
 
 
 def test_a_controller_leaves_the_mark_while_it_is_interrupted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(workers.tempfile, "gettempdir", lambda: str(tmp_path))
     settings: Any = config(getoption=lambda _, default: True)
     controller = CrashWatch(settings, RunIdentity("run", tmp_path / "out.jsonl"), config())
     mark = stop_mark("run", os.getpid())
@@ -56,5 +56,5 @@ def test_a_controller_leaves_the_mark_while_it_is_interrupted(tmp_path: Any, mon
 
 def test_a_worker_learns_that_its_controller_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Parent(config(workerinput={}), "run")
-    monkeypatch.setattr(interrupts.os, "getppid", lambda: 1_000_000)
+    monkeypatch.setattr(workers.os, "getppid", lambda: 1_000_000)
     assert worker.is_gone()

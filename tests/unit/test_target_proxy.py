@@ -16,7 +16,7 @@ from thorough import tries
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError, ProviderError, TargetError
-from pytest_agentv.evaluators import target_proxy as loopback_server
+from pytest_agentv.evaluators import target_proxy
 from pytest_agentv.evaluators.context import Context, ProxiedQuestion, Services
 from pytest_agentv.evaluators.script import CodeJudge, Proxy
 from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
@@ -345,7 +345,7 @@ def test_a_large_question_and_a_large_answer_go_through():
 
 
 def test_a_body_beyond_the_limit_is_refused(monkeypatch):
-    monkeypatch.setattr(loopback_server, "BODY_LIMIT", 100)
+    monkeypatch.setattr(target_proxy, "BODY_LIMIT", 100)
     assert converse(("POST", "/invoke", {"question": "q" * 50}), ("POST", "/invoke", {"question": "q" * 500})) == [
         (200, answer("judge: " + "q" * 50)),
         (413, {"error": HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase}),

@@ -13,7 +13,7 @@ from pytest_agentv.engine.scheduler import Batch
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode
 from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import BatchProvider, ProviderRequest, TargetEnvironment
 from pytest_agentv.providers.vscode import Vscode, VscodeProvider
@@ -21,7 +21,7 @@ from pytest_agentv.providers.vscode import Vscode, VscodeProvider
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(vscode, "_POLL_SECONDS", 0.1)
     monkeypatch.setattr(window, "_FOCUS_SECONDS", 0.01)
     monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
 

@@ -15,7 +15,7 @@ from code_stand_in import CodeStandIn, until
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode
 from pytest_agentv.providers import vscode as window
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.vscode import Vscode, VscodeProvider
@@ -69,7 +69,7 @@ class Peer:
 
 @pytest.fixture
 def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
-    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(vscode, "_POLL_SECONDS", 0.1)
     monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
     return Peer(tmp_path)
 

@@ -19,9 +19,8 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.model.secrets import Masker, masking
-from pytest_agentv.providers import vscode as dispatch
+from pytest_agentv.providers import vscode, vscode_folders
 from pytest_agentv.providers import vscode as window
-from pytest_agentv.providers import vscode_folders as messages
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.providers.vscode import Vscode, VscodeProvider
@@ -31,7 +30,7 @@ LIMIT = 20.0
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(vscode, "_POLL_SECONDS", 0.1)
     monkeypatch.setattr(window, "_FOCUS_SECONDS", 0.01)
     monkeypatch.setattr(window, "_OPEN_SECONDS", 0.01)
     monkeypatch.setattr(window, "_READY_POLL_SECONDS", 0.02)
@@ -260,8 +259,8 @@ def test_a_window_that_is_not_ready_in_time_is_a_timeout(code: CodeStandIn, root
 
 
 def test_what_is_there_of_an_answer_is_told(tmp_path: Path) -> None:
-    exchange = messages.Exchange(tmp_path / "1_req.md", tmp_path / "1_res.tmp.md", tmp_path / "1_res.md")
-    answer = messages.Answer(exchange)
+    exchange = vscode_folders.Exchange(tmp_path / "1_req.md", tmp_path / "1_res.tmp.md", tmp_path / "1_res.md")
+    answer = vscode_folders.Answer(exchange)
     assert answer.state == f"{tmp_path}/1_res.md was not written"
     exchange.temp_file.touch()
     assert answer.state == f"{tmp_path}/1_res.tmp.md was begun, but not renamed to 1_res.md"
@@ -534,7 +533,7 @@ def test_an_attachment_that_is_gone_is_named(code: CodeStandIn, root: Path) -> N
 
 def test_all_files_of_a_request_are_told_apart_from_those_of_the_second_before(tmp_path: Path) -> None:
     for _ in range(3):
-        posting = messages.name_files(tmp_path, 1, is_batch=False)
+        posting = vscode_folders.name_files(tmp_path, 1, is_batch=False)
         assert not posting.entry_file.exists()
-        messages.write_requests(posting, [request()], tmp_path / "lock")
+        vscode_folders.write_requests(posting, [request()], tmp_path / "lock")
         assert [path.name for path in tmp_path.iterdir()] == [posting.entry_file.name]

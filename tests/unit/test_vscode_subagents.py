@@ -15,7 +15,7 @@ import pytest
 import warm
 from code_stand_in import until
 
-from pytest_agentv.providers import vscode_folders as subagents
+from pytest_agentv.providers import vscode_folders
 from pytest_agentv.providers.vscode_folders import Claim, SubagentRoot, SubagentTakenError
 
 HOLDER = """
@@ -267,7 +267,7 @@ def test_a_call_that_waits_for_its_turn_can_be_cancelled(tmp_path: Path) -> None
 
 def test_the_root_is_held_until_the_request_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two windows that are opened at once would take the focus from each other."""
-    monkeypatch.setattr(subagents, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(vscode_folders, "_TURN_SECONDS", 0.01)
     sending: list[str] = []
 
     async def call(run: str) -> None:

@@ -11,8 +11,7 @@ import pytest
 from pytest_agentv.cases.prompts import ChatMessage, Prompt
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.messages import candidate_answer
-from pytest_agentv.providers import python as answers
-from pytest_agentv.providers import python_calls as streams
+from pytest_agentv.providers import python, python_calls
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.frameworks import answer as plain_module
 from pytest_agentv.providers.frameworks.answer import plain
@@ -101,7 +100,7 @@ def test_a_generator_that_never_ends_is_stopped_by_its_time_limit_or_its_size(mo
         ask(waits, timeout_seconds=0.1)
     assert caught.value.kind == "timeout"
 
-    monkeypatch.setattr(streams, "SIZE_LIMIT", 1000)
+    monkeypatch.setattr(python_calls, "SIZE_LIMIT", 1000)
     with pytest.raises(ProviderError, match=r"mine raised TooLargeError: it has more than 64 million"):
         ask(lambda prompt: iter(lambda: "more", None))
 
@@ -133,14 +132,14 @@ def test_messages_hand_the_conversation_over_as_a_list():
 
 def test_a_large_value_is_read_beside_the_loop_and_a_too_large_one_is_refused(monkeypatch):
     threads = []
-    original = answers._read
+    original = python._read
     monkeypatch.setattr(
-        answers, "_read", lambda *args: (threads.append(threading.current_thread().name), original(*args))[1]
+        python, "_read", lambda *args: (threads.append(threading.current_thread().name), original(*args))[1]
     )
     assert answer(lambda prompt: {"text": "x"}) == "x"
     assert threads == ["agentv-answer"]
 
-    monkeypatch.setattr(answers, "SIZE_LIMIT", 1000)
+    monkeypatch.setattr(python, "SIZE_LIMIT", 1000)
     monkeypatch.setattr(plain_module, "SIZE_LIMIT", 1000)
     large = "x" * 2000
     call = {"id": "c", "function": {"name": "f", "arguments": {"large": large}}}

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agentv.reports import columns
 from pytest_agentv.reports.figures import format_cost
-from pytest_agentv.reports.html import reading as texts
+from pytest_agentv.reports.html import reading
 from pytest_agentv.reports.html.cases import judgements_of, why_of
 
 
@@ -29,7 +29,7 @@ from pytest_agentv.reports.html.cases import judgements_of, why_of
     ],
 )
 def test_durations(milliseconds: float | None, text: str) -> None:
-    assert texts.duration(milliseconds) == text
+    assert reading.duration(milliseconds) == text
 
 
 @pytest.mark.node
@@ -37,15 +37,15 @@ def test_durations(milliseconds: float | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("say", "values"),
     [
-        (texts.duration, [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]),
-        (texts.dollars, [None, 0, 0.00004, 0.0042, 0.01, 0.0149, 0.0225, 1234.5]),
+        (reading.duration, [None, 0, 250, 999.4, 999.7, 3_700, 59_940, 59_999, 150_000, 3_599_999, 4_320_000]),
+        (reading.dollars, [None, 0, 0.00004, 0.0042, 0.01, 0.0149, 0.0225, 1234.5]),
     ],
     ids=["durations", "dollars"],
 )
 def test_scripts_of_the_page_tell_figures_as_the_page_does(
     say: Callable[[float | None], str], values: list[float | None]
 ) -> None:
-    script = (Path(texts.__file__).parent / "assets/texts.js").read_text("utf-8")
+    script = (Path(reading.__file__).parent / "assets/texts.js").read_text("utf-8")
     found = re.search(rf"^function {say.__name__}\(.*?^}}", script, re.DOTALL | re.MULTILINE)
     assert found is not None
     code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map({say.__name__})))"
@@ -55,23 +55,23 @@ def test_scripts_of_the_page_tell_figures_as_the_page_does(
 
 def test_dollars_are_those_of_the_summary() -> None:
     """Two decimals said $0.01 a case beside $0.0298 for two, and $0.0000 for $0.00004."""
-    assert texts.dollars(None) == ""
+    assert reading.dollars(None) == ""
     for amount in (0, 0.00004, 0.0042, 0.0149, 0.0225, 1234.5):
-        assert texts.dollars(amount) == format_cost(amount)
+        assert reading.dollars(amount) == format_cost(amount)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])
 def test_a_difference_that_rounds_to_zero_has_no_minus(share: float) -> None:
-    assert (texts.points(share), columns.points(share)) == ("+0.0", "+0.0")
+    assert (reading.points(share), columns.points(share)) == ("+0.0", "+0.0")
 
 
 def test_hidden_characters_are_spelled_out() -> None:
-    assert texts.spelled("a\u202eb\x1b\tc\n") == "a[U+202E]b[U+001B]\tc\n"
+    assert reading.spelled("a\u202eb\x1b\tc\n") == "a[U+202E]b[U+001B]\tc\n"
 
 
 def test_links_hold_no_markup() -> None:
-    assert texts.case_link("evals/a.yaml::<b>'\"@t") == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
-    assert texts.filter_link(q="a&b=c") == "#q=a%26b%3Dc"
+    assert reading.case_link("evals/a.yaml::<b>'\"@t") == "#case=evals%2Fa.yaml%3A%3A%3Cb%3E%27%22%40t"
+    assert reading.filter_link(q="a&b=c") == "#q=a%26b%3Dc"
 
 
 def test_why_names_the_reason() -> None:
