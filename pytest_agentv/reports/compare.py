@@ -82,7 +82,6 @@ def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
 
 
 def key_of(value: JsonObject) -> CaseKey:
-    """Return the names of a result's case."""
     names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
     return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
 
@@ -282,7 +281,6 @@ def compare_scores(
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
-    """Yield the lines of the comparison table."""
     yield f"Comparing: {visible(first)} → {visible(second)}"
     if comparison.matched:
         ids = [*_names(comparison.matched)]

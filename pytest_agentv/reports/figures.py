@@ -6,14 +6,14 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import combining, east_asian_width
 
 from pytest_agentv.model.base import is_amount
 from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, is_known
-from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import format_fixed
 
@@ -290,24 +290,20 @@ def result_properties(result: EvalResult) -> list[Property]:
             figures.append((f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count))
     figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
     if result.repeat is not None:
-        figures += _repeat_properties(result.repeat)
+        repeat = {
+            "agentv_repeat": result.repeat.planned,
+            "agentv_judged": result.repeat.judged,
+            "agentv_passes": result.repeat.passes,
+            "agentv_pass_rate": result.repeat.pass_rate,
+            "agentv_pass_rate_low": result.repeat.pass_rate_low,
+            "agentv_pass_rate_high": result.repeat.pass_rate_high,
+            "agentv_stopped": result.repeat.stopped if result.repeat.asked < result.repeat.planned else None,
+        }
+        figures += ((name, value) for name, value in repeat.items() if value is not None)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
     names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
     figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
     return figures
-
-
-def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
-    figures = {
-        "agentv_repeat": repeat.planned,
-        "agentv_judged": repeat.judged,
-        "agentv_passes": repeat.passes,
-        "agentv_pass_rate": repeat.pass_rate,
-        "agentv_pass_rate_low": repeat.pass_rate_low,
-        "agentv_pass_rate_high": repeat.pass_rate_high,
-        "agentv_stopped": repeat.stopped if repeat.asked < repeat.planned else None,
-    }
-    yield from ((name, value) for name, value in figures.items() if value is not None)
 
 
 @lru_cache(maxsize=1000, typed=True)

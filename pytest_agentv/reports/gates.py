@@ -194,7 +194,6 @@ def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection
 
 
 def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
-    """Return the outcome of the gate on the baseline."""
     comparison = statistics.comparison
     assert comparison is not None
     name = f"{comparison.baseline_name}::{REGRESSION}"
@@ -209,7 +208,6 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
 
 
 def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
-    """Return the outcome of a gate on a pass rate."""
     is_red = not check.is_reached and check.tier == "critical" and gate != "off"
     return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 

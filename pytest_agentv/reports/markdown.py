@@ -223,7 +223,6 @@ def _more(count: int) -> str:
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -290,7 +289,6 @@ def comment_lines(
 
 
 def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
-    """Return the verdict of a run with this ending."""
     excused = frozenset(filter(None, (each.node_id for each in results if ending.judged(each))))
     troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
     if ending.unexpected:

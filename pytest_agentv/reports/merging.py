@@ -62,7 +62,6 @@ class Part(Record):
 
     @property
     def is_mocked(self) -> bool:
-        """Whether a result is of a dry run."""
         return any(result.is_mocked for result in self.results.values())
 
     @property

@@ -176,7 +176,6 @@ def table_data(runs: Runs) -> JsonObject:
 
 
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
-    """Return the figures of each run."""
     return {name: _figures(list(outcomes.values())) for name, outcomes in runs.items()}
 
 

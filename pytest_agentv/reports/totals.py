@@ -63,7 +63,6 @@ def score_statistics(scores: Sequence[float]) -> ScoreStatistics | None:
 
 
 def judged_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the results that have a score."""
     return [result for result in results if result.status != "error"]
 
 
@@ -97,7 +96,6 @@ class Figure(Record):
 
 
 def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
-    """Yield the figures of the scores."""
     figures = {
         "Mean score": statistics.mean,
         "Median": statistics.median,

@@ -102,7 +102,6 @@ def _repeat_lines(
 
 
 def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Yield the lines of a comparison with a baseline."""
     size, baseline = "", comparison.baseline
     if baseline is not None:
         target = f", target {visible(baseline.target)}" if baseline.target else ""

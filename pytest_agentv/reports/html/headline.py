@@ -49,7 +49,6 @@ class Headline(Record):
 
 
 def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
-    """Return the verdict on a run with this ending."""
     total = len(cases)
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")

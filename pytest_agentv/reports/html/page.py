@@ -55,8 +55,6 @@ _BUTTONS: Final = (("fail", "✕ Failed"), ("error", "! Errors"), ("pass", "✓ 
 
 @dataclass(frozen=True, slots=True)
 class ReportInput(Record):
-    """The input of a report."""
-
     run: Run
     base: Run | None = None
     """The run to compare with."""
@@ -78,7 +76,6 @@ def write_report(path: Path, given: ReportInput) -> int:
 
 
 def report_text(given: ReportInput) -> str:
-    """Return the report as HTML."""
     base = None if given.base is None or _is_dry(given.run) or _is_dry(given.base) else given.base
     compared = compare(
         given.run, base, margin=given.margin, is_confirming=given.is_confirming, skipped=given.ending.skipped
