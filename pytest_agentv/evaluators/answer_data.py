@@ -26,11 +26,10 @@ def parse_answer(answer: str) -> Json | Absent:
     found = _parse_whole(answer)
     if found is not ABSENT:
         return found
-    return _only(each.value for each in outer_values(answer) if _holds_objects(each.value))
-
-
-def _holds_objects(value: Json) -> bool:
-    return isinstance(value, dict) or any(isinstance(item, dict) for item in value)
+    amid_text = (each.value for each in outer_values(answer))
+    return _only(
+        value for value in amid_text if isinstance(value, dict) or any(isinstance(item, dict) for item in value)
+    )
 
 
 def _parse_whole(answer: str) -> Json | Absent:
@@ -40,12 +39,14 @@ def _parse_whole(answer: str) -> Json | Absent:
         if isinstance(whole, dict | list):
             return whole
     found = list(itertools.islice(outer_objects(answer), 2))
-    return found[0].value if len(found) == 1 and found[0].begin in _begins(answer) else ABSENT
+    if len(found) == 1 and any(each.begin == found[0].begin for each in outer_values(answer)):
+        return found[0].value
+    return ABSENT
 
 
-def _begins(answer: str) -> frozenset[int]:
-    """Return where the JSON values of an answer begin that are in no other one."""
-    return frozenset(each.begin for each in outer_values(answer))
+def _only(values: Iterable[Json]) -> Json | Absent:
+    found = list(itertools.islice(values, 2))
+    return found[0] if len(found) == 1 else ABSENT
 
 
 @lru_cache(maxsize=4)
@@ -56,11 +57,6 @@ def data_of(answer: str) -> Json | Absent:
     """
     found = parse_answer(answer)
     return _only(found.value for found in outer_values(answer)) if found is ABSENT else found
-
-
-def _only(values: Iterable[Json]) -> Json | Absent:
-    found = list(itertools.islice(values, 2))
-    return found[0] if len(found) == 1 else ABSENT
 
 
 def parse_json(text: str) -> Json | Absent:
@@ -90,11 +86,23 @@ def read_path(data: Json, path: str) -> Json | Absent:
     return value
 
 
+def _step(value: Json, part: str) -> Json | Absent:
+    if isinstance(value, Mapping) and part in value:
+        return value[part]
+    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
+        return value[int(part)]
+    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
+
+
 def is_in_one_of_several(answer: Json, path: str) -> bool:
     """Return whether an answer that is not one JSON value has this path in one of its JSON objects."""
     if not isinstance(answer, str) or _parse_whole(answer) is not ABSENT:
         return False
     return any(read_path(each, path) is not ABSENT for each in _objects(answer))
+
+
+def _objects(answer: str, most: int | None = None) -> list[Json]:
+    return [found.value for found in itertools.islice(outer_objects(answer), most)]
 
 
 def is_one_of_several(answer: str, value: Json) -> bool:
@@ -117,10 +125,6 @@ def lacking_data(answer: str, path: str) -> str | None:
     return None if is_in_list or _parse_whole(answer) is not ABSENT or holds_objects(answer) else "JSON object"
 
 
-def _objects(answer: str, most: int | None = None) -> list[Json]:
-    return [found.value for found in itertools.islice(outer_objects(answer), most)]
-
-
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
     """Return the value at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
 
@@ -139,14 +143,6 @@ def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
             return ABSENT, f"{path} is missing: {reached or 'the answer'} {_contents(value)}"
         value, reached = inner, path[: found.end()]
     return value, ""
-
-
-def _step(value: Json, part: str) -> Json | Absent:
-    if isinstance(value, Mapping) and part in value:
-        return value[part]
-    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
-        return value[int(part)]
-    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
 
 
 def _contents(value: Json) -> str:

@@ -1,5 +1,6 @@
 """`is-json` and `contains-json`: JSON in the answer, and its schema."""
 
+import itertools
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,8 +35,6 @@ from pytest_agentv.model.kind import expected
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import MOST_DIGITS, strict_json
-
-# The shared part of `is-json` and `contains-json`: the schema, and the faults that the package `jsonschema` finds.
 
 SHOWN_FAULTS: Final = 3
 _TOO_DEEP: Final = "the schema or the answer is nested too deeply"
@@ -179,9 +178,6 @@ def schema_fault(schema: Json) -> str | None:
         raise
 
 
-# `is-json`: the answer is JSON.
-
-
 class IsJson(JsonCheck):
     r"""The whole answer is JSON that fits a JSON Schema.
 
@@ -201,8 +197,10 @@ class IsJson(JsonCheck):
     )
 
     def check(self, context: Context) -> Score:
+        # Without a schema nobody reads the numbers, and JSON allows them any number of digits.
+        parse_int = len if self.value is None else _whole
         try:
-            data = self._parse(context.candidate_answer) if context.part is ABSENT else context.part
+            data = strict_json(context.candidate_answer, parse_int) if context.part is ABSENT else context.part
         except ValueError as error:
             return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
         except RecursionError:
@@ -212,21 +210,12 @@ class IsJson(JsonCheck):
             return Score(0.0, misses=tuple(faults))
         return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
 
-    def _parse(self, text: str) -> Json:
-        """Parse an answer. Raises `EvaluatorError` for a number that no schema can judge.
-
-        Without a schema nobody reads the numbers, and JSON allows them any number of digits.
-        """
-        return strict_json(text, parse_int=len if self.value is None else _whole)
-
 
 def _whole(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise EvaluatorError(f"the answer has a number of {len(digits):,} digits, which no schema can judge", "config")
     return int(digits)
 
-
-# `contains-json`: there is JSON in the answer.
 
 _ONLY_A_PART: Final = "only a part of JSON that is cut or broken is as wanted"
 _OF_OBJECTS: Final = frozenset(
@@ -259,8 +248,12 @@ class ContainsJson(JsonCheck):
 
     def check(self, context: Context) -> Score:
         answer = context.candidate_answer
+        whole = parse_json(answer)
+        values = itertools.chain(
+            [whole] if isinstance(whole, dict | list) else [], _json_amid(answer, outer_values, outer_objects)
+        )
         first: list[str] | None = None
-        for faults in self._faults_of(_json_within(answer)):
+        for faults in self._faults_of(values):
             if not faults:
                 return Score(1.0, hits=("contains JSON" if self.value is None else "contains JSON as wanted",))
             first = first or faults
@@ -275,22 +268,14 @@ class ContainsJson(JsonCheck):
         return (self.faults(value) for value in values if takes_lists or not isinstance(value, list))
 
 
+def _json_amid(answer: str, *readers: Callable[[str], Iterable[FoundValue | FoundObject]]) -> Iterator[Json]:
+    for read in readers:  # the objects in a list also count by themselves
+        yield from (found.value for found in read(answer))
+
+
 def _is_of_objects(schema: Json) -> bool:
     """Whether a schema says what keys there are, and nothing of lists.
 
     By the letter, any list fits it: a mark such as [1] would pass for `{required: [price]}`.
     """
     return isinstance(schema, Mapping) and not _OF_OBJECTS.isdisjoint(schema) and _OF_ALL.isdisjoint(schema)
-
-
-def _json_within(answer: str) -> Iterator[Json]:
-    """Yield the lists and objects of an answer: the whole answer, and those amid text."""
-    value = parse_json(answer)
-    if value is not ABSENT and isinstance(value, dict | list):
-        yield value
-    yield from _json_amid(answer, outer_values, outer_objects)
-
-
-def _json_amid(answer: str, *readers: Callable[[str], Iterable[FoundValue | FoundObject]]) -> Iterator[Json]:
-    for read in readers:  # the objects in a list also count by themselves
-        yield from (found.value for found in read(answer))
