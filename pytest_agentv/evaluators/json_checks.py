@@ -1,8 +1,8 @@
 """`is-json` and `contains-json`: JSON in the answer, and its schema."""
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
@@ -21,24 +21,18 @@ from pytest_agentv.evaluators.json_text import (
     outer_values,
 )
 from pytest_agentv.evaluators.judge_reply import off_loop
-from pytest_agentv.evaluators.schemas import (
-    FormatHint,
-    pattern_checker,
-    reference_fault,
-    schema_validator,
-    validator_for,
-)
 from pytest_agentv.files.schema_words import doubtful_words, lacks_keywords
 from pytest_agentv.model.base import ABSENT, Json
 from pytest_agentv.model.kind import expected
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import MOST_DIGITS, strict_json
+from pytest_agentv.model.text import strict_json, whole_number
 
-# The shared part of `is-json` and `contains-json`: the schema, and the faults that the package `jsonschema` finds.
+# The shared part of `is-json` and `contains-json`: the schema, and the faults that the package `jsonschema-rs` finds.
 
 SHOWN_FAULTS: Final = 3
-_TOO_DEEP: Final = "the schema or the answer is nested too deeply"
+_NOT_SEARCHED: Final = "Error executing regex"
+"""How the fault of a pattern begins that was given up, because it tries too many ways to match."""
 _SHOWN: Final = 200
 """Characters of a fault that a miss shows."""
 
@@ -126,57 +120,38 @@ class JsonCheck(Evaluator):
         if self.value is None:
             return []
         try:
-            validator = validator_for(json.dumps(self.value, sort_keys=True), data)
-            found = sorted(validator.iter_errors(data), key=lambda each: list(map(str, each.absolute_path)))
-        except TimeoutError as error:
-            raise EvaluatorError(str(error), "timeout") from None
-        except OverflowError:  # `multipleOf` divides, which the number 1e400 does not bear
-            return ["holds a number that is too large to be checked"]
-        except RecursionError:
-            raise EvaluatorError(_TOO_DEEP, "config") from None
-        except BaseException as error:  # the package `referencing` raises errors of its own
-            if _is_panic(error):
-                raise EvaluatorError(_TOO_DEEP, "config") from None
-            if not isinstance(error, Exception):  # of pytest-timeout, for example
-                raise
+            found = list(_validator(json.dumps(self.value, sort_keys=True)).iter_errors(data))
+        except (ValueError, RecursionError) as error:  # nested too deeply, or half a character
             raise EvaluatorError(f"the schema cannot be used: {error}", "config") from None
+        if given_up := next((each for each in found if each.message.startswith(_NOT_SEARCHED)), None):
+            raise EvaluatorError(f"a pattern of the schema cannot be judged: {_fault(given_up)}", "timeout")
+        found.sort(key=lambda each: list(map(str, each.instance_path)))
         return [_fault(each) for each in found[:SHOWN_FAULTS]]
 
 
-def _is_panic(error: BaseException) -> bool:
-    """Return whether code in Rust gave up. `rpds`, which `referencing` uses, does so where the stack is full."""
-    return type(error).__name__ == "PanicException"
+@lru_cache(maxsize=64)
+def _validator(schema: str) -> Any:
+    """Return the validator of a schema, which is given as JSON. Raises `ValueError` with the place of a fault."""
+    import jsonschema_rs  # noqa: PLC0415 - 60 ms, only for checks with a schema
+
+    plain = jsonschema_rs.EmailOptions(allow_display_text=False)
+    return jsonschema_rs.validator_for(schema, validate_formats=True, email_options=plain, offline=True)
 
 
 def _fault(error: Any) -> str:
-    where = error.json_path.removeprefix("$").removeprefix(".")
-    hint = f" ({error.cause})" if isinstance(error.cause, FormatHint) else ""
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     text = masked(error.message)
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return f"{where}: {text}{hint}" if where else f"{text}{hint}"
+    return f"{where.removeprefix('.')}: {text}" if where else text
 
 
 def schema_fault(schema: Json) -> str | None:
     """Return why a value cannot be used as a JSON Schema; None if it can."""
-    import jsonschema  # noqa: PLC0415 - 60 ms, only for checks with a schema
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            kind: Any = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        kind.check_schema(schema, format_checker=pattern_checker())
-        schema_validator(json.dumps(schema, sort_keys=True))
-        return reference_fault(schema)
-    except jsonschema.SchemaError as error:
-        where = error.json_path.removeprefix("$").removeprefix(".")
-        fault = masked(str(error.cause or error.message))[:_SHOWN]
-        return f"is no JSON Schema: {where + ': ' if where else ''}{fault}"
-    except (TypeError, ValueError) as error:  # YAML has dates and keys that JSON lacks
-        return f"is no JSON Schema: {error}"
-    except BaseException as error:
-        if isinstance(error, RecursionError) or _is_panic(error):
-            return "is no JSON Schema: it is nested too deeply"
-        raise
+        _validator(json.dumps(schema, sort_keys=True))
+    except (TypeError, ValueError, RecursionError) as error:  # YAML has dates and keys that JSON lacks
+        return f"is no JSON Schema: {_fault(error) if hasattr(error, 'instance_path') else error}"
+    return None
 
 
 # `is-json`: the answer is JSON.
@@ -185,10 +160,8 @@ def schema_fault(schema: Json) -> str | None:
 class IsJson(JsonCheck):
     r"""The whole answer is JSON that fits a JSON Schema.
 
-    Its formats `date`, `date-time`, `email`, `idn-email`, `ipv4`, `ipv6`, `regex` and `uuid` are checked, others not.
-    Its patterns are in the language of JavaScript: `$` is the end of the text, and `\d` and `\w` are ASCII. One with a
-    group that only Python has, such as `(?i)` or `(?P<name>…)`, is in Python's. One that cannot be judged is an error.
-    So is an answer that Python cannot read, because it is nested too deeply: Python 3.11 reads about 1,000 levels.
+    Its formats are checked, and unknown ones ignored. Its patterns are in the language of JavaScript: `$` is the end of
+    the text, and `\d` and `\w` are ASCII. A `$ref` leads to a place within the schema: nothing is fetched.
     """
 
     kind = "is-json"
@@ -202,7 +175,7 @@ class IsJson(JsonCheck):
 
     def check(self, context: Context) -> Score:
         try:
-            data = self._parse(context.candidate_answer) if context.part is ABSENT else context.part
+            data = strict_json(context.candidate_answer, whole_number) if context.part is ABSENT else context.part
         except ValueError as error:
             return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
         except RecursionError:
@@ -211,19 +184,6 @@ class IsJson(JsonCheck):
         if faults:
             return Score(0.0, misses=tuple(faults))
         return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
-
-    def _parse(self, text: str) -> Json:
-        """Parse an answer. Raises `EvaluatorError` for a number that no schema can judge.
-
-        Without a schema nobody reads the numbers, and JSON allows them any number of digits.
-        """
-        return strict_json(text, parse_int=len if self.value is None else _whole)
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise EvaluatorError(f"the answer has a number of {len(digits):,} digits, which no schema can judge", "config")
-    return int(digits)
 
 
 # `contains-json`: there is JSON in the answer.

@@ -54,7 +54,6 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"is-json": {"multipleOf": 3}}, "9007199254740993", True),
         ({"is-json": {"multipleOf": 2}}, "9007199254740993", False),
         ({"is-json": {"multipleOf": 0.5}}, '"x"', True),
-        ({"is-json": {"multipleOf": 0.01}}, "1e400", False),
         ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", True),
         ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
