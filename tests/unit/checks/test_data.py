@@ -8,7 +8,6 @@ import pytest
 from thorough import varied
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.evaluators.answer_data import is_in_one_of_several
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.run import run_evaluator
 
@@ -19,10 +18,8 @@ SVG = (
     '<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">'
     '<svg xmlns="http://www.w3.org/2000/svg"/>'
 )
-TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
-
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
-ONLY_A_PART = ("only a part of JSON that is cut or broken is as wanted",)
+BROKEN = "the JSON in the answer is cut or broken: "
 CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 
 
@@ -64,18 +61,18 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"b": 1}', ()),
         ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"c": 1}', ('"b" is a required property',)),
         ({"contains-json": True}, "See [above] for it: [1, 2]", ()),
-        ({"contains-json": {"type": "array"}}, 'As [1] says: {"a": [2]}', ()),
-        ({"not-contains-json": True}, "first [1] then [2]", ("contains JSON",)),
+        ({"contains-json": {"type": "array"}}, 'As [1]: {"a": [2]}', ('{"a":[2]} is not of type "array"',)),
+        ({"contains-json": True}, "first [1] then [2]", ("contains no JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
-        ({"contains-json": True}, '{"a": {"b": 1}', ONLY_A_PART),
-        ({"contains-json": {"required": ["b"]}}, '{"a": "x" y", "c": {"b": 1}}', ONLY_A_PART),
-        ({"not-contains-json": True}, 'So: {"a": {"b": 1}', ONLY_A_PART),
-        ({"contains-json": {"required": ["b"]}}, '{"a": {"c": 1}', ("contains no JSON object",)),
+        ({"contains-json": True}, '{"a": {"b": 1}', (f"{BROKEN}Expecting ',' delimiter: line 1 column 15 (char 14)",)),
+        (
+            {"not-contains-json": {"required": ["b"]}},
+            'So: [{"b": 1}, {"b',
+            (f"{BROKEN}Unterminated string starting at: line 1 column 17 (char 16)",),
+        ),
         ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
         ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
-        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ONLY_A_PART),
-        ({"contains-json": True}, '[1, [2, 3], "fo', ONLY_A_PART),
         ({"contains-json": True}, 'From [0, 1) and [1 on: {"b": 1}', ()),
         ({"equals": 1, "path": "b"}, '[{"b": 1}, {"b": "say \\"', ("b is missing: the answer holds no JSON",)),
         ({"equals": 1, "path": "b"}, '{"b": 1}, as of [1, 2', ()),
@@ -129,21 +126,16 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"field": {"path": "[1]", "equals": 2}}, "Here are two: [1, 2].", ()),
         ({"field": {"path": "[1].a", "equals": 2}}, 'Two: [{"a": 1}, {"a": 2}].', ()),
         ({"equals": [1]}, "as [1] says", ("holds no JSON, and so is not [1]",)),
-        ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', (TOLD % '{"a":1}',)),
-        ({"not-equals": {"a": 1}}, '[{"a": 1}] {"b": 1}', (TOLD % '{"a":1}',)),
-        ({"not-equals": [1, 2]}, "The list: [1, 2]", (TOLD % "[1,2]",)),
+        ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', ('is {"a":1}',)),
+        ({"not-equals": [1, 2]}, "The list: [1, 2]", ("is [1,2]",)),
         ({"not-equals": {"a": 1}}, '{"a": 2} {"a": 3}', ()),
         ({"not-equals": {"a": 1}}, '```json\n[{"a": 1}, {"a": 1}]\n```', ()),
         ({"not-equals": {"a": 1}}, "no", ()),
         ({"python": "data is None"}, "as [1] says", ()),
-        (
-            {"field": {"path": "a", "equals": 1}},
-            '{"a": 1} or {"a": 2}',
-            ("a is missing: the answer holds several JSON objects",),
-        ),
+        ({"field": {"path": "a", "equals": 1}}, '[1] says {"a": 1} or {"a": 2}', ()),
         ({"field": {"path": "[0]"}}, "as [1] and [2] say", ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "a"}, '{"a": null}', ("a is there",)),
-        ({"not-field": "a.b"}, '{"a": {"b": null}}\n{"c": 1}', ("a.b is there, in one of several JSON objects",)),
+        ({"not-field": "a.b"}, '{"a": {"b": null}}\n{"c": 1}', ("a.b is there",)),
         ({"not-field": "a.b"}, '{"a": 1}\n{"c": 1}', ()),
         ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
@@ -157,10 +149,9 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"contains": "1", "path": "[0]"}, CUT, ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "item"}, CUT, ("the answer holds no JSON, so item could not be checked",)),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
-        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
+        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),
         ({"not-field": "b"}, 'Two: [{"a": 1}, {"a": 2}].', ()),
-        ({"not-field": "a"}, 'Two: [{"a": 1}, {"a": 2}].', ("a is there, in one of several JSON objects",)),
         ({"not-field": "[2]"}, "The list: [1, 2]", ()),
         ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),
@@ -237,12 +228,6 @@ def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, chec
     assert asyncio.run(judge_and_look()).score == 0.0
     # In the loop, the longest pause would be nearly all of the time.
     assert max(pauses) < 0.3 * sum(pauses), pauses
-
-
-def test_a_part_of_an_answer_that_is_one_json_value_is_there_or_missing():
-    assert is_in_one_of_several('Either {"a": 1} or {"a": 2}', "a")
-    assert not is_in_one_of_several('{"b": {"a": 1}}', "a")
-    assert not is_in_one_of_several({"a": 1}, "a")
 
 
 def test_a_schema_may_stand_in_a_file(bench):
@@ -325,7 +310,6 @@ IN_A_TEXT = [
     '```json\n[{"price": 120}, {"name": "x"\n```',
     '[{"price": 120}, {"name": "he said "hi""}]',
     '"code": "{", "draft": {"price": 120}, "price": 99}',
-    '{"md": "So:\n```json\n{"price": 120}\n```\n", "price": 99}',
 ]
 
 
