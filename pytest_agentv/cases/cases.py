@@ -109,22 +109,14 @@ def _load(
         # The columns of the matrix are not in the id, because rows are named before they are combined.
         place.at("id").error("uses a variable of the matrix", "the names of the matrix follow each id by themselves")
     execution = mapping_at(value, "execution", place)
-    share = _sharing(suite, entry, context, tuple(variables or ()))
+    share: LoadShared | None = None
+    is_template = entry.row is not None and suite.has_template
+    if is_template or entry.origins:
+        known = context.shared.setdefault("evaluators", {})
+        share = written_evaluators(entry, tuple(variables or ()), known, is_template=is_template).load
     written = WrittenCase(suite, value, execution, place, references, context, variables, share)
     check_keys(written, suite.header_of(entry))
     return _case(written, entry.line), value
-
-
-def _sharing(
-    suite: SuiteSource, entry: CaseEntry, context: LoadContext, variables: tuple[str, ...]
-) -> LoadShared | None:
-    """Return a function that finds evaluators of other cases; None if the entry is not from a template."""
-    is_template = entry.row is not None and suite.has_template
-    if not is_template and not entry.origins:
-        return None
-
-    known = context.shared.setdefault("evaluators", {})
-    return written_evaluators(entry, variables, known, is_template=is_template).load
 
 
 def _filled(
@@ -170,7 +162,13 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     parts = [part for message in messages for part in message.parts if isinstance(part, FilePart)]
     guidelines = tuple([part.resolved_path for part in parts if part.is_guideline])
     limits = _limits(written)
-    eval_id, outcome, evaluators = _judged(written)
+    eval_id = written.required_text(("id",))
+    noted = len(place.problems)
+    evaluators = choose_evaluators(written)
+    faults = [each for each in place.problems[noted:] if each.level == "error"]
+    # After the evaluators, because their faults come before a missing outcome.
+    outcome = _outcome(written, evaluators, is_known=all(isinstance(each, UnreadKey) for each in faults))
+
     return EvalCase(
         eval_id=eval_id,
         dataset=suite.dataset,
@@ -195,14 +193,22 @@ def _case(written: WrittenCase, line: int) -> EvalCase:
     )
 
 
-def _judged(written: WrittenCase) -> tuple[str, str, tuple[AnyEvaluator, ...] | None]:
-    """Return id, expected outcome and evaluators. Faults of evaluators come before a missing outcome."""
-    eval_id = written.required_text(("id",))
-    noted = len(written.place.problems)
-    evaluators = choose_evaluators(written)
-    faults = [each for each in written.place.problems[noted:] if each.level == "error"]
-    is_known = all(isinstance(each, UnreadKey) for each in faults)
-    return eval_id, _outcome(written, evaluators, is_known=is_known), evaluators
+def _limits(written: WrittenCase) -> dict[str, Any]:
+    """Return the fields that decide what passes, each with its source: the case, else its file."""
+    value, place, suite = written.value, written.place, written.suite
+    threshold = threshold_at(value, place)
+    of_execution = threshold_at(written.execution, place.at("execution")) if written.execution else None
+    return {
+        **_limit("threshold", of_execution if threshold is None else threshold, suite.threshold),
+        **_limit("repeat", repeat_at(value, place), suite.repeat),
+        **_limit("min_pass_rate", min_pass_rate_at(value, place), suite.min_pass_rate),
+    }
+
+
+def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str, Any]:
+    if of_case is not None:
+        return {name: of_case, f"{name}_source": "case"}
+    return {} if of_file is None else {name: of_file, f"{name}_source": "file"}
 
 
 def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, *, is_known: bool) -> str:
@@ -222,21 +228,3 @@ def _target(written: WrittenCase) -> str | None:
     execution = written.execution
     of_execution = text_at(execution, "target", written.place.at("execution")) if execution else None
     return of_execution or text_at(written.value, "target", written.place)
-
-
-def _limits(written: WrittenCase) -> dict[str, Any]:
-    """Return the fields that decide what passes, each with its source: the case, else its file."""
-    value, place, suite = written.value, written.place, written.suite
-    threshold = threshold_at(value, place)
-    of_execution = threshold_at(written.execution, place.at("execution")) if written.execution else None
-    return {
-        **_limit("threshold", of_execution if threshold is None else threshold, suite.threshold),
-        **_limit("repeat", repeat_at(value, place), suite.repeat),
-        **_limit("min_pass_rate", min_pass_rate_at(value, place), suite.min_pass_rate),
-    }
-
-
-def _limit(name: str, of_case: float | None, of_file: float | None) -> dict[str, Any]:
-    if of_case is not None:
-        return {name: of_case, f"{name}_source": "case"}
-    return {} if of_file is None else {name: of_file, f"{name}_source": "file"}

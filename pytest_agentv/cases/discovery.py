@@ -13,8 +13,6 @@ from typing import Final
 from pytest_agentv.errors import NO_REGULAR_FILE, SourceError, locate, name_below
 from pytest_agentv.files.problems import Problem
 
-# Recognizes eval files by their first bytes. Every pytest run that collects a YAML file imports this module.
-
 _SNIFFED_BYTES: Final = 65_536
 _MOST_KEYS: Final = 4
 """How many keys of case lists are looked at. A file has one; contrived ones have thousands, and would take seconds."""
@@ -84,6 +82,98 @@ def _case_line(head: bytes, path: Path) -> int | None:
     return None if end is None else head.count(b"\n", 0, end) + 1
 
 
+def _jsonl_line(head: bytes, path: Path) -> int | None:
+    """Return the first line if it holds a case."""
+    line, newline, _ = head.lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return None
+    keys: Collection[str]
+    try:
+        keys = json.loads(line)
+    except RecursionError:
+        return None
+    except ValueError:  # without its end, the line is longer than the bytes read
+        keys = () if newline else _JSONL_KEY.findall(line.decode(errors="replace"))
+    has_input = not _INPUT_KEYS.isdisjoint(keys)
+    return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
+
+
+def _has_sidecar(path: Path) -> bool:
+    """Whether a JSONL file has a sidecar that may give its cases an input."""
+    sidecar = find_sidecar(path)
+    if sidecar is None or looks_like_suite(sidecar):
+        return False
+    return next(_top_keys(_first_bytes(sidecar), _SIDECAR_KEYS), None) is not None
+
+
+def _top_keys(head: bytes, names: bytes) -> Iterator[int]:
+    """Yield the offset after each of these keys at top level."""
+    root = _ROOT.match(head)
+    if root is None or not re.search(names, head):
+        return
+    if root[2]:
+        yield from _flow_keys(head, root.end(), names)
+        return
+    key = re.compile(rb"""^%s["']?%s["']?[ \t]*:""" % (root[1], names), re.MULTILINE)
+    yield from (found.end() for found in key.finditer(head))
+
+
+def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
+    """Yield the offset after each of these keys of one `{…}`, on one line or several. `start` is after its brace."""
+    name = re.compile(rb"""["']?%s["']?""" % names)
+    depth, before = 1, b""
+    for match in _FLOW_TOKEN.finditer(head, start):
+        token = match[0]
+        if token in b"{[":
+            depth += 1
+        elif token in b"}]":
+            depth -= 1
+        elif token == b":" and depth == 1 and name.fullmatch(before):
+            yield match.end()
+        before = before if token.startswith(b"#") else token
+        if depth == 0:
+            return
+
+
+def _first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file; nothing if it cannot be read."""
+    try:
+        if not path.is_file():  # reading a FIFO would block
+            return b""
+        with path.open("rb") as file:
+            return file.read(_SNIFFED_BYTES)
+    except (OSError, ValueError):
+        return b""
+
+
+def _list_end(head: bytes, names: bytes, is_list: Callable[[bytes, int], bool]) -> int | None:
+    """Return the offset after the first of these keys that has cases; None if none has."""
+    ends = list(islice(_top_keys(head, names), _MOST_KEYS))
+    # In a file of ours, the keys of cases may also stand above, below `case`.
+    if ends and _CASE_KEY.search(head, 0 if names is _OUR_LISTS else ends[0]):
+        return ends[0]
+    return next((end for end in ends if is_list(head, end)), None)
+
+
+def _is_filled(head: bytes, end: int) -> bool:
+    """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
+    return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
+
+
+def _names_tables(head: bytes, end: int) -> bool:
+    """Whether a table, or a mapping with a table at `from`, follows the key. Deeper keys are those of other tools."""
+    if _TABLE.match(head, end):
+        return True
+    flow, block = _FLOW.match(head, end), _BLOCK.match(head, end)
+    if flow is not None:
+        return any(_TABLE.match(head, each) for each in islice(_flow_keys(head, flow.end(), b"from"), _MOST_KEYS))
+    if block is None:
+        return False
+    line = rb"(?:%b[^\n]*+\n|(?!%b)[ \t]*+(?:\#[^\n]*+)?\r?\n)" % (block[1], block[1])
+    found = re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end())
+    return found is not None and _TABLE.match(head, found.end()) is not None
+
+
 def names_tables(path: Path) -> bool:
     """Whether the case list of a YAML file is the name of a table. Never raises."""
     head = _first_bytes(path).removeprefix(b"\xef\xbb\xbf")
@@ -112,16 +202,12 @@ def read_fault(path: Path) -> tuple[str, int | None] | None:
     except ValueError:
         return None
     if head.startswith(_UTF_16_MARKS) or b"\0" in head[:2]:
-        head = _from_utf_16(head)
+        # Without a mark, the place of the first zero tells the order of the bytes.
+        order = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
+        head = head.decode(order, errors="ignore").encode(errors="ignore")
         has_cases = _case_line(head, path) is not None or _hints_at_cases(head, path)
         return ("expected UTF-8, got UTF-16", None) if has_cases else None
     return _syntax_fault(path, head) if _hints_at_cases(head, path) else None
-
-
-def _from_utf_16(head: bytes) -> bytes:
-    """Return the bytes in UTF-8. Without a mark, the place of the first zero tells the order of the bytes."""
-    order = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
-    return head.decode(order, errors="ignore").encode(errors="ignore")
 
 
 def _hints_at_cases(head: bytes, path: Path) -> bool:
@@ -161,104 +247,7 @@ def _syntax_fault(path: Path, head: bytes) -> tuple[str, int | None] | None:
     return None
 
 
-def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file; nothing if it cannot be read."""
-    try:
-        if not path.is_file():  # reading a FIFO would block
-            return b""
-        with path.open("rb") as file:
-            return file.read(_SNIFFED_BYTES)
-    except (OSError, ValueError):
-        return b""
-
-
-def _top_keys(head: bytes, names: bytes) -> Iterator[int]:
-    """Yield the offset after each of these keys at top level."""
-    root = _ROOT.match(head)
-    if root is None or not re.search(names, head):
-        return
-    if root[2]:
-        yield from _flow_keys(head, root.end(), names)
-        return
-    key = re.compile(rb"""^%s["']?%s["']?[ \t]*:""" % (root[1], names), re.MULTILINE)
-    yield from (found.end() for found in key.finditer(head))
-
-
-def _flow_keys(head: bytes, start: int, names: bytes) -> Iterator[int]:
-    """Yield the offset after each of these keys of one `{…}`, on one line or several. `start` is after its brace."""
-    name = re.compile(rb"""["']?%s["']?""" % names)
-    depth, before = 1, b""
-    for match in _FLOW_TOKEN.finditer(head, start):
-        token = match[0]
-        if token in b"{[":
-            depth += 1
-        elif token in b"}]":
-            depth -= 1
-        elif token == b":" and depth == 1 and name.fullmatch(before):
-            yield match.end()
-        before = before if token.startswith(b"#") else token
-        if depth == 0:
-            return
-
-
-def _list_end(head: bytes, names: bytes, is_list: Callable[[bytes, int], bool]) -> int | None:
-    """Return the offset after the first of these keys that has cases; None if none has."""
-    ends = list(islice(_top_keys(head, names), _MOST_KEYS))
-    # In a file of ours, the keys of cases may also stand above, below `case`.
-    if ends and _CASE_KEY.search(head, 0 if names is _OUR_LISTS else ends[0]):
-        return ends[0]
-    return next((end for end in ends if is_list(head, end)), None)
-
-
-def _is_filled(head: bytes, end: int) -> bool:
-    """Whether a list, a mapping or the name of a table follows the key that ends there, and is not empty."""
-    return any(pattern.match(head, end) for pattern in (_FILLED, _BLOCK, _TABLE))
-
-
-def _names_tables(head: bytes, end: int) -> bool:
-    """Whether a table, or a mapping with a table at `from`, follows the key. Deeper keys are those of other tools."""
-    if _TABLE.match(head, end):
-        return True
-    flow, block = _FLOW.match(head, end), _BLOCK.match(head, end)
-    if flow is not None:
-        return any(_TABLE.match(head, each) for each in islice(_flow_keys(head, flow.end(), b"from"), _MOST_KEYS))
-    if block is None:
-        return False
-    line = rb"(?:%b[^\n]*+\n|(?!%b)[ \t]*+(?:\#[^\n]*+)?\r?\n)" % (block[1], block[1])
-    found = re.compile(rb"""%b*?%b["']?from["']?[ \t]*:""" % (line, block[1])).match(head, block.end())
-    return found is not None and _TABLE.match(head, found.end()) is not None
-
-
-def _jsonl_line(head: bytes, path: Path) -> int | None:
-    """Return the first line if it holds a case."""
-    line, newline, _ = head.lstrip().partition(b"\n")
-    keys = _jsonl_keys(line, is_cut=not newline)
-    has_input = not _INPUT_KEYS.isdisjoint(keys)
-    return 1 if "id" in keys and (has_input or _has_sidecar(path)) else None
-
-
-def _jsonl_keys(line: bytes, *, is_cut: bool) -> Collection[str]:
-    """Return the keys of the object on a line. The line may be cut, because it is longer than the bytes read."""
-    if not line.startswith(b"{"):
-        return ()
-    try:
-        keys: Collection[str] = json.loads(line)
-    except RecursionError:
-        return ()
-    except ValueError:
-        return _JSONL_KEY.findall(line.decode(errors="replace")) if is_cut else ()
-    return keys
-
-
-def _has_sidecar(path: Path) -> bool:
-    """Whether a JSONL file has a sidecar that may give its cases an input."""
-    sidecar = find_sidecar(path)
-    if sidecar is None or looks_like_suite(sidecar):
-        return False
-    return next(_top_keys(_first_bytes(sidecar), _SIDECAR_KEYS), None) is not None
-
-
-# Decides which files are eval files (decisions 4).
+# Which files are eval files, by their names and places too (decisions 4).
 
 SUFFIXES = frozenset({".yaml", ".yml", ".jsonl"})
 EVALS_FOLDER = "evals"
@@ -292,6 +281,27 @@ def is_eval_file(path: Path, *, root: Path, is_named: bool, globs: Sequence[str]
     return looks_like_suite(path) and path not in _data_files(evals or next(above, path.parent))
 
 
+def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
+    relative = name_below(path, root)
+    return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
+
+
+def _is_in_evals(path: Path, root: Path) -> bool:
+    """Whether a file is below a folder named `evals` and not in a hidden folder."""
+    folder = path.parent
+    names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
+    return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
+
+
+@lru_cache(maxsize=8)
+def _data_files(folder: Path) -> frozenset[Path]:
+    """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
+    from pytest_agentv.cases.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
+
+    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
+    return frozenset(table for path in paths for table in tables_of(path))
+
+
 def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool | None = None) -> Problem | None:
     """Return a warning if a file in a folder `evals` has eval cases but is not collected because of its name.
 
@@ -309,22 +319,25 @@ def left_out(path: Path, *, root: Path, globs: Sequence[str], is_in_evals: bool 
     if not (_is_in_evals(path, root) if is_in_evals is None else is_in_evals):
         return None
     if pattern is None:
-        return _unreadable(path)
+        fault = read_fault(path)
+        if fault is None or looks_like_suite(path):
+            return None
+        message = f"cannot be read: {fault[0]}; if it has cases, they are not collected"
+        return Problem(path, fault[1], "", message, level="warning")
     line = case_list_line(path)
     if line is None:
         return None
     message = f"has a list of cases but is not collected: names like {pattern} belong to other files"
-    hint = f"rename it to {_free_name(path, root, globs)}, or add its name to the ini key agentv_files"
+    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
+    renamed = path.with_name(f"{stem}.eval{path.suffix}")
+    is_collected = _matches(renamed, root, globs) or not is_of_another_kind(renamed)
+    name = renamed.name if is_collected else f"eval-{renamed.name}"
+    hint = f"rename it to {name}, or add its name to the ini key agentv_files"
     return Problem(path, line, "", message, hint, "warning")
 
 
-def _unreadable(path: Path) -> Problem | None:
-    fault = read_fault(path)
-    if fault is None or looks_like_suite(path):
-        return None
-    reason, line = fault
-    message = f"cannot be read: {reason}; if it has cases, they are not collected"
-    return Problem(path, line, "", message, level="warning")
+def _name_of_another_kind(path: Path) -> str | None:
+    return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
 
 
 def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
@@ -338,13 +351,10 @@ def walk(folder: Path, hidden: frozenset[str] = frozenset()) -> Iterator[Path]:
         seen.add(real)
 
 
-@lru_cache(maxsize=8)
-def _data_files(folder: Path) -> frozenset[Path]:
-    """Return the files of which YAML files below a folder take their cases. These are no eval files of their own."""
-    from pytest_agentv.cases.suites import tables_of  # noqa: PLC0415 - the parsers, for few files
-
-    paths = (path for path in walk(folder) if path.suffix in (".yaml", ".yml") and names_tables(path))
-    return frozenset(table for path in paths for table in tables_of(path))
+def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
+    if folder.name.startswith("."):
+        return folder.name in hidden
+    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()
 
 
 def is_of_another_kind(path: Path) -> bool:
@@ -357,30 +367,6 @@ def is_sidecar(path: Path) -> bool:
     return path.suffix != ".jsonl" and path.with_suffix(".jsonl").is_file() and not looks_like_suite(path)
 
 
-def _name_of_another_kind(path: Path) -> str | None:
-    return next((pattern for pattern in _NEVER if fnmatch.fnmatch(path.name, pattern)), None)
-
-
-def _free_name(path: Path, root: Path, globs: Sequence[str]) -> str:
-    """Return a new name under which a file is collected in a folder `evals`."""
-    stem = path.stem.removesuffix(".tavern").removeprefix("test_").lstrip(".") or "cases"
-    named = path.with_name(f"{stem}.eval{path.suffix}")
-    is_free = _matches(named, root, globs) or not is_of_another_kind(named)
-    return named.name if is_free else f"eval-{named.name}"
-
-
-def _matches(path: Path, root: Path, globs: Sequence[str]) -> bool:
-    relative = name_below(path, root)
-    return any(fnmatch.fnmatch(relative if "/" in pattern else path.name, pattern) for pattern in globs)
-
-
-def _is_in_evals(path: Path, root: Path) -> bool:
-    """Whether a file is below a folder named `evals` and not in a hidden folder."""
-    folder = path.parent
-    names = folder.relative_to(root).parts if folder.is_relative_to(root) else folder.parts
-    return is_evals_folder(folder, root) and not any(name.startswith(".") for name in names)
-
-
 def is_evals_folder(folder: Path, root: Path) -> bool:
     """Whether a folder is named `evals` or lies in one.
 
@@ -389,9 +375,3 @@ def is_evals_folder(folder: Path, root: Path) -> bool:
     """
     names = (root.name, *folder.relative_to(root).parts) if folder.is_relative_to(root) else folder.parts
     return EVALS_FOLDER in names
-
-
-def _is_entered(folder: Path, hidden: frozenset[str]) -> bool:
-    if folder.name.startswith("."):
-        return folder.name in hidden
-    return folder.name not in _SKIPPED_FOLDERS and not (folder / "pyvenv.cfg").is_file()

@@ -85,6 +85,13 @@ class Row:
         return _RowSource(self), (self.index,)
 
 
+def _without_nulls(value: Json) -> Json:
+    """Return a value whose mappings lack the fields that are null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
 class _RowSource(Source):
     """The values of a row, which are all on its line."""
 
@@ -103,13 +110,6 @@ class _RowSource(Source):
 
     def line_of(self, key_path: KeyPath = ()) -> int:  # noqa: ARG002 - there is one line
         return self._line
-
-
-def _without_nulls(value: Json) -> Json:
-    """Return a value whose mappings lack the fields that are null."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def plain_number(value: float) -> float | None:
@@ -260,6 +260,24 @@ def table_spec(value: Json, place: Place) -> TableSpec | None:
     return None
 
 
+def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
+    number = number_at(mapping, key, place, "a whole number, 0 or more")
+    if number is not None and not number.is_integer():
+        place.at(key).expected("a whole number, 0 or more", mapping[key])
+        return None
+    return None if number is None else int(number)
+
+
+def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
+    listed = [(each, place.at(index)) for index, each in enumerate(value)] if isinstance(value, list) else []
+    for name, where in listed or [(value, place)]:
+        if isinstance(name, str) and name.strip():
+            yield name, where
+        else:
+            got = describe_value(name)
+            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
+
+
 def list_entries(place: Place, cases: Sequence[Json], defaults: Layer | None) -> tuple[CaseEntry, ...]:
     """Return the entries of a case list in the eval file."""
     source, keys = place.source, place.keys
@@ -300,24 +318,6 @@ def valid_id(value: Json) -> str | None:
     """Return the id of a case as written; None if it has no valid one."""
     eval_id = value.get("id") if isinstance(value, dict) else None
     return eval_id if isinstance(eval_id, str) and eval_id.strip() else None
-
-
-def _names(value: Json, place: Place) -> Iterator[tuple[str, Place]]:
-    listed = [(each, place.at(index)) for index, each in enumerate(value)] if isinstance(value, list) else []
-    for name, where in listed or [(value, place)]:
-        if isinstance(name, str) and name.strip():
-            yield name, where
-        else:
-            got = describe_value(name)
-            where.error(f"expected the name of a file, a glob, or file.py:function, got {got}")
-
-
-def _whole_number(mapping: Mapping[str, Json], key: str, place: Place) -> int | None:
-    number = number_at(mapping, key, place, "a whole number, 0 or more")
-    if number is not None and not number.is_integer():
-        place.at(key).expected("a whole number, 0 or more", mapping[key])
-        return None
-    return None if number is None else int(number)
 
 
 # An eval file during collection: its header, the entries of its cases, and their places.
@@ -382,18 +382,14 @@ class SuiteSource:
         elif entry.row is not None:
             source, keys = entry.row.source
             row = source.row
-        origins = {**entry.origins, **self._prompt_origins(entry)}
+        origins = {**entry.origins}
+        combination = entry.combination
+        if combination is not None and combination.prompt is not None:
+            of_prompt = self.header_source, ("matrix", "prompt", combination.prompt_index)
+            origins |= {(INPUT_KEYS[0],): of_prompt, (INPUT_KEYS[0], "file"): of_prompt}
         if row or origins:
             source = LayeredSource(source, keys, origins, row)
         return Place(source, keys, problems)
-
-    def _prompt_origins(self, entry: CaseEntry) -> Origins:
-        """Return the place of the input that a matrix gives to a case."""
-        combination = entry.combination
-        if combination is None or combination.prompt is None:
-            return {}
-        origin = self.header_source, ("matrix", "prompt", combination.prompt_index)
-        return {(INPUT_KEYS[0],): origin, (INPUT_KEYS[0], "file"): origin}
 
     def target_of(self, entry: CaseEntry | None) -> str | None:
         """Return the target of a case that cannot be loaded, as far as it is known.
@@ -404,7 +400,11 @@ class SuiteSource:
             return self.target
         if entry.combination is not None and entry.combination.target is not None:
             return entry.combination.target
-        return _own_target(entry.value) or self.target
+        case = entry.value if isinstance(entry.value, dict) else {}
+        execution = case.get("execution")
+        of_execution = execution.get("target") if isinstance(execution, dict) else None
+        named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
+        return next((each for each in named if each and "{{" not in each), self.target)  # braces must be filled first
 
     def variables_of(self, entry: CaseEntry) -> JsonObject | None:
         """Return the variables of a case: of its file, its own, and the columns of its row. None: it has none.
@@ -424,15 +424,6 @@ class SuiteSource:
         return Place(source, (), problems)
 
 
-def _own_target(value: Json) -> str | None:
-    """Return the target that a case names; None if it names none, or if variables must fill it first."""
-    case = value if isinstance(value, dict) else {}
-    execution = case.get("execution")
-    of_execution = execution.get("target") if isinstance(execution, dict) else None
-    named = (each.strip() for each in (of_execution, case.get("target")) if isinstance(each, str))
-    return next((each for each in named if each and "{{" not in each), None)
-
-
 def names_of(value: Json) -> tuple[str, ...]:
     """Return the texts of a key with a text or a list of texts. Skips empty ones, as in empty cells."""
     names = value if isinstance(value, list) else [value]
@@ -444,7 +435,7 @@ def list_keys(cases_key: str | None) -> KeyPath:
     return () if cases_key is None else (cases_key,)
 
 
-# Samples cases, always the same ones.
+# Samples of cases, always the same ones.
 
 
 def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
@@ -454,8 +445,6 @@ def sample(names: Sequence[str], size: int, seed: int = 0) -> frozenset[int]:
     """
     if size >= len(names):
         return frozenset(range(len(names)))
-    return frozenset(sorted(range(len(names)), key=lambda index: (_draw(names[index], seed), index))[:size])
-
-
-def _draw(name: str, seed: int) -> bytes:
-    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    seeded = (f"{seed}:{name}".encode("utf-8", "surrogatepass") for name in names)
+    draws = [hashlib.blake2b(each, digest_size=16).digest() for each in seeded]
+    return frozenset(sorted(range(len(names)), key=lambda index: (draws[index], index))[:size])

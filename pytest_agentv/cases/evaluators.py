@@ -4,7 +4,7 @@ An item is a mapping, a text that a judge checks, or, in Python, an object. Impo
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -32,7 +32,6 @@ _WORD: Final = re.compile(
 )
 """A text that may be a name, a check or code instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
-_SHAPES: Final = f"{_MAPPING}, or a text that a judge checks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,40 @@ def load_evaluators(scope: Scope, share: LoadShared | None = None) -> tuple[AnyE
         hint = "put `- ` before its first key" if isinstance(scope.value, dict) else None
         scope.place.expected("a list of evaluators", scope.value, hint)
         return ()
-    return _named([evaluator for evaluator in _load_items(scope, share) if evaluator is not None])
+    evaluators: list[Any] = [evaluator for evaluator in _load_items(scope, share) if evaluator is not None]
+    taken = {each.name for each in evaluators}
+    named: list[AnyEvaluator] = []
+    for each in evaluators:
+        named.append(each.with_name_beside(taken))
+        taken.add(named[-1].label)
+    return tuple(named)
+
+
+def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
+    """Yield the evaluators of a list. All its texts become one evaluator, in the place of the first text."""
+    texts = [index for index, item in enumerate(scope.value) if isinstance(item, str) and item.strip()]
+    for index, item in enumerate(scope.value):
+        if not isinstance(item, str):
+            inner = scope.at(item, index)
+            load = partial(load_evaluator, inner)
+            yield load() if share is None else share(item, scope.place, load)
+        elif not item.strip():
+            scope.place.at(index).expected("a non-empty text", item)
+        elif _is_no_sentence(item.strip(), scope.place.at(index), scope.evaluators):
+            continue
+        elif index == texts[0]:
+            # The judge weighs as much as one evaluator per text.
+            keys = {"value": [scope.value[each] for each in texts], "weight": float(len(texts))}
+            yield read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
+
+
+def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text of a list names a check or a file. Notes an error if it does."""
+    if not _WORD.fullmatch(text):
+        return False
+    from pytest_agentv.cases.sentences import is_no_sentence  # noqa: PLC0415 - few texts are like that
+
+    return is_no_sentence(text, place, table)
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
@@ -65,6 +97,30 @@ def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
         return ()
     judge = read_part(written.kind, written.keys, scope.place)
     return () if judge is None else (judge,)
+
+
+def _is_misread(written: _Written, table: KindTable) -> bool:
+    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
+    kind, keys, place = written.kind, written.keys, written.place
+    if not kind.__module__.startswith("pytest_agentv."):
+        return False
+    own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
+    if has_text(own, "file://") and note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
+        return True
+    if (kind.kind != _STATEMENTS and not keys.get("rubrics")) or not any(map(_WORD.fullmatch, _judged(keys))):
+        return False
+    from pytest_agentv.cases.sentences import note_judged  # noqa: PLC0415 - few texts are like that
+
+    return note_judged(keys, place, table)
+
+
+def _judged(keys: JsonObject) -> Iterator[str]:
+    """Yield the texts that a model checks one by one, without the blanks around them."""
+    for value in (keys.get("rubrics"), keys.get("value")):
+        for item in value if isinstance(value, list | tuple) else ():
+            text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
+            if isinstance(text, str):
+                yield text.strip()
 
 
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
@@ -84,66 +140,26 @@ def _load(scope: Scope) -> AnyEvaluator | None:
         built = _Written(type(scope.value), _given(scope.value), scope.place)
         return None if _is_misread(built, scope.evaluators) else adopt(scope)
     if not isinstance(scope.value, dict):
-        scope.place.expected(_MAPPING if isinstance(scope.value, str) else _SHAPES, scope.value)
+        wanted = _MAPPING if isinstance(scope.value, str) else f"{_MAPPING}, or a text that a judge checks"
+        scope.place.expected(wanted, scope.value)
         return None
     written = _read_kind(scope)
-    return None if written is None else _read(written, scope)
+    if written is None or _is_misread(written, scope.evaluators):
+        return None
+    inner = scope.replace(value=written.keys, place=written.place)
+    found: AnyEvaluator | None = read_part(written.kind, written.keys, written.place, context=inner)
+    for key in written.keys:
+        if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
+            from pytest_agentv.cases.sentences import hint_at_two  # noqa: PLC0415 - most files have no such fault
 
-
-def adopt(scope: Scope) -> AnyEvaluator | None:
-    """Return an evaluator that was built in Python with its files read; None after a fault."""
-    found: AnyEvaluator | None = read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
+            hint_at_two(key, written.place)
+    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
+        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
 
 
 def _given(built: Any) -> JsonObject:
     return {**{name: getattr(built, name) for name in built.model_fields_set}, **(built.model_extra or {})}
-
-
-def kind_word(value: JsonObject, table: KindTable) -> str | None:
-    """Return the key of a short form that names its kind: the first one in the table."""
-    return next((key for key in value if table.find(key) is not None), None)
-
-
-def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator | None]:
-    """Yield the evaluators of a list. All its texts become one evaluator, in the place of the first text."""
-    texts = [index for index, item in enumerate(scope.value) if isinstance(item, str)]
-    for index, item in enumerate(scope.value):
-        if not isinstance(item, str):
-            inner = scope.at(item, index)
-            load = partial(load_evaluator, inner)
-            yield load() if share is None else share(item, scope.place, load)
-        elif not item.strip():
-            scope.place.at(index).expected("a non-empty text", item)
-        elif _is_no_sentence(item.strip(), scope.place.at(index), scope.evaluators):
-            continue
-        elif index == next(each for each in texts if scope.value[each].strip()):
-            yield _load_statements(scope, [scope.value[each] for each in texts if scope.value[each].strip()])
-
-
-def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text of a list names a check or a file. Notes an error if it does."""
-    if not _WORD.fullmatch(text):
-        return False
-    from pytest_agentv.cases.sentences import is_no_sentence  # noqa: PLC0415 - few texts are like that
-
-    return is_no_sentence(text, place, table)
-
-
-def _load_statements(scope: Scope, statements: Sequence[str]) -> AnyEvaluator | None:
-    """Return the judge of bare texts. It weighs as much as one evaluator per text."""
-    keys = {"value": list(statements), "weight": float(len(statements))}
-    return read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
-
-
-def _named(evaluators: Sequence[Any]) -> tuple[AnyEvaluator, ...]:
-    """Return evaluators with unique names. Names that are not written are derived."""
-    taken = {each.name for each in evaluators}
-    named: list[AnyEvaluator] = []
-    for each in evaluators:
-        named.append(each.with_name_beside(taken))
-        taken.add(named[-1].label)
-    return tuple(named)
 
 
 def _read_kind(scope: Scope) -> _Written | None:
@@ -161,6 +177,14 @@ def _read_kind(scope: Scope) -> _Written | None:
 
     note_no_kind(value, table, scope.place)
     return None
+
+
+def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:
+    if not is_negated:
+        return _Written(kind, keys, place)
+    if _NEGATE in keys:
+        place.at(_NEGATE).error("says the same as `not-` before the kind", "write one of the two")
+    return _Written(kind, {**keys, _NEGATE: True}, place)
 
 
 def _read_short(word: str, scope: Scope) -> _Written | None:
@@ -199,48 +223,12 @@ def _home(scope: Scope, *keys: str) -> KeyPath:
     return scope.place.at(*keys).keys[len(scope.place.keys) :]
 
 
-def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:
-    if not is_negated:
-        return _Written(kind, keys, place)
-    if _NEGATE in keys:
-        place.at(_NEGATE).error("says the same as `not-` before the kind", "write one of the two")
-    return _Written(kind, {**keys, _NEGATE: True}, place)
-
-
-def _read(written: _Written, scope: Scope) -> Any:
-    if _is_misread(written, scope.evaluators):
-        return None
-    inner = scope.replace(value=written.keys, place=written.place)
-    found: Any = read_part(written.kind, written.keys, written.place, context=inner)
-    for key in written.keys:
-        if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
-            from pytest_agentv.cases.sentences import hint_at_two  # noqa: PLC0415 - most files have no such fault
-
-            hint_at_two(key, written.place)
-    if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
-        written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
+def adopt(scope: Scope) -> AnyEvaluator | None:
+    """Return an evaluator that was built in Python with its files read; None after a fault."""
+    found: AnyEvaluator | None = read_part(type(scope.value), _given(scope.value), scope.place, context=scope)
     return found
 
 
-def _is_misread(written: _Written, table: KindTable) -> bool:
-    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
-    kind, keys, place = written.kind, written.keys, written.place
-    if not kind.__module__.startswith("pytest_agentv."):
-        return False
-    own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
-    if has_text(own, "file://") and note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
-        return True
-    if (kind.kind != _STATEMENTS and not keys.get("rubrics")) or not any(map(_WORD.fullmatch, _judged(keys))):
-        return False
-    from pytest_agentv.cases.sentences import note_judged  # noqa: PLC0415 - few texts are like that
-
-    return note_judged(keys, place, table)
-
-
-def _judged(keys: JsonObject) -> Iterator[str]:
-    """Yield the texts that a model checks one by one, without the blanks around them."""
-    for value in (keys.get("rubrics"), keys.get("value")):
-        for item in value if isinstance(value, list | tuple) else ():
-            text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
-            if isinstance(text, str):
-                yield text.strip()
+def kind_word(value: JsonObject, table: KindTable) -> str | None:
+    """Return the key of a short form that names its kind: the first one in the table."""
+    return next((key for key in value if table.find(key) is not None), None)

@@ -47,32 +47,6 @@ class _Unknown(StrictUndefined):
         return f"there is no {name!r} in it" + (f" ({near})" if near else "")
 
 
-def _plain(value: Any) -> Json:
-    """Return a value in a type of files.
-
-    An `if` without `else` that does not hold is an empty text, as in Jinja2.
-    Raises `TypeError` for a function, `UndefinedError` for a missing value, and `ValueError` for too long a number.
-    """
-    if isinstance(value, Undefined):
-        return str(value)  # raises, unless it is that of an `if`
-    if isinstance(value, int):
-        require_readable(value)
-    require_text(value)
-    if isinstance(value, str | bool | int | float | None):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, type):
-        return [_plain(item) for item in value]
-    raise TypeError(f"expected a text, a number, a list or a mapping, got a {type(value).__name__}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value as text. Raises `TypeError` for a function, which must be a mistake."""
-    require_text(value)
-    return value if isinstance(value, str) else as_text(_plain(value))
-
-
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja2 without files, without randomness, and with limits: a template is part of a case, and only gives data."""
 
@@ -109,6 +83,32 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+def _shown(value: Any) -> str:
+    """Return a value as text. Raises `TypeError` for a function, which must be a mistake."""
+    require_text(value)
+    return value if isinstance(value, str) else as_text(_plain(value))
+
+
+def _plain(value: Any) -> Json:
+    """Return a value in a type of files.
+
+    An `if` without `else` that does not hold is an empty text, as in Jinja2.
+    Raises `TypeError` for a function, `UndefinedError` for a missing value, and `ValueError` for too long a number.
+    """
+    if isinstance(value, Undefined):
+        return str(value)  # raises, unless it is that of an `if`
+    if isinstance(value, int):
+        require_readable(value)
+    require_text(value)
+    if isinstance(value, str | bool | int | float | None):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, type):
+        return [_plain(item) for item in value]
+    raise TypeError(f"expected a text, a number, a list or a mapping, got a {type(value).__name__}")
+
+
 def _with_small_widths(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a filter that refuses to make a huge text from a small one."""
 
@@ -120,16 +120,16 @@ def _with_small_widths(function: Callable[..., Any], name: str) -> Callable[...,
     return filtered
 
 
-def _format(text: Any, *args: Any, **named: Any) -> str:
-    """Work like the `format` filter of Jinja2."""
-    _require_small_format("format", str(text))
-    return do_format(text, *args, **named)
-
-
 def _require_small(name: str, values: Iterable[object]) -> None:
     """Raise `OverflowError` for a width of millions."""
     if any(isinstance(each, int) and each > MAX_LENGTH for each in values):
         raise OverflowError(f"the result of {name} is too large")
+
+
+def _format(text: Any, *args: Any, **named: Any) -> str:
+    """Work like the `format` filter of Jinja2."""
+    _require_small_format("format", str(text))
+    return do_format(text, *args, **named)
 
 
 def _require_small_format(name: str, text: object) -> None:
@@ -196,14 +196,12 @@ def _limited(pieces: Iterable[str]) -> Iterator[str]:
 def _missing(text: str, names: Iterable[str], variables: JsonObject, error: UndefinedError) -> TemplateFault:
     """Return the fault of the first unknown name. Without one, a part of a variable is missing."""
     unknown = [name for name in names if name not in variables and name not in (ALL_VARIABLES, "range")]
-    places = sorted((_position(text, name), name) for name in unknown)
-    if not places:
+    if not unknown:
         hides_all = ALL_VARIABLES in names and ALL_VARIABLES in variables
         return TemplateFault(f"cannot be filled: {error.message}", _HIDDEN_HINT if hides_all else None)
-    position, name = places[0]
+    places = []
+    for name in unknown:
+        found = re.search(rf"\{{[{{%][^}}]*?\b{re.escape(name)}\b", text)
+        places.append((found.end() if found else len(text), name))
+    position, name = min(places)
     return unknown_name(name, variables, text.count("\n", 0, position) + 1)
-
-
-def _position(text: str, name: str) -> int:
-    found = re.search(rf"\{{[{{%][^}}]*?\b{re.escape(name)}\b", text)
-    return found.end() if found else len(text)

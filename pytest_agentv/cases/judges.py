@@ -1,4 +1,4 @@
-"""Loads the prompts and the scripts of judges."""
+"""Loads the prompts of judges, which are texts or files, and their scripts (agentv-formats 6.3, 6.5, 6.6)."""
 
 import os
 import re
@@ -12,8 +12,6 @@ from pytest_agentv.cases.prompts import template_variables
 from pytest_agentv.cases.references import References, Scope
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import did_you_mean
-
-# Loads the prompts of judges, which are texts or files (agentv-formats 6.3, 6.6).
 
 TEMPLATE_VARIABLES: Final = (
     *("candidate_answer", "expected_outcome", "reference_answer", "question"),
@@ -61,6 +59,16 @@ def load_template(prompt: str | None, prompt_path: str | None, place: Place, ref
     return Template(prompt, is_file=False)
 
 
+def _read_template(path: str, place: Place, references: References) -> Template | None:
+    file = references.read(path, place, is_text=True)
+    return Template(file.text, is_file=True) if file else None
+
+
+def _names_a_file(prompt: str, references: References) -> bool:
+    path = None if "\n" in prompt else references.find(prompt).path
+    return path is not None and path.is_file()
+
+
 def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
     """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
 
@@ -80,24 +88,6 @@ def check_judge_template(template: Template, place: Place, variables: Collection
         note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
 
 
-def check_aggregator_template(template: Template, place: Place) -> None:
-    used = template_variables(template.text)
-    unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
-    if AGGREGATOR_VARIABLE not in used:
-        note = place.error if unknown else place.warn
-        note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
-
-
-def _read_template(path: str, place: Place, references: References) -> Template | None:
-    file = references.read(path, place, is_text=True)
-    return Template(file.text, is_file=True) if file else None
-
-
-def _names_a_file(prompt: str, references: References) -> bool:
-    path = None if "\n" in prompt else references.find(prompt).path
-    return path is not None and path.is_file()
-
-
 def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
     """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
     hints = {name: did_you_mean(name, known) for name in used if name not in known}
@@ -107,7 +97,15 @@ def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], pl
     return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)
 
 
-# Finds the folder and the command of scripts that eval files name (agentv-formats 6.5).
+def check_aggregator_template(template: Template, place: Place) -> None:
+    used = template_variables(template.text)
+    unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
+    if AGGREGATOR_VARIABLE not in used:
+        note = place.error if unknown else place.warn
+        note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
+
+
+# The folder and the command of a script.
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
 """The interpreter of a script that is given by its path only and has no `#!` line."""

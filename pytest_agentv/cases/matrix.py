@@ -1,4 +1,4 @@
-"""Expands the cases of a file to all combinations, and fills the variables that collection needs."""
+"""Expands cases to all combinations, and fills variables for collection. Import this lazily: few files need it."""
 
 import itertools
 import re
@@ -16,8 +16,6 @@ from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.files.source import KeyPath
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind_table import KindTable
-
-# Expands the cases of a file to all combinations of targets, variables and prompts.
 
 TARGET: Final = "target"
 PROMPT: Final = "prompt"
@@ -46,114 +44,18 @@ def combined_entries(
     `targets` are those of the command line. They replace the file's, and several of them form an axis. `place` is that
     of the file. Notes an error there for combinations with the same name.
     """
-    found = _combinations(axes, targets)
+    has_own = any(axis.key == TARGET for axis in axes)
+    if targets and (len(targets) > 1 or has_own):
+        given = Axis(TARGET, tuple(targets))
+        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
+    if not axes:
+        return entries
+
+    found = [_combination(axes, values) for values in itertools.product(*(enumerate(axis.values) for axis in axes))]
     twice = next((name for name, count in Counter(each.name for each in found).items() if count > 1), None)
     if twice is not None:
         place.at("matrix").error(f"several combinations have the name {twice!r}", "change one of their values")
-    return tuple(entry.combined(each) for entry in entries for each in found) if found else entries
-
-
-def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
-    """Warn of cases whose own target, input or variable is not used, because the matrix sets it.
-
-    `place` is that of the case list.
-    """
-    for axis in axes:
-        said, written = _INSTEAD.get(axis.key, (_TAKES_ITS_PLACE, ((_VARS, axis.key),)))
-        for entry, keys in itertools.product(entries, written):
-            if _has_own(entry, keys):
-                place.at(entry.index, *keys).warn(f"is not read: the {said}")
-
-
-def _has_own(entry: CaseEntry, keys: KeyPath) -> bool:
-    """Whether a case that is no row has a value of its own at some keys, and not one of `defaults`."""
-    return entry.row is None and _has_written(entry, keys)
-
-
-def _has_written(entry: CaseEntry, keys: KeyPath) -> bool:
-    """Whether a case or the template of a row has a value at some keys that does not come from `defaults`."""
-    value: Json = entry.value
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value is not None and not any(keys[: len(known)] == known for known in entry.origins)
-
-
-def warn_of_hidden_variables(
-    entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place, *, has_template: bool
-) -> None:
-    """Warn of columns and of variables of rows that no case can read, because a variable of the matrix has their name.
-
-    `place` is that of the file. With a template, the columns of the rows are variables, and the template may have some.
-    """
-    made = [(entry, entry.row) for entry in entries if entry.row is not None]
-    for key in (axis.key for axis in axes if axis.key not in _INSTEAD):
-        row = next((row for _, row in made if _gives(row.values if has_template else row.values.get(_VARS), key)), None)
-        if row is not None:
-            what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
-            place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
-        if has_template and made and _has_written(made[0][0], (_VARS, key)):
-            place.at("case", _VARS, key).warn(f"is not read: the {_TAKES_ITS_PLACE}")
-
-
-def _gives(variables: Json, name: str) -> bool:
-    """Whether there is a variable with a value. An empty cell is none."""
-    return isinstance(variables, dict) and variables.get(name) not in ("", None)
-
-
-def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:
-    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults.
-
-    `places` are those of the header and of the cases.
-    """
-    place = places[0]
-    axes = []
-    execution = header.get("execution")
-    targets = execution.get("targets") if isinstance(execution, dict) else None
-    if targets is not None:
-        axes.append(_axis(TARGET, targets, place.at("execution", "targets")))
-    for key, values in mapping_at(header, "matrix", place).items():
-        where = place.at("matrix", key)
-        if key == TARGET and targets is not None:
-            where.error("execution.targets is there as well: keep one")
-        elif key in _PLURALS and not any(_is_used(key, each.source.text) for each in places):
-            # the default target would answer for each of them
-            where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
-        else:
-            axes.append(_axis(key, values, where))
-    return tuple(axis for axis in axes if axis is not None)
-
-
-def _is_used(variable: str, text: str) -> bool:
-    return re.search(rf"\{{\{{[^{{}}]*\b{variable}\b", text) is not None
-
-
-def _combinations(axes: Sequence[Axis], targets: Sequence[str]) -> tuple[Combination, ...]:
-    if targets and (len(targets) > 1 or any(axis.key == TARGET for axis in axes)):
-        given = Axis(TARGET, tuple(targets))
-        has_own = any(axis.key == TARGET for axis in axes)
-        axes = [given if axis.key == TARGET else axis for axis in axes] if has_own else [given, *axes]
-    return tuple(_combination(axes, values) for values in _product(axes)) if axes else ()
-
-
-def _axis(key: str, values: Json, place: Place) -> Axis | None:
-    if not isinstance(values, list) or not values:
-        place.expected("a list of at least one value", values)
-        return None
-    if key in (TARGET, PROMPT):
-        for index, value in enumerate(values):
-            if not isinstance(value, str) or not value.strip():
-                place.at(index).expected("the name of a target" if key == TARGET else "the path of a prompt", value)
-                return None
-    names = [_name(key, value, index) for index, value in enumerate(values)]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            place.at(index).error(f"{name!r} is there twice")
-            return None
-    return Axis(key, tuple(values))
-
-
-def _product(axes: Iterable[Axis]) -> Iterable[tuple[tuple[int, Json], ...]]:
-    return itertools.product(*(enumerate(axis.values) for axis in axes))
+    return tuple(entry.combined(each) for entry in entries for each in found)
 
 
 def _combination(axes: Sequence[Axis], values: Sequence[tuple[int, Json]]) -> Combination:
@@ -176,9 +78,86 @@ def _name(key: str, value: Json, index: int) -> str:
     return str(index + 1) if isinstance(value, list | dict) else as_text(value) or str(index + 1)
 
 
-# Handles files with `{{`: fills variables that collection needs, and finds braces that stay as they are.
-#
-# Import this lazily: few files have braces.
+def warn_of_own_values(entries: Sequence[CaseEntry], axes: Iterable[Axis], place: Place) -> None:
+    """Warn of cases whose own target, input or variable is not used, because the matrix sets it.
+
+    `place` is that of the case list.
+    """
+    for axis in axes:
+        said, written = _INSTEAD.get(axis.key, (_TAKES_ITS_PLACE, ((_VARS, axis.key),)))
+        for entry, keys in itertools.product(entries, written):
+            if entry.row is None and _has_written(entry, keys):
+                place.at(entry.index, *keys).warn(f"is not read: the {said}")
+
+
+def _has_written(entry: CaseEntry, keys: KeyPath) -> bool:
+    """Whether a case or the template of a row has a value at some keys that does not come from `defaults`."""
+    value: Json = entry.value
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None and not any(keys[: len(known)] == known for known in entry.origins)
+
+
+def warn_of_hidden_variables(
+    entries: Iterable[CaseEntry], axes: Sequence[Axis], place: Place, *, has_template: bool
+) -> None:
+    """Warn of columns and of variables of rows that no case can read, because a variable of the matrix has their name.
+
+    `place` is that of the file. With a template, the columns of the rows are variables, and the template may have some.
+    """
+    made = [(entry, entry.row) for entry in entries if entry.row is not None]
+    for key in (axis.key for axis in axes if axis.key not in _INSTEAD):
+        for _, row in made:
+            variables = row.values if has_template else row.values.get(_VARS)
+            if isinstance(variables, dict) and variables.get(key) not in ("", None):  # an empty cell is none
+                what = f"the {'column' if has_template else 'variable'} {key!r} of {row.where} is not read"
+                place.at("matrix", key).warn(f"{what}: the {_TAKES_ITS_PLACE}")
+                break
+        if has_template and made and _has_written(made[0][0], (_VARS, key)):
+            place.at("case", _VARS, key).warn(f"is not read: the {_TAKES_ITS_PLACE}")
+
+
+def read_axes(header: JsonObject, places: tuple[Place, Place]) -> tuple[Axis, ...]:
+    """Return the axes of a file, from `matrix` and `execution.targets`. Notes faults.
+
+    `places` are those of the header and of the cases.
+    """
+    place = places[0]
+    axes = []
+    execution = header.get("execution")
+    targets = execution.get("targets") if isinstance(execution, dict) else None
+    if targets is not None:
+        axes.append(_axis(TARGET, targets, place.at("execution", "targets")))
+    for key, values in mapping_at(header, "matrix", place).items():
+        where = place.at("matrix", key)
+        if key == TARGET and targets is not None:
+            where.error("execution.targets is there as well: keep one")
+        elif key in _PLURALS and not any(re.search(rf"\{{\{{[^{{}}]*\b{key}\b", each.source.text) for each in places):
+            # the default target would answer for each of them
+            where.error(f"would be a variable, and choose no {_PLURALS[key]}", f"did you mean {_PLURALS[key]!r}?")
+        else:
+            axes.append(_axis(key, values, where))
+    return tuple(axis for axis in axes if axis is not None)
+
+
+def _axis(key: str, values: Json, place: Place) -> Axis | None:
+    if not isinstance(values, list) or not values:
+        place.expected("a list of at least one value", values)
+        return None
+    if key in (TARGET, PROMPT):
+        for index, value in enumerate(values):
+            if not isinstance(value, str) or not value.strip():
+                place.at(index).expected("the name of a target" if key == TARGET else "the path of a prompt", value)
+                return None
+    names = [_name(key, value, index) for index, value in enumerate(values)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            place.at(index).error(f"{name!r} is there twice")
+            return None
+    return Axis(key, tuple(values))
+
+
+# Files with `{{`: fills the variables that collection needs, and finds braces that stay as they are.
 
 _VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*[A-Za-z_]\w*\s*\}\}|\$\{\{\s*[A-Z][A-Z0-9_]*\s*\}\}", re.ASCII)
 """A variable of a case, or, with `$`, one of the environment as AgentV 4 reads it."""
@@ -186,10 +165,6 @@ _FIRST_NAME: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)", re.ASCII)
 _REASONS: Final = ("skip", "xfail")
 """Keys for collection that a case has in place of those of its file. It has the others in addition."""
 _SHOWN_KEYS: Final = (*INPUT_KEYS, *OUTCOME_KEYS, *EXPECTED_KEYS)
-_SHORT_FORMS: Final = ("llm_judge", "code_judge")
-"""Short forms of a prompt and of a script."""
-_SCRIPTS: Final = ("code", "code_judge")
-"""Kinds whose keys a script is given as they are written."""
 _WRITE_CASE: Final = "write `case:` with id and input: columns are variables there"
 
 
@@ -198,7 +173,8 @@ def with_braces(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
 
     `kinds` are the built-in evaluators. Others may have templates of their own.
     """
-    return _with_unfilled_told(replace(suite, entries=tuple(_filled_entries(suite))), kinds)
+    filled = replace(suite, entries=tuple(_filled_entries(suite)))
+    return _with_unfilled_told(filled, kinds)
 
 
 def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
@@ -221,23 +197,9 @@ def _filled_entries(suite: SuiteSource) -> Iterator[CaseEntry]:
             yield _filled(suite, entry, of_file) if _has_values(entry) else _without_templates(entry, of_file)
 
 
-def _has_values(entry: CaseEntry) -> bool:
-    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
-    if entry.row is not None and entry.row.fault is not None:
-        return False
-    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
-
-
-def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
-    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
-    value = entry.value if isinstance(entry.value, dict) else {}
-    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
-    kept = {key: _plain(item) for key, item in of_file.items()}
-    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
-
-
-def _plain(value: Json) -> Json:
-    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
+def _holds_template(value: Json) -> bool:
+    values: Collection[Any] = value if isinstance(value, list) else (value,)
+    return any(isinstance(each, str) and has_template(each) for each in values)
 
 
 def _filled(suite: SuiteSource, entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
@@ -269,30 +231,23 @@ def _fill_collected(templates: JsonObject, variables: JsonObject, place: Place) 
     return {**filled, **dict.fromkeys(unfilled)}
 
 
-def _holds_template(value: Json) -> bool:
-    values: Collection[Any] = value if isinstance(value, list) else (value,)
-    return any(isinstance(each, str) and has_template(each) for each in values)
+def _has_values(entry: CaseEntry) -> bool:
+    """Whether the variables of an entry are known: its row could be read, and its `vars` are a mapping."""
+    if entry.row is not None and entry.row.fault is not None:
+        return False
+    return isinstance(entry.value, dict) and isinstance(entry.value.get("vars"), dict | None)
 
 
-class _Text(NamedTuple):
-    """A text with `{{`, and its path in its case or file."""
+def _without_templates(entry: CaseEntry, of_file: JsonObject) -> CaseEntry:
+    """Return an entry without values for collection that need its variables. It is an error, which no one may skip."""
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = {key: _plain(value[key]) for key in COLLECTED_KEYS if _holds_template(value.get(key))}
+    kept = {key: _plain(item) for key, item in of_file.items()}
+    return replace(entry, written={**value, **own} if own else entry.written, of_file=kept)
 
-    keys: KeyPath
-    text: str
-    is_of_file: bool = False
 
-    @property
-    def is_check(self) -> bool:
-        return self.keys[0] not in _SHOWN_KEYS
-
-    def is_shared(self, entry: CaseEntry) -> bool:
-        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
-        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
-
-    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
-        row = entry.row.where if entry.row else None
-        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
-        return around.at(*self.keys)
+def _plain(value: Json) -> Json:
+    return [each for each in value if not _holds_template(each)] if isinstance(value, list) else None
 
 
 def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
@@ -317,6 +272,65 @@ def _with_unfilled_told(suite: SuiteSource, kinds: KindTable) -> SuiteSource:
     return replace(suite, entries=tuple(entries), problems=(*suite.problems, *([hint] if hint else [])))
 
 
+class _Text(NamedTuple):
+    """A text with `{{`, and its path in its case or file."""
+
+    keys: KeyPath
+    text: str
+    is_of_file: bool = False
+
+    @property
+    def is_check(self) -> bool:
+        return self.keys[0] not in _SHOWN_KEYS
+
+    def is_shared(self, entry: CaseEntry) -> bool:
+        """Whether the text is that of a file or its `defaults`, and not of the case itself."""
+        return self.is_of_file or any(self.keys[: len(known)] == known for known in entry.origins)
+
+    def place(self, suite: SuiteSource, entry: CaseEntry) -> Place:
+        row = entry.row.where if entry.row else None
+        around = suite.header_place([], row) if self.is_of_file else suite.case_place(entry, [])
+        return around.at(*self.keys)
+
+
+def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
+    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
+
+    So may the evaluators of a project, and scripts, whose keys are left out.
+    """
+    lists = [(key,) for key in EVALUATOR_LIST_KEYS]
+    left: list[tuple[KeyPath, Json]] = [((), value)]
+    while left:
+        keys, item = left.pop()
+        if isinstance(item, str):
+            if "{{" in item:
+                yield _Text(keys, item, is_of_file)
+        elif isinstance(item, dict):
+            if keys[-2:-1] in lists:
+                word = item.get("type")
+                found = next(filter(None, map(kinds.find, item if word is None else (str(word),))), None)
+                if found is None or found[0] in ("code", "code_judge"):  # a project's own kind, or a script
+                    continue
+            raw = raw_keys(item, UNFILLED)
+            # The short forms are a prompt or a script, unless they are mappings.
+            shorts = ("llm_judge", "code_judge")
+            inner = ((key, each) for key, each in item.items() if key not in shorts or isinstance(each, dict))
+            left += reversed([((*keys, key), each) for key, each in inner if key not in raw])
+        elif isinstance(item, list):
+            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
+
+
+def _checks(mapping: JsonObject) -> JsonObject:
+    """Return the lists of evaluators of a case or a file, at their keys."""
+    execution = mapping.get("execution")
+    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
+    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
+
+
+def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
+    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
+
+
 def _unfilled(
     suite: SuiteSource, entry: CaseEntry, kinds: KindTable, of_file: tuple[_Text, ...], *, is_in_cases: bool
 ) -> Iterator[_Text]:
@@ -333,52 +347,6 @@ def _unfilled(
         yield from _texts(own, kinds)
     if not checks:
         yield from of_file
-
-
-def _checks(mapping: JsonObject) -> JsonObject:
-    """Return the lists of evaluators of a case or a file, at their keys."""
-    execution = mapping.get("execution")
-    within = _present(execution, EVALUATOR_LIST_KEYS) if isinstance(execution, dict) else {}
-    return {**({"execution": within} if within else {}), **_present(mapping, EVALUATOR_LIST_KEYS)}
-
-
-def _present(mapping: JsonObject, keys: Collection[str]) -> JsonObject:
-    return {key: mapping[key] for key in keys if mapping.get(key) is not None}
-
-
-def _texts(value: JsonObject, kinds: KindTable, *, is_of_file: bool = False) -> Iterator[_Text]:
-    """Yield the texts with `{{` in a mapping. Code and the prompts of judges have templates of their own.
-
-    So may the evaluators of a project, and scripts, whose keys are left out.
-    """
-    left: list[tuple[KeyPath, Json]] = [((), value)]
-    while left:
-        keys, item = left.pop()
-        if isinstance(item, str):
-            if "{{" in item:
-                yield _Text(keys, item, is_of_file)
-        elif isinstance(item, dict) and not (_is_evaluator(keys) and _fills_itself(item, kinds)):
-            raw = raw_keys(item, UNFILLED)
-            inner = ((key, each) for key, each in item.items() if key not in raw and not _is_short_form(key, each))
-            left += reversed([((*keys, key), each) for key, each in inner])
-        elif isinstance(item, list):
-            left += reversed([((*keys, index), each) for index, each in enumerate(item)])
-
-
-def _is_evaluator(keys: KeyPath) -> bool:
-    return keys[-2:-1] in [(key,) for key in EVALUATOR_LIST_KEYS]
-
-
-def _fills_itself(evaluator: JsonObject, kinds: KindTable) -> bool:
-    """Whether an evaluator gets its keys as they are written: a script, or one that is not built in."""
-    word = evaluator.get("type")
-    words = evaluator if word is None else (str(word),)
-    found = next(filter(None, map(kinds.find, words)), None)
-    return found is None or found[0] in _SCRIPTS
-
-
-def _is_short_form(key: str, value: Json) -> bool:
-    return key in _SHORT_FORMS and not isinstance(value, dict)
 
 
 def _column_fault(suite: SuiteSource, entry: CaseEntry, found: _Text) -> Problem | None:

@@ -25,8 +25,6 @@ from pytest_agentv.model.messages import (
 )
 from pytest_agentv.model.text import pretty_json
 
-# Reads the messages of a case as written, the input and the expected ones, and checks their shapes.
-
 _MISSPELT: Final = 0.85
 """From this ratio a role is a misspelling: "asistant" has 0.94, "customer", which is no "user", 0.67."""
 
@@ -66,30 +64,14 @@ def _check_message(value: Json, place: Place) -> WrittenMessage | None:
         place.at("role").expected(f"one of {', '.join(ROLES)}", role, hint)
         return None
     content = value.get("content")
-    if isinstance(content, str | list | dict) or (content is None and _has_tool_calls(value)):
+    calls = value.get("tool_calls")
+    if isinstance(content, str | list | dict) or (content is None and isinstance(calls, list) and calls):
         return WrittenMessage(role, value, place)
     if "content" in value:
         place.at("content").expected("a text, a list or a mapping", content)
     else:
         place.error("the message has no content", misspelling("content", value, ("role",)))
     return None
-
-
-def _is_message(value: JsonObject, default: Role) -> bool:
-    """Return whether a mapping is one message, as AgentV reads it.
-
-    Data of an answer may have keys of these names, too, but then its role is none of ours, nor a misspelt one.
-    """
-    if "role" not in value or value.keys().isdisjoint(("content", "tool_calls")):
-        return False
-    role = value["role"]
-    if default == "user" or role in ROLES:
-        return True
-    return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
-
-
-def _has_tool_calls(message: JsonObject) -> bool:
-    return isinstance(message.get("tool_calls"), list) and bool(message["tool_calls"])
 
 
 def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place) -> tuple[WrittenMessage, ...]:
@@ -103,7 +85,11 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
         place.error("there is no message of the user to attach the files to")
         return messages
     message = messages[first]
-    parts = _items(message.content)
+    content = message.content
+    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
+        content = pretty_json(content)  # as prompts show it
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    parts = [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
     origins: dict[KeyPath, tuple[Source, KeyPath]] = {}
     for index, file in enumerate(files):
         keys = (*place.keys, index) if isinstance(value, list) else place.keys
@@ -113,14 +99,6 @@ def attach_files(messages: tuple[WrittenMessage, ...], value: Json, place: Place
     where = Place(source, message.place.keys, message.place.problems)
     attached = WrittenMessage(message.role, {**message.value, "content": parts}, where)
     return (*messages[:first], attached, *messages[first + 1 :])
-
-
-def _items(content: Json) -> list[Json]:
-    """Return the content of a message as a list of items, to which others can be added."""
-    if isinstance(content, dict) and content.get("type") not in ("text", "file", "image"):
-        content = pretty_json(content)  # as prompts show it
-    items = content if isinstance(content, list) else [] if content is None else [content]
-    return [{"type": "text", "value": item} if isinstance(item, str) else item for item in items]
 
 
 def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
@@ -141,20 +119,37 @@ def load_asked(written: WrittenCase) -> tuple[WrittenMessage, ...]:
     return messages if filled is None else attach_files(messages, filled, place)
 
 
-def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
-    """Return the messages of the expected answer."""
-    return _messages(written, EXPECTED_KEYS, "assistant")
-
-
 def _messages(written: WrittenCase, keys: tuple[str, ...], role: Role) -> tuple[WrittenMessage, ...]:
     """Return the messages under a key. A text, or the data of an answer, becomes one message of the role."""
     key = first_key(written.value, keys)
     if key is None:
         return ()
-    messages = _checked(written, key, role)
-    if not isinstance(written.value[key], str) and not all(map(_is_usual, messages)):
-        warn_of_unread(((message.value, message.place) for message in messages), is_asked=role == "user")
+    value, place = written.value[key], written.place.at(key)
+    is_mapping = isinstance(value, dict)
+    messages: tuple[WrittenMessage, ...]
+    if is_mapping and _is_message(value, role):
+        message = _check_message(value, place)
+        messages = () if message is None else (message,)
+    elif isinstance(value, str) or (is_mapping and role == "assistant"):
+        messages = (WrittenMessage(role, {"role": role, "content": value}, place),)
+    else:
+        messages = check_messages(value, place)
+    if not isinstance(value, str) and not all(map(_is_usual, messages)):
+        warn_of_unread(((each.value, each.place) for each in messages), is_asked=role == "user")
     return messages
+
+
+def _is_message(value: JsonObject, default: Role) -> bool:
+    """Return whether a mapping is one message, as AgentV reads it.
+
+    Data of an answer may have keys of these names, too, but then its role is none of ours, nor a misspelt one.
+    """
+    if "role" not in value or value.keys().isdisjoint(("content", "tool_calls")):
+        return False
+    role = value["role"]
+    if default == "user" or role in ROLES:
+        return True
+    return isinstance(role, str) and bool(difflib.get_close_matches(role.casefold(), ROLES, n=1, cutoff=_MISSPELT))
 
 
 def _is_usual(message: WrittenMessage) -> bool:
@@ -167,38 +162,31 @@ def _is_usual(message: WrittenMessage) -> bool:
     return all(not isinstance(item, dict) or item.keys() <= _USUAL_ITEM_KEYS for item in content)
 
 
-def _checked(written: WrittenCase, key: str, role: Role) -> tuple[WrittenMessage, ...]:
-    value, place = written.value[key], written.place.at(key)
-    is_mapping = isinstance(value, dict)
-    if is_mapping and _is_message(value, role):
-        message = _check_message(value, place)
-        return () if message is None else (message,)
-    if isinstance(value, str) or (is_mapping and role == "assistant"):
-        return (WrittenMessage(role, {"role": role, "content": value}, place),)
-    return check_messages(value, place)
+def load_expected(written: WrittenCase) -> tuple[WrittenMessage, ...]:
+    """Return the messages of the expected answer."""
+    return _messages(written, EXPECTED_KEYS, "assistant")
 
 
-# Loads the input messages and expected messages of a case (agentv-formats 1.4, 1.7, 1.9).
+# What targets and judges get of the written messages (agentv-formats 1.4, 1.7, 1.9).
 
 _KNOWN_PARTS: Final[WeakValueDictionary[str, FilePart]] = WeakValueDictionary()
 """The last part made from each file, while its case exists."""
 
 
 def load_input_message(message: WrittenMessage, references: References) -> InputMessage:
-    return InputMessage(message.role, tuple(_parts(message, references)))
-
-
-def _parts(message: WrittenMessage, references: References) -> Iterator[ContentPart]:
     content = message.content
+    parts: list[ContentPart] = []
     if isinstance(content, str):
         _refuse_address(content, message.place, is_asked=True)
-        yield TextPart(content)
+        parts.append(TextPart(content))
     elif isinstance(content, dict):
-        yield ObjectPart(content)
-    for index, item in enumerate(content if isinstance(content, list) else ()):
-        part = _load_part(item, message.role, message.place.at("content", index), references)
-        if part is not None:
-            yield part
+        parts.append(ObjectPart(content))
+    elif isinstance(content, list):
+        for index, item in enumerate(content):
+            part = _load_part(item, message.role, message.place.at("content", index), references)
+            if part is not None:
+                parts.append(part)
+    return InputMessage(message.role, tuple(parts))
 
 
 def _refuse_address(text: Json, place: Place, *, is_asked: bool) -> None:
@@ -220,24 +208,15 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
             _refuse_address(text, place.at("value"), is_asked=True)
             return None if text is None else TextPart(text)
         case "file" | "image":
-            return _load_file(item, role, place, references)
+            file = _read_file(item, place, references)
+            if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
+                return None
+            return _file_part(file, references)
         case kind:
-            _warn_of_unshown_item(kind, place)
+            hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
+            what = "without a type" if kind is None else f"of type {kind!r}"
+            place.warn(f"an item {what} is not sent to the target; only text, file and image items are", hint)
             return OtherPart(item)
-
-
-def _load_file(item: JsonObject, role: Role, place: Place, references: References) -> FilePart | None:
-
-    file = _read_file(item, place, references)
-    if file is None or (item["type"] == "image" and not is_picture(file.path, file.media, role, place)):
-        return None
-    return _file_part(file, references)
-
-
-def _warn_of_unshown_item(kind: Json, place: Place) -> None:
-    hint = did_you_mean(kind, ("text", "file", "image")) if isinstance(kind, str) else None
-    what = "without a type" if kind is None else f"of type {kind!r}"
-    place.warn(f"an item {what} is not sent to the target; only text, file and image items are", hint)
 
 
 def _value_of(item: JsonObject, place: Place) -> str | None:
@@ -368,7 +347,7 @@ def reference_answer(expected: Sequence[JsonObject]) -> str:
     return pretty_json(expected[-1].get("tool_calls", []) if content is ABSENT else content)
 
 
-# Warns of keys of messages and of their items that nothing reads. Import this lazily: few cases have them.
+# Keys of messages and of their items that nothing reads.
 
 _MESSAGE_KEYS: Final = ("role", "content", "name")
 _RECORDED: Final = frozenset((*_MESSAGE_KEYS, "tool_calls", "tool_call_id", "timestamp", "metadata", "cache_control"))
@@ -396,7 +375,9 @@ def warn_of_unread(messages: Iterable[tuple[JsonObject, Place]], *, is_asked: bo
         for key in message:
             if key not in _RECORDED and ("message", key) not in warned:
                 warned.add(("message", key))
-                place.at(key).warn("unknown key", _hint(key))
+                is_file = _FILES.search(key) is not None
+                hint = "a file is an item of the `content`: {type: file, value: PATH}" if is_file else None
+                place.at(key).warn("unknown key", hint or did_you_mean(key, _MESSAGE_KEYS))
         if is_asked and message.get("tool_calls") and ("message", "tool_calls") not in warned:
             warned.add(("message", "tool_calls"))
             what = "is not sent to the target; only the `content` of a message is"
@@ -405,12 +386,6 @@ def warn_of_unread(messages: Iterable[tuple[JsonObject, Place]], *, is_asked: bo
             if ("item", key) not in warned:
                 warned.add(("item", key))
                 where.warn("unknown key", did_you_mean(key, _ITEM_KEYS))
-
-
-def _hint(key: str) -> str | None:
-    if _FILES.search(key):
-        return "a file is an item of the `content`: {type: file, value: PATH}"
-    return did_you_mean(key, _MESSAGE_KEYS)
 
 
 def _unread_of_items(content: Json, place: Place) -> Iterator[tuple[str, Place]]:

@@ -13,8 +13,6 @@ from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import ContentPart, FilePart, InputMessage, ObjectPart, Role, TextPart
 from pytest_agentv.model.text import pretty_json, trim
 
-# The prompt of a case: the texts that a provider gets.
-
 PromptMode = Literal["agent", "lm"]
 """`agent`: the prompt references files, and the agent reads them. `lm`: the prompt embeds their texts."""
 
@@ -58,7 +56,7 @@ class Prompt(Record):
         return self.replace(chat_prompt=chat, parts=None)
 
 
-# Renders the parts of messages to text (agentv-formats 3.3, 3.4).
+# The parts of messages as text (agentv-formats 3.3, 3.4).
 
 
 def render_part(part: ContentPart, mode: PromptMode) -> str:
@@ -136,7 +134,7 @@ def is_visible(message: InputMessage) -> bool:
     return bool(render_parts(message, "lm", with_guidelines=False))
 
 
-# Builds the prompt of a case: one flat text, or a conversation with role markers (agentv-formats 3).
+# The prompt of these parts (agentv-formats 3).
 
 
 def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
@@ -147,30 +145,16 @@ def build_prompt(case: EvalCase, mode: PromptMode) -> Prompt:
     guidelines = render_guidelines(case.messages)
     if not needs_markers(case.messages):
         parts = _parts(case.messages, mode, "\n\n", trim)
-        return Prompt(_flat_question(case.messages, mode), guidelines, parts=parts)
+        texts = (text for message in case.messages for text in render_parts(message, mode, with_guidelines=False))
+        return Prompt("\n\n".join(map(trim, texts)), guidelines, parts=parts)
     if mode == "lm":
         _refuse_media_of_others(case)
-    return Prompt(
-        _marked_question(case.messages, mode),
-        guidelines,
-        _chat_prompt(case.messages, guidelines, mode),
+    turns = (
+        "\n".join([_marker(message.role), *render_parts(message, mode, with_guidelines=True)])
+        for message in case.messages
+        if is_visible(message)
     )
-
-
-def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
-    """Whether the messages form a conversation, which needs markers for its speakers."""
-    has_others = any(message.role in ("assistant", "tool") for message in messages)
-    return has_others or (len(messages) > 1 and sum(map(is_visible, messages)) > 1)
-
-
-def guidelines_section(guidelines: str) -> str:
-    """Return the guidelines in the form of system messages; empty without guidelines."""
-    return f"[[ ## Guidelines ## ]]\n\n{guidelines}" if guidelines else ""
-
-
-def _flat_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
-    texts = (text for message in messages for text in render_parts(message, mode, with_guidelines=False))
-    return "\n\n".join(map(trim, texts))
+    return Prompt("\n\n".join(turns), guidelines, _chat_prompt(case.messages, guidelines, mode))
 
 
 def _parts(
@@ -193,13 +177,8 @@ def _refuse_media_of_others(case: EvalCase) -> None:
             raise CaseError(f"{where}: {what}; models take pictures and PDFs in messages of the user only")
 
 
-def _marked_question(messages: tuple[InputMessage, ...], mode: PromptMode) -> str:
-    turns = (
-        "\n".join([_marker(message.role), *render_parts(message, mode, with_guidelines=True)])
-        for message in messages
-        if is_visible(message)
-    )
-    return "\n\n".join(turns)
+def _marker(role: Role) -> str:
+    return f"@[{role.capitalize()}]:"
 
 
 def _chat_prompt(messages: tuple[InputMessage, ...], guidelines: str, mode: PromptMode) -> tuple[ChatMessage, ...]:
@@ -223,8 +202,15 @@ def _chat_message(message: InputMessage, mode: PromptMode) -> ChatMessage | None
     return ChatMessage("user", "\n".join(texts), _parts((message,), mode, "\n"))
 
 
-def _marker(role: Role) -> str:
-    return f"@[{role.capitalize()}]:"
+def needs_markers(messages: tuple[InputMessage, ...]) -> bool:
+    """Whether the messages form a conversation, which needs markers for its speakers."""
+    has_others = any(message.role in ("assistant", "tool") for message in messages)
+    return has_others or (len(messages) > 1 and sum(map(is_visible, messages)) > 1)
+
+
+def guidelines_section(guidelines: str) -> str:
+    """Return the guidelines in the form of system messages; empty without guidelines."""
+    return f"[[ ## Guidelines ## ]]\n\n{guidelines}" if guidelines else ""
 
 
 # Templates with `{{ name }}` placeholders (agentv-formats 6.3).
@@ -242,7 +228,7 @@ def template_variables(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_PLACEHOLDER.findall(template)))
 
 
-# Builds the document for agents: links to the files to read first, then the query (agentv-formats 5.2).
+# The document for agents: links to the files to read first, then the query (agentv-formats 5.2).
 
 
 def build_preread(
@@ -262,30 +248,22 @@ def build_preread(
     """
     guidelines = tuple(dict.fromkeys(guideline_paths))
     inputs = tuple(path for path in dict.fromkeys(input_paths) if path not in guidelines)
-    sections = [
-        _preread_block(guidelines, inputs, input_word) if guidelines or inputs else "",
-        "[[ ## user_query ## ]]",
-        trim(question),
-    ]
+    first = (
+        *_links("Read each of these guideline files:", guidelines),
+        *_links(f"Read each of these {input_word} files:", inputs),
+        "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.",
+        "Once you have read them, follow your system_instructions to answer the user query below.",
+    )
+    sections = ["\n".join(first) if guidelines or inputs else "", "[[ ## user_query ## ]]", trim(question)]
     return "\n\n".join(filter(None, sections))
+
+
+def _links(heading: str, paths: Iterable[str]) -> list[str]:
+    links = [f"* [{PurePath(path).name}]({file_uri(path)})" for path in paths]
+    return [heading, *links[:-1], f"{links[-1]}."] if links else []
 
 
 def file_uri(path: str) -> str:
     """Return a readable `file://` link: without percent escapes, unlike `Path.as_uri`."""
     posix = PurePath(path).as_posix()
     return f"file://{posix}" if posix.startswith("/") else f"file:///{posix}"
-
-
-def _preread_block(guidelines: tuple[str, ...], inputs: tuple[str, ...], input_word: str) -> str:
-    lines = (
-        *_links("Read each of these guideline files:", guidelines),
-        *_links(f"Read each of these {input_word} files:", inputs),
-        "Should one of them not be there, reply with `ERROR: missing-file <filename>` and do nothing else.",
-        "Once you have read them, follow your system_instructions to answer the user query below.",
-    )
-    return "\n".join(lines)
-
-
-def _links(heading: str, paths: Iterable[str]) -> list[str]:
-    links = [f"* [{PurePath(path).name}]({file_uri(path)})" for path in paths]
-    return [heading, *links[:-1], f"{links[-1]}."] if links else []

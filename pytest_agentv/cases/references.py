@@ -18,7 +18,7 @@ from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
 from pytest_agentv.targets.definitions import folders_upward, search_folders
 
-# Decides which files of a case are guidelines, by the patterns of `.agentv.yaml` or `.agentv/config.yaml`.
+# The patterns of guidelines, in `.agentv.yaml` or `.agentv/config.yaml`.
 
 DEFAULT_GUIDELINE_PATTERNS: Final = ("**/*.instructions.md", "**/instructions/**", "**/*.prompt.md", "**/prompts/**")
 CONFIG_SCHEMA: Final = "agentv-config-v2"
@@ -39,13 +39,16 @@ def load_guideline_patterns(eval_dir: Path, repo_root: Path) -> GuidelineConfig:
     A problem that makes the file unusable is an error. `guideline_patterns: []` means no guidelines at all.
     Source: evaluation-2026-01, "Load custom guideline patterns", "Use defaults when config absent".
     """
-    path = next(_config_files(eval_dir, repo_root), None)
+    candidates = [eval_dir / ".agentv.yaml"]
+    for folder in folders_upward(eval_dir, repo_root):
+        candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
+    path = next((each for each in candidates if each.is_file()), None)
     if path is None:
         return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS)
     patterns, problems = read_config_file(path)
-    folder = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
-    plain = () if folder == "." else (each for each in patterns if not each.startswith(("!", "**/")))
-    near = [posixpath.normpath(f"{folder}/{each}") for each in plain]
+    below = posixpath.relpath(path.parent.parent if path.stem == "config" else path.parent, repo_root)
+    plain = () if below == "." else (each for each in patterns if not each.startswith(("!", "**/")))
+    near = [posixpath.normpath(f"{below}/{each}") for each in plain]
     return GuidelineConfig((*patterns, *near), problems)
 
 
@@ -56,15 +59,15 @@ def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
     literal dot matches the dot at the start of a name.
     Source: evaluation-2026-01, "Match files with glob patterns".
     """
+    from pytest_agentv.files.globs import matches_glob  # noqa: PLC0415 - only for cases with files
+
     path = relative_path.replace("\\", "/")
-    return any(_matches(path, pattern) for pattern in patterns)
-
-
-def _config_files(eval_dir: Path, repo_root: Path) -> Iterator[Path]:
-    candidates = [eval_dir / ".agentv.yaml"]
-    for folder in folders_upward(eval_dir, repo_root):
-        candidates += [folder / ".agentv" / "config.yaml", folder / ".agentv" / "config.yml"]
-    return (path for path in candidates if path.is_file())
+    for pattern in patterns:
+        positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
+        is_negated = (len(pattern) - len(positive)) % 2 == 1
+        if matches_glob(path, positive.removeprefix("./")) is not is_negated:
+            return True
+    return False
 
 
 def read_config_file(path: Path) -> GuidelineConfig:
@@ -77,10 +80,14 @@ def read_config_file(path: Path) -> GuidelineConfig:
     fault = _fault(source)
     if fault:
         return GuidelineConfig(DEFAULT_GUIDELINE_PATTERNS, (*source.warnings, fault))
-    unknown = (_unknown_key(source, key) for key in source.value if key not in _KEYS)
+    problems = list(source.warnings)
+    for key in source.value:
+        if key not in _KEYS:
+            hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
+            problems.append(Problem(path, source.line_of((key,)), key, "unknown key", hint, "warning"))
     patterns = source.value.get("guideline_patterns")
     patterns = DEFAULT_GUIDELINE_PATTERNS if patterns is None else tuple(patterns)
-    return GuidelineConfig(patterns, (*source.warnings, *unknown))
+    return GuidelineConfig(patterns, tuple(problems))
 
 
 def _fault(source: Source) -> Problem | None:
@@ -109,20 +116,7 @@ def _fault(source: Source) -> Problem | None:
     return None
 
 
-def _unknown_key(source: Source, key: str) -> Problem:
-    hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
-    return Problem(source.path, source.line_of((key,)), key, "unknown key", hint, "warning")
-
-
-def _matches(path: str, pattern: str) -> bool:
-    from pytest_agentv.files.globs import matches_glob  # noqa: PLC0415 - only for cases with files
-
-    positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
-    is_negated = (len(pattern) - len(positive)) % 2 == 1
-    return matches_glob(path, positive.removeprefix("./")) is not is_negated
-
-
-# Finds and reads the files that eval files refer to (agentv-formats 1.5).
+# The files that eval files refer to (agentv-formats 1.5).
 
 LoadShared: TypeAlias = Callable[[Json, Place, Callable[[], Any]], Any]
 """Returns the evaluator of a mapping at a place: that of another case, or that which the function loads."""
@@ -178,7 +172,7 @@ class References:
         absolute = [Path(value)] if Path(value).is_absolute() else []
         folders = (*search_folders(self.eval_dir, self.repo_root, self.cwd), *more_folders)
         candidates = (*absolute, *(folder / display_path for folder in folders))
-        searched = tuple(dict.fromkeys(_normalized(path) for path in candidates))
+        searched = tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in candidates))
         return Reference(value, display_path, next(filter(_exists, searched), None), searched)
 
     def read(self, value: str, place: Place, *, is_text: bool = False) -> ReferencedFile | None:
@@ -240,6 +234,23 @@ class References:
         return matches_guideline(relative, self.guideline_patterns)
 
 
+def _exists(path: Path) -> bool:
+    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _encoding_fault(path: Path, data: bytes) -> str | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Scope(Record):
     """A part of an eval file, with its place and its references."""
@@ -257,30 +268,7 @@ class Scope(Record):
         return self.replace(value=value, place=self.place.at(*keys))
 
 
-def _encoding_fault(path: Path, data: bytes) -> str | None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f"file {locate(path, line)} is not UTF-8: byte 0x{data[error.start]:02x}"
-    return None
-
-
-def _normalized(path: Path) -> Path:
-    return Path(os.path.normpath(path))
-
-
-def _exists(path: Path) -> bool:
-    """Work like `Path.exists`, but return False for an invalid name (too long, or with a NUL)."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
-# Finds `file://…` where promptfoo reads a file but this plugin takes a text. Suggests what to write instead.
-#
-# Texts with more than the address are allowed. Import this lazily: few files have such texts.
+# Faults of `file://…` where promptfoo reads a file and we take a text. Texts with more than the address are allowed.
 
 _FILE_ADDRESS: Final = re.compile(r"\s*file://(\S*\w\S*|[^\n]*\.\w{1,8}(?::\w+)?)\s*")
 """A text that is only an address. It may contain blanks if it ends with a suffix."""
@@ -310,6 +298,35 @@ def note_in_check(kind: str, keys: JsonObject, place: Place, *, takes_data: bool
                 continue  # a pattern may search for addresses
             _note(where, path, _in_check(kind, key, path))
     return len(place.problems) > noted
+
+
+def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Place, str]]:
+    """Yield the addresses in a value: itself, or its items."""
+    if with_items and isinstance(value, list | tuple):
+        found = [(place.at(index), path_in(item)) for index, item in enumerate(value)]
+    else:
+        found = [(place, path_in(value))]
+    yield from ((where, path) for where, path in found if path is not None)
+
+
+def _note(place: Place, path: str, hint: str, *, may_be_text: bool = False) -> None:
+    """Note an error. Only a warning for an absolute address where any text is allowed."""
+    note = place.warn if may_be_text and path.startswith("/") else place.error
+    note(f"'file://{path}' is a text here: no file is read for it", hint)
+
+
+def _in_check(kind: str, key: str, path: str) -> str:
+    """Return what to write in a check instead of an address."""
+    if kind in ("is-json", "contains-json") or key in _PATH_KEYS:
+        return f"write the path alone: {path}"
+    if kind == "python":
+        found = _FUNCTION.fullmatch(path)
+        shown = "`python` takes an expression, or file.py:function"
+        return shown if found is None else f"write {found[1]}:{found[2] or 'function'}"
+    if key in ("script", "code"):
+        return f"write the command: script: [python, {path}]"
+    as_text = f"; to look for the address, write regex: '[f]ile://{path}'" if path.startswith("/") else ""
+    return f"write the text itself, or python: checks.py:function, which may read the file{as_text}"
 
 
 def note_statement(text: str, place: Place) -> bool:
@@ -352,36 +369,7 @@ def warn_of_columns(row: Mapping[str, Json], place: Place) -> None:
             place.warn(f"the column {name!r} has file://…, for which no file is read", "write the texts themselves")
 
 
-def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the addresses in a value: itself, or its items."""
-    if with_items and isinstance(value, list | tuple):
-        found = [(place.at(index), path_in(item)) for index, item in enumerate(value)]
-    else:
-        found = [(place, path_in(value))]
-    yield from ((where, path) for where, path in found if path is not None)
-
-
-def _note(place: Place, path: str, hint: str, *, may_be_text: bool = False) -> None:
-    """Note an error. Only a warning for an absolute address where any text is allowed."""
-    note = place.warn if may_be_text and path.startswith("/") else place.error
-    note(f"'file://{path}' is a text here: no file is read for it", hint)
-
-
-def _in_check(kind: str, key: str, path: str) -> str:
-    """Return what to write in a check instead of an address."""
-    if kind in ("is-json", "contains-json") or key in _PATH_KEYS:
-        return f"write the path alone: {path}"
-    if kind == "python":
-        found = _FUNCTION.fullmatch(path)
-        shown = "`python` takes an expression, or file.py:function"
-        return shown if found is None else f"write {found[1]}:{found[2] or 'function'}"
-    if key in ("script", "code"):
-        return f"write the command: script: [python, {path}]"
-    as_text = f"; to look for the address, write regex: '[f]ile://{path}'" if path.startswith("/") else ""
-    return f"write the text itself, or python: checks.py:function, which may read the file{as_text}"
-
-
-# Recognizes the type of a file by its first bytes, not by its name.
+# The type of a file, by its first bytes and not by its name.
 
 _PDF_WITHIN: Final = 1024
 """A PDF begins within so many bytes. Readers allow other bytes before it."""

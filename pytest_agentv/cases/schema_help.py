@@ -6,14 +6,8 @@ from typing import Any, Final
 
 from pytest_agentv.model.base import Json
 
-_LIST: Final = "the cases of the file"
-_EVALUATORS: Final = "what judges the answer: checks, and sentences that a model checks"
 _CHECKS: Final = [{"contains": "30 days"}, "Names the refund period"]
 _CASE: Final = {"id": "refund", "input": "May I return it?", "expected_outcome": "Names the refund period"}
-_INPUT: Final = "what the target is asked: a text, or messages"
-_IDEAL: Final = "an ideal answer: a text, data, or messages"
-_GOAL: Final = "what a good answer achieves"
-_DEPLOYMENT: Final = "gpt-6-luna"
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "$schema": "the schema of the file",
@@ -34,17 +28,19 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "target": "the name of the target that is asked",
     "targets": "what can be asked, and who judges",
     "threshold": "the score from which a case passes, 0 to 1",
-    **dict.fromkeys(("evalcases", "eval_cases", "cases", "tests"), _LIST),
-    **dict.fromkeys(("evaluators", "assertions", "assert"), _EVALUATORS),
+    **dict.fromkeys(("evalcases", "eval_cases", "cases", "tests"), "the cases of the file"),
+    **dict.fromkeys(
+        ("evaluators", "assertions", "assert"), "what judges the answer: checks, and sentences that a model checks"
+    ),
     **dict.fromkeys(("evaluator", "grader"), "the older way to choose the default judge: `llm_judge`"),
     "id": "what the case is called; unique within its file",
     "conversation_id": "a name for cases that belong together",
     "rubrics": "statements that a model checks one by one; a case fails without a required one",
     "question": "the question, for people",
     "reference_answer": "an ideal answer, for people",
-    **dict.fromkeys(("expected_outcome", "outcome", "criteria"), _GOAL),
-    **dict.fromkeys(("input_messages", "input"), _INPUT),
-    **dict.fromkeys(("expected_messages", "expected_output"), _IDEAL),
+    **dict.fromkeys(("expected_outcome", "outcome", "criteria"), "what a good answer achieves"),
+    **dict.fromkeys(("input_messages", "input"), "what the target is asked: a text, or messages"),
+    **dict.fromkeys(("expected_messages", "expected_output"), "an ideal answer: a text, data, or messages"),
     "case": "what each case of the file, or each row of a table, becomes; columns are variables",
     "defaults": "keys of a case, for all cases that do not have them",
     "include": "files whose keys this file takes over, where it does not have them",
@@ -132,7 +128,7 @@ EXAMPLES: Final[Mapping[str, Json]] = {
     "client": "litellm",
     "command_template": "python agent.py {PROMPT}",
     "cwd": "agents",
-    **dict.fromkeys(("deployment", "deployment_name", "model", "variant"), _DEPLOYMENT),
+    **dict.fromkeys(("deployment", "deployment_name", "model", "variant"), "gpt-6-luna"),
     "delay_ms": 100,
     "delay_min_ms": 100,
     "delay_max_ms": 500,

@@ -1,4 +1,8 @@
-"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds."""
+"""Generates the JSON Schemas of eval, targets and config files for editors, from the classes of kinds.
+
+A file that loads without a problem is valid. Unknown keys are invalid. Referenced files are not checked.
+Imports pydantic: import this lazily.
+"""
 
 import json
 from collections import Counter
@@ -30,7 +34,7 @@ from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.targets.definitions import TargetKinds
 from pytest_agentv.targets.resolution import common_keys
 
-# Makes the parts of schemas.
+# The parts of schemas.
 
 TEXT: Final = {"type": "string"}
 FILLED_TEXT: Final = {"type": "string", "pattern": r"\S"}
@@ -71,7 +75,7 @@ def closed(properties: Mapping[str, JsonObject], known: Iterable[str]) -> JsonOb
     return {"type": "object", "properties": values, "additionalProperties": False}
 
 
-# Turns the classes of kinds into schemas: with all spellings of keys, and variables in place of any value.
+# The classes of kinds as schemas: with all spellings of keys, and variables in place of any value.
 
 _ABOUT: Final = ("description", "examples")
 
@@ -113,11 +117,6 @@ def model_schema(model: type[BaseModel], *, texts: bool = False) -> JsonObject:
     return {**shape, "allOf": required} if required else shape
 
 
-def first_line(model: type[BaseModel]) -> str:
-    """Return the first line of a docstring."""
-    return (model.__doc__ or "").strip().partition("\n")[0]
-
-
 def _relinked(schema: Json, *, texts: bool) -> Json:
     """Return a pydantic schema without titles, with its definitions under our paths."""
     if isinstance(schema, list):
@@ -134,14 +133,15 @@ def _relinked(schema: Json, *, texts: bool) -> Json:
     if texts and "items" in relinked:
         relinked["items"] = any_of(relinked["items"], TEXT)
     for key in () if texts else ("items", "additionalProperties"):
-        if relinked.get(key) and not _takes_texts(relinked[key]):
-            relinked[key] = any_of(relinked[key], TEMPLATE)
+        value = relinked.get(key)
+        if value and isinstance(value, dict) and value.get("type") != "string" and value != ref("evaluator"):
+            relinked[key] = any_of(value, TEMPLATE)  # the others allow a template as they are
     return relinked
 
 
-def _takes_texts(schema: Json) -> bool:
-    """Whether the schema of an item or a value allows a template as it is."""
-    return not isinstance(schema, dict) or schema.get("type") == "string" or schema == ref("evaluator")
+def first_line(model: type[BaseModel]) -> str:
+    """Return the first line of a docstring."""
+    return (model.__doc__ or "").strip().partition("\n")[0]
 
 
 # The JSON Schema of an evaluator in an eval file: long, short, or a text.
@@ -165,87 +165,19 @@ def evaluator_definitions(kinds: Mapping[str, type[Part]], models: Mapping[str, 
     return {
         "evaluator": {"anyOf": [{**KIND_FILLED_TEXT, "description": _TEXT}, ref(EVALUATOR_MAPPING)]},
         EVALUATOR_MAPPING: _mapping(kinds, models),
-        **{kind.__name__: _keys(kind, models) for kind in words},
+        # Not what is required: the cases of a mapping say that.
+        **{
+            kind.__name__: {key: value for key, value in models[kind.__name__].items() if key != "allOf"}
+            for kind in words
+        },
         **shorts,
         **values,
         **{_words_name(kind): {"enum": written} for kind, written in words.items()},
     }
 
 
-def words_of(word: str) -> Iterator[str]:
-    """Yield the spellings of a kind: with hyphens, with underscores, each also negated."""
-    kebab, snake = word.replace("_", "-"), word.replace("-", "_")
-    for plain in dict.fromkeys((word, kebab, snake)):
-        yield plain
-        yield f"{NEGATION}{plain}"
-    if snake != kebab or "_" not in word:
-        yield f"{NEGATION.replace('-', '_')}{snake}"
-
-
-def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> JsonObject:
-    """Return the schema of a mapping: its kind decides which keys it may have. Unknown types allow any shape."""
-    every = [word for kind in kinds for word in words_of(kind)]
-    kind = {
-        "description": "the kind; `not-` before it inverts the verdict",
-        "examples": ["contains"],
-        "anyOf": [{"enum": every}, KIND_FILLED_TEXT],
-    }
-    about = {word: _about(kinds[word]) for word in kinds}
-    negated = {f"{NEGATION}{word}": _about(kinds[word], "Not: ") for word in kinds}
-    return {
-        "type": "object",
-        "description": "a check, such as {contains: 30 days}",
-        "properties": {"type": kind, **about, **negated},
-        "allOf": [{"if": _has_none_of(f"{EVALUATOR_MAPPING}/properties/type/anyOf/0"), "then": {"required": ["type"]}}],
-        "if": {"required": ["type"]},
-        "then": {"allOf": [*_long_cases(kinds, models)]},
-        "else": {"allOf": [*_short_cases(kinds, models)]},
-    }
-
-
-def _about(kind: type[Part], before: str = "") -> JsonObject:
-    return {"description": f"{before}{first_line(kind)}", "examples": [_example(kind)]}
-
-
-def _example(kind: Any) -> Any:
-    field = kind.model_fields.get(kind.short_key or "")
-    if field is not None and field.examples:
-        return field.examples[0]
-    checks = (check for each in kind.examples for check in each.get("assert", ()) if isinstance(check, Mapping))
-    return next((check[kind.kind] for check in checks if kind.kind in check), {})
-
-
-def _keys(kind: type[Part], models: Mapping[str, JsonObject]) -> JsonObject:
-    """Return the schema of the keys of a kind. It does not say which are required."""
-    return {key: value for key, value in models[kind.__name__].items() if key != "allOf"}
-
-
-def _has_none_of(name: str) -> JsonObject:
-    """Return the schema of mappings without the keys that a definition lists."""
-    return {"propertyNames": {"not": ref(name)}}
-
-
-def _long_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
-    for kind in dict.fromkeys(kinds.values()):
-        required = models[kind.__name__].get("allOf", ())
-        condition = {"properties": {"type": ref(_words_name(kind))}}
-        yield {
-            "if": condition,
-            "then": {"allOf": [ref(kind.__name__), *required]} if required else ref(kind.__name__),
-        }
-
-
-def _short_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
-    """Yield a condition for each kind. A kind with keys of its own, such as `field`, may have another kind as a key."""
-    cases: dict[bool, list[JsonObject]] = {True: [], False: []}
-    has_no_open: list[JsonObject] = []
-    for kind in dict.fromkeys(kinds.values()):
-        is_open = models[kind.__name__]["additionalProperties"]
-        without = _has_none_of(_words_name(kind))
-        cases[is_open].append({"if": without, "else": ref(_short_name(kind))})
-        has_no_open += [without] if is_open else []
-    yield from cases[True]
-    yield {"if": {"allOf": has_no_open}, "then": {"allOf": cases[False]}}
+def _short_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Short"
 
 
 def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) -> JsonObject:
@@ -262,6 +194,20 @@ def _short(kind: Any, words: Sequence[str], models: Mapping[str, JsonObject]) ->
     }
 
 
+def _value_name(kind: type[Part]) -> str:
+    return f"{kind.__name__}Value"
+
+
+def _about(kind: Any, before: str = "") -> JsonObject:
+    field = kind.model_fields.get(kind.short_key or "")
+    if field is not None and field.examples:
+        example = field.examples[0]
+    else:
+        checks = (check for each in kind.examples for check in each.get("assert", ()) if isinstance(check, Mapping))
+        example = next((check[kind.kind] for check in checks if kind.kind in check), {})
+    return {"description": f"{before}{first_line(kind)}", "examples": [example]}
+
+
 def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
     """Return the schema of the value after the kind."""
     model = models[kind.__name__]
@@ -275,33 +221,72 @@ def _value(kind: Any, models: Mapping[str, JsonObject]) -> JsonObject:
         shapes += [{"type": "null"}, {"const": True}]
     if kind.takes_data:
         return {"anyOf": shapes}
+    mapping = ref(kind.__name__)
+    if "keys_of" in kind.__dict__:  # the short form has keys of its own, such as the `name` of a tool
+        mapping = {"properties": keys, "additionalProperties": model["additionalProperties"]}
     # Not another alternative: editors would report a wrong key of a mapping as a wrong type.
-    mapping = (
-        {"properties": keys, "additionalProperties": model["additionalProperties"]}
-        if _renames(kind)
-        else ref(kind.__name__)
-    )
     return {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": shapes}}
 
 
-def _renames(kind: Any) -> bool:
-    """Whether the short form of a kind has keys of its own, such as the `name` of a tool."""
-    return "keys_of" in kind.__dict__
-
-
-def _value_name(kind: type[Part]) -> str:
-    return f"{kind.__name__}Value"
+def _mapping(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> JsonObject:
+    """Return the schema of a mapping: its kind decides which keys it may have. Unknown types allow any shape."""
+    every = [word for kind in kinds for word in words_of(kind)]
+    type_schema = {
+        "description": "the kind; `not-` before it inverts the verdict",
+        "examples": ["contains"],
+        "anyOf": [{"enum": every}, KIND_FILLED_TEXT],
+    }
+    about = {word: _about(kinds[word]) for word in kinds}
+    negated = {f"{NEGATION}{word}": _about(kinds[word], "Not: ") for word in kinds}
+    long_cases = []
+    for kind in dict.fromkeys(kinds.values()):
+        required = models[kind.__name__].get("allOf", ())
+        keys = {"allOf": [ref(kind.__name__), *required]} if required else ref(kind.__name__)
+        long_cases.append({"if": {"properties": {"type": ref(_words_name(kind))}}, "then": keys})
+    return {
+        "type": "object",
+        "description": "a check, such as {contains: 30 days}",
+        "properties": {"type": type_schema, **about, **negated},
+        "allOf": [{"if": _has_none_of(f"{EVALUATOR_MAPPING}/properties/type/anyOf/0"), "then": {"required": ["type"]}}],
+        "if": {"required": ["type"]},
+        "then": {"allOf": long_cases},
+        "else": {"allOf": [*_short_cases(kinds, models)]},
+    }
 
 
 def _words_name(kind: type[Part]) -> str:
     return f"{kind.__name__}Words"
 
 
-def _short_name(kind: type[Part]) -> str:
-    return f"{kind.__name__}Short"
+def _has_none_of(name: str) -> JsonObject:
+    """Return the schema of mappings without the keys that a definition lists."""
+    return {"propertyNames": {"not": ref(name)}}
 
 
-# Moves repeated parts of a JSON Schema to definitions.
+def _short_cases(kinds: Mapping[str, type[Part]], models: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    """Yield a condition for each kind. A kind with keys of its own, such as `field`, may have another kind as a key."""
+    cases: dict[bool, list[JsonObject]] = {True: [], False: []}
+    has_no_open: list[JsonObject] = []
+    for kind in dict.fromkeys(kinds.values()):
+        is_open = models[kind.__name__]["additionalProperties"]
+        without = _has_none_of(_words_name(kind))
+        cases[is_open].append({"if": without, "else": ref(_short_name(kind))})
+        has_no_open += [without] if is_open else []
+    yield from cases[True]
+    yield {"if": {"allOf": has_no_open}, "then": {"allOf": cases[False]}}
+
+
+def words_of(word: str) -> Iterator[str]:
+    """Yield the spellings of a kind: with hyphens, with underscores, each also negated."""
+    kebab, snake = word.replace("_", "-"), word.replace("-", "_")
+    for plain in dict.fromkeys((word, kebab, snake)):
+        yield plain
+        yield f"{NEGATION}{plain}"
+    if snake != kebab or "_" not in word:
+        yield f"{NEGATION.replace('-', '_')}{snake}"
+
+
+# Repeated parts become definitions.
 
 _SHORT: Final = 60
 """The length of a schema up to which a reference would be no shorter."""
@@ -318,12 +303,20 @@ def shared(schema: JsonObject) -> JsonObject:
     for key, value in _properties(schema):
         text = _text(value)
         if counts[text] > 1 and len(text) > _SHORT and text not in names:
-            names[text] = _free(key, taken)
-            taken.add(names[text])
+            number, name = 1, key
+            while name in taken:
+                number += 1
+                name = f"{key}_{number}"
+            names[text] = name
+            taken.add(name)
     found = {name: json.loads(text) for text, name in names.items()}
     definitions = {**schema.get("definitions", {}), **found}
     whole: JsonObject = _replaced({**schema, **({"definitions": definitions} if definitions else {})}, names)
     return whole
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _properties(schema: Json) -> Iterator[tuple[str, Json]]:
@@ -358,22 +351,7 @@ def _referred(value: Json, names: dict[str, str]) -> Json:
     return _replaced(value, names) if name is None else {"$ref": f"#/definitions/{name}"}
 
 
-def _text(value: Json) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _free(key: str, taken: set[str]) -> str:
-    number, name = 1, key
-    while name in taken:
-        number += 1
-        name = f"{key}_{number}"
-    return name
-
-
-# Generates JSON Schemas of eval, targets and config files for editors, from the models that loading uses.
-#
-# A file that loads without a problem is valid. Unknown keys are invalid. Referenced files are not checked.
-# Imports pydantic: import this lazily.
+# The schemas of whole files.
 
 Kinds: TypeAlias = Mapping[str, type[Part]]
 
@@ -383,7 +361,7 @@ _NUMBER_TO_ONE: Final = {"type": "number", "minimum": 0, "maximum": 1}
 _NAMES: Final = any_of(TEXT, list_of(any_of(TEXT, NULL)))
 _PATHS: Final = any_of(FILLED_TEXT, list_of(FILLED_TEXT))
 _REASON: Final = any_of({"type": "boolean"}, {**TEXT, "not": {"pattern": one_of_words(NO_REASONS)}})
-_RUBRIC: Final = any_of(FILLED_TEXT, ref("Rubric"))
+
 _TOOL_CALL: Final = MAPPING
 """AgentV passes tool calls on as written, in the shape of any model's API."""
 _CONTENT_ITEM: Final = any_of(
@@ -428,7 +406,7 @@ _PARTIAL_CASE: Final = closed(
         "conversation_id": TEXT,
         "group": TEXT,
         "required": any_of({"type": "boolean"}, TEMPLATE),
-        "rubrics": any_of(list_of(_RUBRIC), TEMPLATE),
+        "rubrics": any_of(list_of(any_of(FILLED_TEXT, ref("Rubric"))), TEMPLATE),
         **dict.fromkeys(OUTCOME_KEYS, FILLED_TEXT),
         **dict.fromkeys(INPUT_KEYS, any_of(list_of(ref("message")), ref("message"), TEXT, _PROMPT_FILE)),
         **dict.fromkeys(EXPECTED_KEYS, any_of(list_of(ref("message")), MAPPING, TEXT)),
@@ -442,7 +420,7 @@ _CASE: Final = {
     "required": ["id"],
     "allOf": [ref("partial_case"), one_key((*OUTCOME_KEYS, *_JUDGED_KEYS)), one_key(INPUT_KEYS)],
 }
-_NAMED_CASE: Final = {"required": ["id"], "allOf": [ref("partial_case")]}
+
 _TABLE: Final = {
     **MAPPING,
     "required": ["from"],
@@ -466,7 +444,7 @@ def eval_schema(evaluators: Kinds, aggregators: Kinds) -> JsonObject:
     targets = {**list_of(FILLED_TEXT), "minItems": 1}
     definitions: dict[str, Json] = {
         "case": _CASE,
-        "named_case": _NAMED_CASE,
+        "named_case": {"required": ["id"], "allOf": [ref("partial_case")]},
         "partial_case": _PARTIAL_CASE,
         "content_item": _CONTENT_ITEM,
         "aggregator": by_kind(aggregators, "type", {"type": {"enum": list(aggregators)}}),
@@ -490,12 +468,16 @@ def _whole_cases() -> JsonObject:
     """Require the keys of cases, unless keys of the file may replace them."""
     without = ("defaults", "include")
     rules = ((without, one_key(INPUT_KEYS)), ((*without, *_JUDGED_KEYS), ref("case")))
-    return {"allOf": [_unless(keys, case) for keys, case in rules]}
+    conditions = []
+    for keys, case in rules:
+        lists = {key: {"items": any_of(case, TEXT)} for key in CASE_LIST_KEYS}
+        conditions.append({"if": {"not": one_key(keys)}, "then": {"properties": lists}})
+    return {"allOf": conditions}
 
 
-def _unless(keys: Iterable[str], case: JsonObject) -> JsonObject:
-    lists = {key: {"items": any_of(case, TEXT)} for key in CASE_LIST_KEYS}
-    return {"if": {"not": one_key(keys)}, "then": {"properties": lists}}
+def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
+    document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
+    return shared(described(document))
 
 
 def targets_schema(kinds: TargetKinds) -> JsonObject:
@@ -504,25 +486,16 @@ def targets_schema(kinds: TargetKinds) -> JsonObject:
     known = {"provider": any_of({"enum": [*classes, *kinds.unsupported]}, FILLED_TEXT), "name": FILLED_TEXT}
     definitions: dict[str, Json] = {"target": by_kind(classes, "provider", known)}
     for kind in classes.values():
-        definitions[kind.__name__] = _target_schema(kind)
+        common, own = model_schema(common_keys(kind), texts=True), model_schema(kind, texts=True)
+        required = [*common.get("allOf", ()), *own.get("allOf", ())]
+        properties = {**common["properties"], **own["properties"]}
+        definitions[kind.__name__] = {**own, "properties": properties, "allOf": required}
         definitions |= {part.__name__: model_schema(part, texts=True) for part in parts_of(kind)}
     root = closed({"targets": list_of(ref("target")), "include": _PATHS}, ("$schema", "targets", "include"))
     return _document("AgentV targets file", {**root, **one_key(("targets", "include"))}, definitions)
-
-
-def _target_schema(kind: type[BaseModel]) -> JsonObject:
-    """Return the schema of a kind with the keys that all targets have."""
-    common, own = model_schema(common_keys(kind), texts=True), model_schema(kind, texts=True)
-    required = [*common.get("allOf", ()), *own.get("allOf", ())]
-    return {**own, "properties": {**common["properties"], **own["properties"]}, "allOf": required}
 
 
 def config_schema() -> JsonObject:
     """Return the schema of `.agentv.yaml` and `.agentv/config.yaml`."""
     properties = {"$schema": {"const": CONFIG_SCHEMA}, "guideline_patterns": list_of(FILLED_TEXT)}
     return _document("AgentV config file", closed(properties, properties), {})
-
-
-def _document(title: str, root: JsonObject, definitions: JsonObject) -> JsonObject:
-    document = {"$schema": _DRAFT, "title": title, **root, **({"definitions": definitions} if definitions else {})}
-    return shared(described(document))

@@ -47,7 +47,7 @@ from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.text import counted
 
-# Reads the keys of an eval file that apply to all its cases.
+# The keys of an eval file that apply to all its cases.
 
 
 class Header(NamedTuple):
@@ -141,82 +141,6 @@ def read_suite(
     raise SourceError(path, "is not an eval file: expected a name that ends in .yaml, .yml or .jsonl")
 
 
-def tables_of(path: Path) -> Iterator[Path]:
-    """Yield the files that the case list of a YAML file names, absolute; none if it is broken."""
-    from pytest_agentv.cases.tables import find_table  # noqa: PLC0415 - only for files with tables
-
-    with suppress(SourceError):
-        source = read_yaml(path)
-        for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
-            tables = table_spec(source.value.get(key), Place(source, (key,), []))
-            for name, place in () if tables is None else tables.names:
-                yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
-
-
-def dataset_fault(path: Path) -> Problem:
-    """Return the reason why a JSONL file is not a dataset."""
-    try:
-        first = next(iter(read_jsonl(path).value), None)
-    except SourceError as error:
-        return Problem(path, error.line, "", str(error).removeprefix(f"{locate(path, error.line)}: "))
-    keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
-    got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
-    return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")
-
-
-def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
-    source = read_yaml(path)
-    if not isinstance(source.value, dict):
-        got = describe_value(source.value)
-        hint = {list: " (write `evalcases:` above the list)", type(None): " (the file is empty)"}
-        message = (
-            f"{_NO_LIST} is missing: expected a mapping with this key, got {got}{hint.get(type(source.value), '')}"
-        )
-        raise SourceError(path, message, source.line_of())
-    cases_key = _cases_key(source)
-    own = {key: value for key, value in source.value.items() if key != cases_key}
-    return _create_suite(source, cases_key, *_included(source, own), run)
-
-
-def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
-    if header.get("include") is None:
-        return header, source
-
-    return with_includes(source, header)
-
-
-def _cases_key(source: Source) -> str:
-    present = [key for key in CASE_LIST_KEYS if key in source.value]
-    if len(present) == 1:
-        return present[0]
-    if present:
-        message = f"both {present[0]!r} and {present[1]!r} are there: put the eval cases into one list"
-        raise SourceError(source.path, message, source.line_of((present[1],)))
-    message = f"{_NO_LIST} is missing{_near_list_key(source.value) or _dataset_of(source.path)}"
-    raise SourceError(source.path, message, source.line_of())
-
-
-def _hint_at_mapping(cases: JsonObject) -> str:
-    if "from" not in cases and all(isinstance(case, dict) for case in cases.values()):
-        return "write each as an entry of a list: `- id: ` and its name"
-    return "put `- ` before its first key" if "id" in cases else "or `from:` with the file of a table"
-
-
-def _near_list_key(header: JsonObject) -> str:
-    if isinstance(header.get("targets"), list):
-        return " (with the key targets, this is a targets file: --agentv-targets names one)"
-    if not header.keys().isdisjoint(FOREIGN_KEYS):
-        return f" ({_FOREIGN})"
-    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
-    hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
-    return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
-
-
-def _dataset_of(sidecar: Path) -> str:
-    dataset = sidecar.with_suffix(".jsonl")
-    return f" (this is the sidecar of {dataset.name}, which has the cases)" if dataset.is_file() else ""
-
-
 def _read_jsonl_suite(path: Path, run: _Run) -> SuiteSource:
     source = read_jsonl(path)
     sidecar = _read_sidecar(path)
@@ -236,6 +160,13 @@ def _read_sidecar(path: Path) -> Source | None:
         message = f"expected a mapping of file-level keys for {path.name}, got {describe_value(sidecar.value)}"
         raise SourceError(sidecar_path, message, sidecar.line_of())
     return None if first_key(sidecar.value, CASE_LIST_KEYS) else sidecar
+
+
+def _included(source: Source, header: JsonObject) -> tuple[JsonObject, Source]:
+    if header.get("include") is None:
+        return header, source
+
+    return with_includes(source, header)
 
 
 def _create_suite(
@@ -291,26 +222,42 @@ def _create_suite(
     return with_braces(suite, run.kinds)
 
 
-def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
-    """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
-    own = [(entry, keys) for entry in suite.entries for keys in _list_instead(entry.value)]
-    added = [each for each in own if each[1][-1] != "evaluators"]
-    is_any_left = len(own) < len(suite.entries)
-    if added or (own and not is_any_left):
-        entry, keys = (added or own)[0]
-        place = suite.case_place(entry, []).at(*keys)
-        where = f"the list of {locate(place.path, place.line)} replaces it"
-        message = f"is not run for {len(own)} of {counted(len(suite.entries), 'case')}: {where}"
-        if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
-        hint = f"repeat the checks there, or {if_meant} if that is meant"
-        yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
+def _raise_errors(problems: list[Problem]) -> None:
+    """Raise one error that names all faults."""
+    errors = [problem for problem in problems if problem.level == "error"]
+    if errors:
+        first, *rest = errors
+        text = str(first).removeprefix(f"{locate(first.path, first.line)}: ")
+        raise with_problems(SourceError(first.path, "\n".join([text, *map(str, rest)]), first.line), problems)
 
 
-def _list_instead(case: Json) -> list[tuple[str, ...]]:
-    """Return the keys of the list of evaluators that replaces that of the file, if a case has one."""
-    execution = case.get("execution") if isinstance(case, dict) else None
-    skips = isinstance(execution, dict) and execution.get("skip_defaults") is True
-    return [keys for keys, _ in evaluator_lists(case)[:1]] if isinstance(case, dict) and not skips else []
+def _create_entries(
+    cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
+) -> tuple[CaseEntry, ...]:
+    if tables is not None:
+        from pytest_agentv.cases.tables import row_entries  # noqa: PLC0415 - only for files with tables
+
+        entries = row_entries(tables, place, shared, call)
+    elif isinstance(cases, list):
+        entries = list_entries(place, cases, shared.defaults)
+        first: dict[str, CaseEntry] = {}
+        for entry in entries:
+            if entry.eval_id is not None and first.setdefault(entry.eval_id, entry) is not entry:
+                line = first[entry.eval_id].line
+                place.at(entry.index).warn(f"the id {entry.eval_id!r} is used twice, first in line {line}")
+        if shared.template is not None:
+            shared.template.place(place.problems).warn("is not read: the cases are in this file, not in a table")
+    else:
+        hint = None
+        if cases and isinstance(cases, dict):
+            hint = "put `- ` before its first key" if "id" in cases else "or `from:` with the file of a table"
+            if "from" not in cases and all(isinstance(case, dict) for case in cases.values()):
+                hint = "write each as an entry of a list: `- id: ` and its name"
+        place.expected("a list of eval cases", cases, hint)
+        return ()
+    if not entries and not any(each.level == "error" for each in place.problems):
+        place.warn("no eval cases in this file" if tables is None else "the table has no rows")
+    return entries
 
 
 def _combined(
@@ -334,42 +281,80 @@ def _combined(
     return matrix.combined_entries(entries, axes, targets, places[0])
 
 
-def _create_entries(
-    cases: Json, place: Place, shared: Shared, tables: TableSpec | None, call: CallFunction
-) -> tuple[CaseEntry, ...]:
-    if tables is not None:
-        from pytest_agentv.cases.tables import row_entries  # noqa: PLC0415 - only for files with tables
-
-        entries = row_entries(tables, place, shared, call)
-    elif isinstance(cases, list):
-        entries = list_entries(place, cases, shared.defaults)
-        _warn_of_duplicates(entries, place)
-        if shared.template is not None:
-            shared.template.place(place.problems).warn("is not read: the cases are in this file, not in a table")
-    else:
-        place.expected(
-            "a list of eval cases",
-            cases,
-            _hint_at_mapping(cases) if cases and isinstance(cases, dict) else None,
-        )
-        return ()
-    if not entries and not any(each.level == "error" for each in place.problems):
-        place.warn("no eval cases in this file" if tables is None else "the table has no rows")
-    return entries
+def _replaced(suite: SuiteSource, of_file: Place) -> Iterator[Problem]:
+    """Yield a warning if no case runs the evaluators of the file, or if a case seems to add its own to them."""
+    own: list[tuple[CaseEntry, tuple[str, ...]]] = []
+    for entry in suite.entries:
+        case = entry.value if isinstance(entry.value, dict) else {}
+        execution = case.get("execution")
+        if not isinstance(execution, dict) or execution.get("skip_defaults") is not True:
+            own += [(entry, keys) for keys, _ in evaluator_lists(case)[:1]]
+    added = [each for each in own if each[1][-1] != "evaluators"]
+    is_any_left = len(own) < len(suite.entries)
+    if added or (own and not is_any_left):
+        entry, keys = (added or own)[0]
+        place = suite.case_place(entry, []).at(*keys)
+        where = f"the list of {locate(place.path, place.line)} replaces it"
+        message = f"is not run for {len(own)} of {counted(len(suite.entries), 'case')}: {where}"
+        if_meant = "call that list `evaluators`" if is_any_left else "leave this one out"
+        hint = f"repeat the checks there, or {if_meant} if that is meant"
+        yield Problem(of_file.path, of_file.line, of_file.key, message, hint, "warning")
 
 
-def _warn_of_duplicates(entries: tuple[CaseEntry, ...], place: Place) -> None:
-    first: dict[str, CaseEntry] = {}
-    for entry in entries:
-        if entry.eval_id is not None and first.setdefault(entry.eval_id, entry) is not entry:
-            line = first[entry.eval_id].line
-            place.at(entry.index).warn(f"the id {entry.eval_id!r} is used twice, first in line {line}")
+def _read_yaml_suite(path: Path, run: _Run) -> SuiteSource:
+    source = read_yaml(path)
+    if not isinstance(source.value, dict):
+        got = describe_value(source.value)
+        hints = {list: " (write `evalcases:` above the list)", type(None): " (the file is empty)"}
+        got += hints.get(type(source.value), "")
+        message = f"{_NO_LIST} is missing: expected a mapping with this key, got {got}"
+        raise SourceError(path, message, source.line_of())
+    cases_key = _cases_key(source)
+    own = {key: value for key, value in source.value.items() if key != cases_key}
+    return _create_suite(source, cases_key, *_included(source, own), run)
 
 
-def _raise_errors(problems: list[Problem]) -> None:
-    """Raise one error that names all faults."""
-    errors = [problem for problem in problems if problem.level == "error"]
-    if errors:
-        first, *rest = errors
-        text = str(first).removeprefix(f"{locate(first.path, first.line)}: ")
-        raise with_problems(SourceError(first.path, "\n".join([text, *map(str, rest)]), first.line), problems)
+def _cases_key(source: Source) -> str:
+    present = [key for key in CASE_LIST_KEYS if key in source.value]
+    if len(present) == 1:
+        return present[0]
+    if present:
+        message = f"both {present[0]!r} and {present[1]!r} are there: put the eval cases into one list"
+        raise SourceError(source.path, message, source.line_of((present[1],)))
+    hint, dataset = _near_list_key(source.value), source.path.with_suffix(".jsonl")
+    if not hint and dataset.is_file():
+        hint = f" (this is the sidecar of {dataset.name}, which has the cases)"
+    raise SourceError(source.path, f"{_NO_LIST} is missing{hint}", source.line_of())
+
+
+def _near_list_key(header: JsonObject) -> str:
+    if isinstance(header.get("targets"), list):
+        return " (with the key targets, this is a targets file: --agentv-targets names one)"
+    if not header.keys().isdisjoint(FOREIGN_KEYS):
+        return f" ({_FOREIGN})"
+    unknown = (key for key in header if key not in HEADER_KEYS or key == "case")
+    hints = ((key, did_you_mean(key, CASE_LIST_KEYS)) for key in unknown)
+    return next((f" (instead of {key!r}, {hint})" for key, hint in hints if hint), "")
+
+
+def tables_of(path: Path) -> Iterator[Path]:
+    """Yield the files that the case list of a YAML file names, absolute; none if it is broken."""
+    from pytest_agentv.cases.tables import find_table  # noqa: PLC0415 - only for files with tables
+
+    with suppress(SourceError):
+        source = read_yaml(path)
+        for key in CASE_LIST_KEYS if isinstance(source.value, dict) else ():
+            tables = table_spec(source.value.get(key), Place(source, (key,), []))
+            for name, place in () if tables is None else tables.names:
+                yield from (Path(os.path.normpath(each)) for each in find_table(name, place, path))
+
+
+def dataset_fault(path: Path) -> Problem:
+    """Return the reason why a JSONL file is not a dataset."""
+    try:
+        first = next(iter(read_jsonl(path).value), None)
+    except SourceError as error:
+        return Problem(path, error.line, "", str(error).removeprefix(f"{locate(path, error.line)}: "))
+    keys = ", ".join(list(first)[:_SHOWN_KEYS]) if first else ""
+    got = f"the keys {keys}" if keys else "an empty object" if first == {} else "an empty file"
+    return Problem(path, 1, "", f"has no eval cases: expected a JSON object with id and input on each line, got {got}")

@@ -18,7 +18,7 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Escaped, Json, JsonObject
 from pytest_agentv.model.text import counted
 
-# Reads the CSV and TSV of spreadsheets: quotes, line breaks in cells, `;`, and a byte order mark.
+# The CSV and TSV of spreadsheets: quotes, line breaks in cells, `;`, and a byte order mark.
 
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -44,7 +44,10 @@ def read_delimited(path: Path) -> list[Row]:
         number, header, fault = next(records, (1, [], None))
         if fault is not None or not any(map(str.strip, header)):
             raise SourceError(path, fault or "expected a first line with the names of the columns", number)
-        columns = _columns(path, number, header)
+        columns = [name.strip() for name in header]  # empty: it has no name
+        twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
+        if twice:
+            raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
         table = Table(path)
         if delimiter == "\t":
             records = _noting_joined_rows(records, len(columns), table)
@@ -52,101 +55,6 @@ def read_delimited(path: Path) -> list[Row]:
         return [
             Row(table, line, index, *_values(columns, cells, fault)) for index, (line, cells, fault) in enumerate(known)
         ]
-
-
-def _noting_lost_cells(
-    records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
-) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the records. Warns of columns that have no name but values."""
-    nameless = {position for position, name in enumerate(columns) if not name}
-    for line, cells, fault in records:
-        for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
-            if cells[position].strip() and not _is_row_number(position, cells):
-                nameless.remove(position)
-                where = locate(table.path, line)
-                what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
-                table.problems.append(Problem(table.path, header, "", what, level="warning"))
-        yield line, cells, fault
-
-
-def _noting_joined_rows(
-    records: Iterator[tuple[int, list[str], str | None]], width: int, table: Table
-) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the records of tabs. Warns once of a quoted cell whose lines are like rows.
-
-    A program that quotes nothing has written it. An honest cell may hold tabs too: code has them at the start of lines.
-    """
-    is_told = width < 2
-    for line, cells, fault in records:
-        if not is_told and any("\n" in cell or "\r" in cell for cell in cells):
-            parts = _LINE_BREAK.split("\t".join(cells))
-            is_told = all(part.count("\t") == width - 1 and part[0] != "\t" for part in parts)
-            if is_told:
-                last = line + len(parts) - 1
-                what = f'a quote (") makes the lines {line} to {last} one row, though each is like a row of its own'
-                table.problems.append(Problem(table.path, line, "", what, _QUOTE_HINT, level="warning"))
-        yield line, cells, fault
-
-
-def _is_row_number(position: int, cells: list[str]) -> bool:
-    """Whether a cell is the row number that pandas and R write before each row."""
-    return position == 0 and cells[0].strip().isdecimal()
-
-
-def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
-    if fault is not None:
-        return {}, fault
-    if len(cells) != len(columns):
-        more = cells[len(columns) :]
-        # some programs end each line with delimiters; in a table of one column, it may be the end of a text
-        if not more or any(more) or len(columns) == 1:
-            hint = " (a text with a delimiter needs quotes)" if more else ""
-            wanted = f"expected {len(columns):,}, as many as the header has"
-            return {}, f"has {counted(len(cells), 'cell')}: {wanted}{hint}"
-    return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
-
-
-def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield the cells of each record with its first line and its fault.
-
-    In a table of one column, a line of delimiters is a text. In others, it is a line of empty cells.
-    """
-    width: int | None = None
-    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
-    while True:
-        number = reader.line_num + skipped + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield number, [], f"is no valid CSV: {_reason(error)}"
-            continue
-        if any(map(str.strip, cells)) or (width == 1 and len(cells) > 1):
-            width = width or len(cells)
-            yield number, cells, None
-
-
-def _reason(error: csv.Error) -> str:
-    text = str(error)
-    return 'a quote (") is opened and never closed; no row below is read' if "unexpected end of data" in text else text
-
-
-def _columns(path: Path, number: int, header: list[str]) -> list[str]:
-    """Return the names of the columns; empty for one without a name."""
-    columns = [name.strip() for name in header]
-    twice = [name for name, count in Counter(filter(None, columns)).items() if count > 1]
-    if twice:
-        raise SourceError(path, f"the column {twice[0]!r} is there twice", number)
-    return columns
-
-
-def _delimiter(path: Path, lines: list[str]) -> str:
-    """Return the delimiter that is most frequent in the header."""
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-    first = _QUOTED.sub("", next((line for line in lines if line.strip()), ""))
-    return max(_DELIMITERS, key=first.count)
 
 
 def _read_text(path: Path) -> str:
@@ -173,6 +81,14 @@ def _encoding(path: Path, beginning: bytes) -> str:
     return "utf-8-sig"
 
 
+def _delimiter(path: Path, lines: list[str]) -> str:
+    """Return the delimiter that is most frequent in the header."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    first = _QUOTED.sub("", next((line for line in lines if line.strip()), ""))
+    return max(_DELIMITERS, key=first.count)
+
+
 @contextmanager
 def _long_cells() -> Iterator[None]:
     """Allow cells of more than 128 kB. The limit is for the whole process."""
@@ -183,9 +99,80 @@ def _long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-# Makes values of files from the columns of pyarrow.
-#
-# pyarrow is optional, and starts threads when it is imported. So only the functions import it.
+def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the cells of each record with its first line and its fault.
+
+    In a table of one column, a line of delimiters is a text. In others, it is a line of empty cells.
+    """
+    width: int | None = None
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + skipped + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = str(error)
+            if "unexpected end of data" in reason:
+                reason = 'a quote (") is opened and never closed; no row below is read'
+            yield number, [], f"is no valid CSV: {reason}"
+            continue
+        if any(map(str.strip, cells)) or (width == 1 and len(cells) > 1):
+            width = width or len(cells)
+            yield number, cells, None
+
+
+def _noting_joined_rows(
+    records: Iterator[tuple[int, list[str], str | None]], width: int, table: Table
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records of tabs. Warns once of a quoted cell whose lines are like rows.
+
+    A program that quotes nothing has written it. An honest cell may hold tabs too: code has them at the start of lines.
+    """
+    is_told = width < 2
+    for line, cells, fault in records:
+        if not is_told and any("\n" in cell or "\r" in cell for cell in cells):
+            parts = _LINE_BREAK.split("\t".join(cells))
+            is_told = all(part.count("\t") == width - 1 and part[0] != "\t" for part in parts)
+            if is_told:
+                last = line + len(parts) - 1
+                what = f'a quote (") makes the lines {line} to {last} one row, though each is like a row of its own'
+                table.problems.append(Problem(table.path, line, "", what, _QUOTE_HINT, level="warning"))
+        yield line, cells, fault
+
+
+def _noting_lost_cells(
+    records: Iterator[tuple[int, list[str], str | None]], columns: list[str], table: Table, header: int
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the records. Warns of columns that have no name but values."""
+    nameless = {position for position, name in enumerate(columns) if not name}
+    for line, cells, fault in records:
+        for position in sorted(nameless) if nameless and len(cells) >= len(columns) else ():
+            # pandas and R write the number of a row before it
+            is_row_number = position == 0 and cells[0].strip().isdecimal()
+            if cells[position].strip() and not is_row_number:
+                nameless.remove(position)
+                where = locate(table.path, line)
+                what = f"column {position + 1} has no name: its cells, such as that of {where}, are not read"
+                table.problems.append(Problem(table.path, header, "", what, level="warning"))
+        yield line, cells, fault
+
+
+def _values(columns: list[str], cells: list[str], fault: str | None) -> tuple[dict[str, str], str | None]:
+    if fault is not None:
+        return {}, fault
+    if len(cells) != len(columns):
+        more = cells[len(columns) :]
+        # some programs end each line with delimiters; in a table of one column, it may be the end of a text
+        if not more or any(more) or len(columns) == 1:
+            hint = " (a text with a delimiter needs quotes)" if more else ""
+            wanted = f"expected {len(columns):,}, as many as the header has"
+            return {}, f"has {counted(len(cells), 'cell')}: {wanted}{hint}"
+    return {name: cell for name, cell in zip(columns, cells, strict=False) if name}, None
+
+
+# Parquet. pyarrow is optional, and starts threads when it is imported: so only the functions import it.
 
 _Read: TypeAlias = Callable[[Any], Json]
 
@@ -208,30 +195,6 @@ def plain_rows(columns: Any) -> list[tuple[JsonObject, tuple[str, ...]]]:
     return [_row(row, readers) for row in columns.to_pylist()]
 
 
-def _row(row: dict[str, Any], readers: Mapping[str, _Read]) -> tuple[JsonObject, tuple[str, ...]]:
-    try:
-        return {name: readers[name](value) for name, value in row.items()}, ()
-    except UnicodeDecodeError:
-        values: dict[str, Json] = {}
-    odd = []
-    for name, value in row.items():
-        try:
-            values[name] = readers[name](value)
-        except UnicodeDecodeError:
-            values[name] = readers[name](_escaped(value))
-            odd.append(name)
-    return values, tuple(odd)
-
-
-def _escaped(value: Any) -> Any:
-    """Return a value with texts in place of bytes."""
-    if isinstance(value, bytes):
-        return Escaped(value.decode("utf-8", "backslashreplace"))
-    if isinstance(value, dict):
-        return {_escaped(key): _escaped(item) for key, item in value.items()}
-    return type(value)(map(_escaped, value)) if isinstance(value, list | tuple) else value
-
-
 def _in_microseconds(kind: Any) -> Any:
     """Return a type with microseconds in place of nanoseconds, which Python's own types do not have."""
     import pyarrow  # noqa: PLC0415 - optional
@@ -250,13 +213,8 @@ def _in_microseconds(kind: Any) -> Any:
     if types.is_dictionary(kind):
         value = _in_microseconds(kind.value_type)
         return kind if value == kind.value_type else value
-    return _unit_in_microseconds(kind) if getattr(kind, "unit", None) == "ns" else kind
-
-
-def _unit_in_microseconds(kind: Any) -> Any:
-    import pyarrow  # noqa: PLC0415 - optional
-    from pyarrow import types  # noqa: PLC0415 - optional
-
+    if getattr(kind, "unit", None) != "ns":
+        return kind
     if types.is_timestamp(kind):
         return pyarrow.timestamp("us", kind.tz)
     return pyarrow.time64("us") if types.is_time64(kind) else pyarrow.duration("us")
@@ -310,7 +268,10 @@ def _plain(value: Any) -> Json:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else _number_or_text(value)
+        if value == value.to_integral_value():
+            return int(value)
+        number = float(value)  # a text if a number cannot hold its digits
+        return number if decimal.Decimal(repr(number)) == value else str(value)
     if isinstance(value, float):
         return plain_number(value)
     if isinstance(value, bytes):
@@ -320,13 +281,28 @@ def _plain(value: Any) -> Json:
     return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
-def _number_or_text(value: decimal.Decimal) -> float | str:
-    """Return a decimal as a number; as a text if a number cannot hold its digits."""
-    number = float(value)
-    return number if decimal.Decimal(repr(number)) == value else str(value)
+def _row(row: dict[str, Any], readers: Mapping[str, _Read]) -> tuple[JsonObject, tuple[str, ...]]:
+    try:
+        return {name: readers[name](value) for name, value in row.items()}, ()
+    except UnicodeDecodeError:
+        values: dict[str, Json] = {}
+    odd = []
+    for name, value in row.items():
+        try:
+            values[name] = readers[name](value)
+        except UnicodeDecodeError:
+            values[name] = readers[name](_escaped(value))
+            odd.append(name)
+    return values, tuple(odd)
 
 
-# Reads the rows of a Parquet file, with the optional package of the extra `parquet`.
+def _escaped(value: Any) -> Any:
+    """Return a value with texts in place of bytes."""
+    if isinstance(value, bytes):
+        return Escaped(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return type(value)(map(_escaped, value)) if isinstance(value, list | tuple) else value
 
 
 def read_parquet_rows(path: Path) -> list[Row]:

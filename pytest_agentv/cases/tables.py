@@ -29,11 +29,11 @@ from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
 from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.places import CASE_LIST_KEYS, HEADER_KEYS, REFUSED, Layer, Place, column_fault
 from pytest_agentv.files.problems import Problem, describe_value, near_file
-from pytest_agentv.files.source import STRICT_JSON, Source, parse_json_object, read_text, read_yaml, within_memory
+from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.text import require_readable
 
-# Reads the rows of JSON, JSONL and YAML files.
+# The rows of JSON, JSONL and YAML files.
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _OF_THE_FILE: Final = frozenset(
@@ -65,31 +65,6 @@ def read_json_rows(path: Path) -> list[Row]:
     return _json_list(path, text, start + 1) if text[start : start + 1] == "[" else read_yaml_rows(path)
 
 
-def read_yaml_rows(path: Path) -> list[Row]:
-    """Return the rows of a list, perhaps the case list of an eval file. Raises `SourceError` without one."""
-    source = read_yaml(path)
-    value: Json = source.value
-    key = next((key for key in CASE_LIST_KEYS if key in value), None) if isinstance(value, dict) else None
-    keys = () if key is None else (key,)
-    rows = value if key is None else value[key]
-    if not isinstance(rows, list):
-        raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
-    table = Table(path, source=source, list_keys=keys)
-    table.problems.extend(source.warnings)
-    if isinstance(value, dict):
-        table.problems.extend(_unread_keys(source, value))
-    return [row_of(table, source.line_of((*keys, index)), index, row) for index, row in enumerate(rows)]
-
-
-def _unread_keys(source: Source, header: JsonObject) -> Iterator[Problem]:
-    """Yield a warning if an eval file says more of its cases than their list does."""
-    unread = [key for key in header if key in HEADER_KEYS - _OF_THE_FILE or key in REFUSED]
-    if unread:
-        message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
-        hint = "write them into the file that names it"
-        yield Problem(source.path, source.line_of((unread[0],)), "", message, hint, "warning")
-
-
 def _json_list(path: Path, text: str, position: int) -> list[Row]:
     """Read the items of a list one by one, to know their lines."""
     table, decode = Table(path), STRICT_JSON.raw_decode
@@ -119,7 +94,27 @@ def _json_list(path: Path, text: str, position: int) -> list[Row]:
     return rows
 
 
-# Reads the rows that a function of the project makes.
+def read_yaml_rows(path: Path) -> list[Row]:
+    """Return the rows of a list, perhaps the case list of an eval file. Raises `SourceError` without one."""
+    source = read_yaml(path)
+    value: Json = source.value
+    key = next((key for key in CASE_LIST_KEYS if key in value), None) if isinstance(value, dict) else None
+    keys = () if key is None else (key,)
+    rows = value if key is None else value[key]
+    if not isinstance(rows, list):
+        raise SourceError(path, f"expected a list of rows, got {describe_value(rows)}", source.line_of(keys))
+    table = Table(path, source=source, list_keys=keys)
+    table.problems.extend(source.warnings)
+    if isinstance(value, dict):
+        unread = [key for key in value if key in HEADER_KEYS - _OF_THE_FILE or key in REFUSED]
+        if unread:
+            message = f"{', '.join(unread)}: not read, because only the rows of this file are taken"
+            hint = "write them into the file that names it"
+            table.problems.append(Problem(path, source.line_of((unread[0],)), "", message, hint, "warning"))
+    return [row_of(table, source.line_of((*keys, index)), index, row) for index, row in enumerate(rows)]
+
+
+# The rows that a function of the project makes.
 
 
 def generated_rows(name: str, folder: Path, call: CallFunction) -> list[Row]:
@@ -164,7 +159,7 @@ def _plain(value: Any) -> Json:
     raise TypeError(f"holds a value of type {type(value).__name__}: expected texts, numbers, lists and mappings")
 
 
-# Finds and reads the tables that an eval file names.
+# The tables that an eval file names.
 
 _READERS: Final[Mapping[str, Callable[[Path], list[Row]]]] = {
     ".csv": read_delimited,
@@ -186,7 +181,12 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
     rows: list[Row] = []
     for name, place in names:
         if is_function(name):
-            rows += _call(name, place, eval_file.parent, call)
+            try:
+                rows += generated_rows(name, eval_file.parent, call)
+            except FileError:
+                raise
+            except AgentvError as error:
+                place.error(str(error))
         else:
             for path in find_table(name, place, eval_file):
                 with within_memory(path):
@@ -194,16 +194,6 @@ def read_tables(names: Sequence[tuple[str, Place]], eval_file: Path, call: CallF
                 place.problems.extend(found[0].table.problems if found else ())
                 rows += found
     return rows
-
-
-def _call(name: str, place: Place, folder: Path, call: CallFunction) -> list[Row]:
-    try:
-        return generated_rows(name, folder, call)
-    except FileError:
-        raise
-    except AgentvError as error:
-        place.error(str(error))
-        return []
 
 
 def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
@@ -240,7 +230,7 @@ def _note_no_file(path: Path, place: Place) -> None:
     place.error(f"expected a file, but {locate(path, None)} is a pipe, a socket or a device")
 
 
-# Makes the entries for the rows of tables.
+# The entries for the rows of tables.
 
 
 def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunction) -> tuple[CaseEntry, ...]:
@@ -251,7 +241,11 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     rows = read_tables(spec.names, place.path, call)
     if shared.template is None:
         line = place.source.line_of(place.keys)
-        made = [_row_as_case(row, index, line, shared.defaults) for index, row in enumerate(rows)]
+        made = []
+        for index, row in enumerate(rows):
+            value, origins = with_defaults(row.case, shared.defaults)
+            eval_id = None if row.fault else valid_id(value)
+            made.append(CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins))
     else:
         _warn_of_columns(rows, shared.template, place)
         made = list(_templated(shared.template, rows, shared))
@@ -260,39 +254,6 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
         return entries
     chosen = sample([entry.base_name or "" for entry in entries], spec.sample, spec.seed)
     return tuple(entry for index, entry in enumerate(entries) if index in chosen)
-
-
-def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
-    """Yield the entry of each row. Only the id is filled now."""
-    value, origins = with_defaults(template.value, shared.defaults)
-    line = template.source.line_of(template.keys)
-    own = value.get("vars")
-    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
-    for index, row in enumerate(rows):
-        known = {**variables, **row.values} if variables else row.values
-        eval_id = None if row.fault else _filled_id(value.get("id"), known)
-        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row, value), origins)
-
-
-def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
-    """Warn once of each column that promptfoo reads by its name, unless the template uses it."""
-    names = {
-        name: row for row in reversed([*rows]) for name in row.values if name.startswith("__") and row.values[name]
-    }
-    if not names:
-        return
-
-    used = str(template.value)
-    for name, row in names.items():
-        fault = column_fault(name)
-        if fault is not None and not re.search(rf"\b{name}\b", used):
-            what, hint = fault
-            place.warn(f"the column {name!r} of {row.where} is not read: {what}", hint)
-
-
-def _row_as_case(row: Row, index: int, line: int, defaults: Layer | None) -> CaseEntry:
-    value, origins = with_defaults(row.case, defaults)
-    return CaseEntry(index, None if row.fault else valid_id(value), line, value, row, _row_fault(row), origins)
 
 
 def _row_fault(row: Row, template: Json = None) -> Problem | None:
@@ -313,6 +274,45 @@ def _names(template: str, column: str) -> bool:
     return re.search(rf"\{{[{{%][^}}]*?(?<!\w){named}", template) is not None
 
 
+def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
+    """Warn once of each column that promptfoo reads by its name, unless the template uses it."""
+    names = {
+        name: row for row in reversed([*rows]) for name in row.values if name.startswith("__") and row.values[name]
+    }
+    if not names:
+        return
+
+    used = str(template.value)
+    for name, row in names.items():
+        fault = column_fault(name)
+        if fault is not None and not re.search(rf"\b{name}\b", used):
+            what, hint = fault
+            place.warn(f"the column {name!r} of {row.where} is not read: {what}", hint)
+
+
+def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator[CaseEntry]:
+    """Yield the entry of each row. Only the id is filled now."""
+    value, origins = with_defaults(template.value, shared.defaults)
+    line = template.source.line_of(template.keys)
+    own = value.get("vars")
+    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
+    for index, row in enumerate(rows):
+        known = {**variables, **row.values} if variables else row.values
+        eval_id = None if row.fault else _filled_id(value.get("id"), known)
+        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row, value), origins)
+
+
+def _filled_id(template: Json, variables: JsonObject) -> str | None:
+    """Return the id of a row; None if it is invalid. Loading the case reports why."""
+    if not isinstance(template, str):
+        return None
+    try:
+        filled = as_text(render(template, variables)) if has_template(template) else template
+    except TemplateFault:
+        return None
+    return filled if filled.strip() else None
+
+
 def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
     """Add a fault to each entry with the id of an earlier row."""
     first: dict[str, Row] = {}
@@ -325,14 +325,3 @@ def _unlike(entries: Iterable[CaseEntry]) -> Iterator[CaseEntry]:
             told = None if row.table.has_lines else row.where
             fault = entry.fault or Problem(row.table.path, row.line, "id", message, row=told)
             yield CaseEntry(entry.index, eval_id, entry.line, entry.value, row, fault, entry.origins)
-
-
-def _filled_id(template: Json, variables: JsonObject) -> str | None:
-    """Return the id of a row; None if it is invalid. Loading the case reports why."""
-    if not isinstance(template, str):
-        return None
-    try:
-        filled = as_text(render(template, variables)) if has_template(template) else template
-    except TemplateFault:
-        return None
-    return filled if filled.strip() else None

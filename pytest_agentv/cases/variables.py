@@ -57,11 +57,10 @@ def as_template(text: str, own_texts: str = "") -> str:
     Expressions that stand in `own_texts` as well stay: who wrote the text had read them there.
     """
     parts = _EXPRESSION.split(text)
-    return "".join(part if part in own_texts and place % 2 else _literal(part) for place, part in enumerate(parts))
-
-
-def _literal(text: str) -> str:
-    return _TAG.sub(r'{{ "\g<0>" }}', text)
+    return "".join(
+        part if part in own_texts and place % 2 else _TAG.sub(r'{{ "\g<0>" }}', part)
+        for place, part in enumerate(parts)
+    )
 
 
 def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:
@@ -86,17 +85,6 @@ def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = 
     return value
 
 
-def render(text: str, variables: JsonObject) -> Json:
-    """Fill one template. Raises `TemplateFault`."""
-    return _compiled(text)(variables)
-
-
-def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
-    """Return the keys of a mapping that are not templates."""
-    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
-    return (*unfilled.keys, *typed) if typed else unfilled.keys
-
-
 def _fill_text(text: str, variables: JsonObject, place: Place) -> Json:
     try:
         filled = render(text, variables)
@@ -116,6 +104,11 @@ def _of_no_name(text: str, variables: JsonObject) -> str | None:
         name for name in variables if not name.isidentifier() and re.search(rf"[{{(]\s*{re.escape(name)}(?!\w)", text)
     )
     return next((f'write {{{{ {ALL_VARIABLES}["{name}"] }}}}' for name in used), None)
+
+
+def render(text: str, variables: JsonObject) -> Json:
+    """Fill one template. Raises `TemplateFault`."""
+    return _compiled(text)(variables)
 
 
 @lru_cache(maxsize=512)
@@ -152,3 +145,9 @@ def _mixed(text: str) -> Render:
         return "".join(shown)
 
     return render_mixed
+
+
+def raw_keys(value: JsonObject, unfilled: Unfilled) -> Collection[str]:
+    """Return the keys of a mapping that are not templates."""
+    typed = [key for kind, key in unfilled.by_type if value.get("type") == kind]
+    return (*unfilled.keys, *typed) if typed else unfilled.keys

@@ -35,8 +35,6 @@ from pytest_agentv.model.cases import AnyEvaluator, EvalCase
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.options import UnknownKeys
 
-# A case as it is written in an eval file, with the context for loading it.
-
 FileEvaluators: TypeAlias = tuple[tuple[AnyEvaluator, ...], tuple[Problem, ...]]
 """The evaluators that a file sets for its cases, and their problems."""
 
@@ -60,7 +58,7 @@ class LoadContext(Record):
     So they are checked once instead of for each case.
     """
     shared: dict[str, Any] = field(default_factory=dict, compare=False)
-    """The data that `loading.cases.sharing` keeps for cases of the same template."""
+    """What is kept for other cases of the same template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,8 @@ class WrittenCase:
     def missing(self, keys: tuple[str, ...], what: str, in_place_of: tuple[str, ...] = ()) -> None:
         """Note that a key is missing. If a misspelt key is the reason, only that is noted: it becomes an error."""
         wanted = (*keys, *in_place_of)
-        slips = [self.place.at(key).key for key in self.value if key not in CASE_KEYS and _meant(key) in wanted]
+        unknown = (key for key in self.value if key not in CASE_KEYS)
+        slips = [self.place.at(key).key for key in unknown if (MEANT.get(key) or near_word(key, CASE_KEYS)) in wanted]
         problems = self.place.problems
         problems[:] = [each.replace(level="error") if each.key in slips else each for each in problems]
         if slips:
@@ -116,11 +115,6 @@ class WrittenCase:
     def scope(self, value: Json, place: Place) -> Scope:
         """Return the scope for loading the evaluators at a place."""
         return Scope(value, place, self.references.at(place), self.context.evaluators, tuple(self.variables or ()))
-
-
-def _meant(key: str) -> str | None:
-
-    return MEANT.get(key) or near_word(key, CASE_KEYS)
 
 
 def check_keys(written: WrittenCase, header: JsonObject) -> None:
@@ -162,7 +156,7 @@ def _check_marks(mapping: JsonObject, place: Place) -> None:
         check_reason(mapping, key, place)
 
 
-# Chooses the evaluators of a case: its own, else those of its file. Tells whether they need an expected outcome.
+# The evaluators of a case: its own, else those of its file.
 
 _OWN_WORDS: Final = ("rubrics", "prompt", "prompt_path")
 
@@ -183,9 +177,17 @@ def choose_evaluators(written: WrittenCase) -> tuple[AnyEvaluator, ...] | None:
     return rubrics + (_of_file(written) if own is None else own) or None
 
 
-def wants_outcome(evaluator: AnyEvaluator) -> bool:
-    """Whether an evaluator, or one of its members, uses the expected outcome."""
-    return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
+def _load_nearest(
+    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
+) -> tuple[AnyEvaluator, ...] | None:
+    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
+    for mapping, keys in ((execution, ("execution",)), (beside, ())):
+        key = first_key(mapping, EVALUATOR_LIST_KEYS)
+        if key is not None:
+            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
+
+            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
+    return None
 
 
 def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
@@ -204,20 +206,12 @@ def _of_file(written: WrittenCase) -> tuple[AnyEvaluator, ...]:
     return found[0]
 
 
-def _load_nearest(
-    written: WrittenCase, execution: JsonObject, beside: JsonObject, place: Place
-) -> tuple[AnyEvaluator, ...] | None:
-    """Load the first list of evaluators; None if there is none. An empty list means the default judge."""
-    for mapping, keys in ((execution, ("execution",)), (beside, ())):
-        key = first_key(mapping, EVALUATOR_LIST_KEYS)
-        if key is not None:
-            from pytest_agentv.cases.evaluators import load_evaluators  # noqa: PLC0415 - imports pydantic
-
-            return load_evaluators(written.scope(mapping[key], place.at(*keys, key)), written.share)
-    return None
+def wants_outcome(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or one of its members, uses the expected outcome."""
+    return any(each.kind == "llm_judge" and not any(map(each.to_plain().get, _OWN_WORDS)) for each in evaluator.walk())
 
 
-# Fills the variables of a case into it, and replaces prompt files by their texts.
+# The variables of a case, filled into it, and prompt files, replaced by their texts.
 
 _NOT_OF_CASES: Final = frozenset((*COLLECTED_KEYS, "vars", "metadata", "description", "note"))
 """Keys of a case that are filled at collection, or never."""
@@ -247,14 +241,24 @@ def fill_case(
     return {**value, key: _prompt(value[key], where, references.at(where), variables)}
 
 
-def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
-    """Return a value of a case or file with its templates filled in; the same object if it has none."""
-    return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
-
-
 def _filled(key: str, template: Json, variables: JsonObject, place: Place) -> Json:
     filled = fill_value(template, variables, place, is_check=key in _CHECKS)
     return _texts(filled, template) if key in _TEXTS and filled is not template else filled
+
+
+def _texts(filled: Json, template: Json) -> Json:
+    """Convert numbers from templates to texts: whole texts, and the contents of messages. Data keeps its types."""
+    if isinstance(template, str):
+        return filled if isinstance(filled, list | dict) else as_text(filled)
+    if isinstance(template, list):
+        return [_message_texts(new, old) for new, old in zip(filled, template, strict=True)]
+    return filled
+
+
+def _message_texts(filled: Json, template: Json) -> Json:
+    if not isinstance(template, dict):
+        return _texts(filled, template)
+    return {key: _texts(filled[key], item) if key in _CONTENT_KEYS else filled[key] for key, item in template.items()}
 
 
 def _prompt(value: JsonObject, place: Place, references: References, variables: JsonObject | None) -> str:
@@ -274,22 +278,12 @@ def _prompt(value: JsonObject, place: Place, references: References, variables: 
         return ""
 
 
-def _texts(filled: Json, template: Json) -> Json:
-    """Convert numbers from templates to texts: whole texts, and the contents of messages. Data keeps its types."""
-    if isinstance(template, str):
-        return filled if isinstance(filled, list | dict) else as_text(filled)
-    if isinstance(template, list):
-        return [_message_texts(new, old) for new, old in zip(filled, template, strict=True)]
-    return filled
+def fill_value(value: Json, variables: JsonObject, place: Place, *, is_check: bool = False) -> Json:
+    """Return a value of a case or file with its templates filled in; the same object if it has none."""
+    return fill(value, variables, place, IN_CHECKS if is_check else UNFILLED)
 
 
-def _message_texts(filled: Json, template: Json) -> Json:
-    if not isinstance(template, dict):
-        return _texts(filled, template)
-    return {key: _texts(filled[key], item) if key in _CONTENT_KEYS else filled[key] for key, item in template.items()}
-
-
-# Shares what several cases have in common: evaluators without variables, and the cases of several targets.
+# What several cases share: evaluators without variables, and the cases of several targets.
 
 Known: TypeAlias = dict[tuple[int, tuple[str, ...]], tuple[Json, Any]]
 """Evaluators with the mappings in the file, by the ids of these and the names of variables."""
@@ -306,19 +300,14 @@ def written_evaluators(
         known: The evaluators of earlier cases.
         is_template: Whether the whole case comes from the template of a table.
     """
-    lists = (
-        (keys, each)
-        for key in EVALUATOR_LIST_KEYS
-        for keys, each in (((key,), entry.value.get(key)), (("execution", key), _in_execution(entry, key)))
-        if isinstance(each, list)
-    )
-    shared = (each for keys, each in lists if is_template or keys in entry.origins or keys[:1] in entry.origins)
-    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
-
-
-def _in_execution(entry: CaseEntry, key: str) -> Json:
     execution = entry.value.get("execution")
-    return execution.get(key) if isinstance(execution, dict) else None
+    within = execution if isinstance(execution, dict) else {}
+    lists: list[tuple[tuple[str, ...], Json]] = []
+    for key in EVALUATOR_LIST_KEYS:
+        lists += ((key,), entry.value.get(key)), (("execution", key), within.get(key))
+    written = ((keys, each) for keys, each in lists if isinstance(each, list))
+    shared = (each for keys, each in written if is_template or keys in entry.origins or keys[:1] in entry.origins)
+    return WrittenEvaluators(frozenset(id(item) for each in shared for item in each), variables, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +346,12 @@ class RecentCases:
         """Return the kept case for an entry with the same variables and prompt; None: there is none."""
         if self._owner is None or self._owner[0] is not suite or self._owner[1] != entry.index:
             return None
-        return next((loaded for each, loaded in self._loaded if _is_alike(each, entry)), None)
+        wanted = entry.combination
+        for each, loaded in self._loaded:
+            known = each.combination
+            if known and wanted and (known.prompt, known.variables) == (wanted.prompt, wanted.variables):
+                return loaded
+        return None
 
     def keep(self, suite: SuiteSource, entry: CaseEntry, loaded: Any) -> None:
         if self._owner is None or self._owner[0] is not suite or self._owner[1] != entry.index:
@@ -371,8 +365,3 @@ def aimed(case: EvalCase, entry: CaseEntry) -> EvalCase:
     if combination is None:
         return case
     return case.replace(eval_id=entry.eval_id or case.eval_id, target=combination.target or case.target)
-
-
-def _is_alike(entry: CaseEntry, other: CaseEntry) -> bool:
-    one, two = entry.combination, other.combination
-    return one is not None and two is not None and (one.prompt, one.variables) == (two.prompt, two.variables)

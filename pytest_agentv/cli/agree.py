@@ -10,7 +10,6 @@ from typing import Final
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, note, parse_delta, say
 from pytest_agentv.cli.compare import read
-from pytest_agentv.model.base import Json
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.how_sure import Agreement, agree, read_labels
 from pytest_agentv.stats.agreement import LEAST_LABELS, LEAST_OF_A_CLASS
@@ -26,10 +25,6 @@ exit codes:
   0 compared, 1 the kappa is below --min-kappa, 2 no label belongs to a judged case, or one to several."""
 
 
-_SLACK: Final = 1e-9
-"""What rounding may take from a kappa: 3/5 is computed as 0.5999999999999999."""
-
-
 def run(arguments: Sequence[str]) -> int:
     """Print the agreement and return the exit code."""
     options = _create_parser().parse_args(arguments)
@@ -41,20 +36,58 @@ def run(arguments: Sequence[str]) -> int:
         note("agentv agree: people are split on all cases that were judged")
         return USAGE_EXIT_CODE
     if options.format == "json":
-        json.dump(_contract(agreement), sys.stdout, indent=2)
+        plain = agreement.to_plain()
+        for name in ("true_positive_rate", "false_positive_rate"):
+            rate = getattr(agreement.confusion, name)
+            if rate is not None:
+                plain[name] = {"rate": rate[0], "low": rate[1].low, "high": rate[1].high}
+        json.dump(plain, sys.stdout, indent=2)
         say()
     else:
         say("\n".join(_lines(agreement)))
-    return _gate(agreement, options.min_kappa)
-
-
-def _gate(agreement: Agreement, least: float | None) -> int:
-    if least is None:
+    if options.min_kappa is None:
         return 0
     if agreement.kappa is None:
         note("agentv agree: judge and labels are constant, so there is no kappa to hold against --min-kappa")
         return 1
-    return int(agreement.kappa < least - _SLACK)
+    # Rounding may take something from a kappa: 3/5 is computed as 0.5999999999999999.
+    return int(agreement.kappa < options.min_kappa - 1e-9)
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
+    )
+    parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
+    parser.add_argument("results", type=Path, help="Results file of a run.")
+    parser.add_argument(
+        "--min-kappa",
+        type=parse_delta,
+        metavar="KAPPA",
+        help="Exit with 1 below this kappa, 0 to 1 (default: not set).",
+    )
+    parser.add_argument(
+        "--scale",
+        type=_scale,
+        default=(0.0, 1.0),
+        metavar="LOW..HIGH",
+        help="The lowest and the highest number that a label can be (default: 0..1).",
+    )
+    parser.add_argument(
+        "-f", "--format", choices=("table", "json"), default="table", help="Output format (default: table)."
+    )
+    return parser
+
+
+def _scale(text: str) -> tuple[float, float]:
+    low, dots, high = text.partition("..")
+    try:
+        values = float(low), float(high)
+    except ValueError:
+        values = math.nan, math.nan
+    if not dots or not values[0] < values[1]:
+        raise argparse.ArgumentTypeError(f"expected LOW..HIGH, as 1..5, got {text!r}")
+    return values
 
 
 def _lines(agreement: Agreement) -> Iterator[str]:
@@ -95,48 +128,3 @@ def _range(interval: Interval) -> str:
 
 def _figure(value: float | None, otherwise: str = "none") -> str:
     return otherwise if value is None else f"{value:.3f}"
-
-
-def _contract(agreement: Agreement) -> Json:
-    plain = agreement.to_plain()
-    for name in ("true_positive_rate", "false_positive_rate"):
-        rate = getattr(agreement.confusion, name)
-        if rate is not None:
-            plain[name] = {"rate": rate[0], "low": rate[1].low, "high": rate[1].high}
-    return plain
-
-
-def _scale(text: str) -> tuple[float, float]:
-    low, dots, high = text.partition("..")
-    try:
-        values = float(low), float(high)
-    except ValueError:
-        values = math.nan, math.nan
-    if not dots or not values[0] < values[1]:
-        raise argparse.ArgumentTypeError(f"expected LOW..HIGH, as 1..5, got {text!r}")
-    return values
-
-
-def _create_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="agentv agree", description="Measure how well a judge agrees with people's labels.", epilog=_EPILOG
-    )
-    parser.add_argument("labels", type=Path, help="Labels: CSV, JSONL or YAML.")
-    parser.add_argument("results", type=Path, help="Results file of a run.")
-    parser.add_argument(
-        "--min-kappa",
-        type=parse_delta,
-        metavar="KAPPA",
-        help="Exit with 1 below this kappa, 0 to 1 (default: not set).",
-    )
-    parser.add_argument(
-        "--scale",
-        type=_scale,
-        default=(0.0, 1.0),
-        metavar="LOW..HIGH",
-        help="The lowest and the highest number that a label can be (default: 0..1).",
-    )
-    parser.add_argument(
-        "-f", "--format", choices=("table", "json"), default="table", help="Output format (default: table)."
-    )
-    return parser

@@ -17,18 +17,15 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN
 from pytest_agentv.reports.figures import visible
 
-# Shared parts of the command line parsers. Parsers raise usage errors, and `main` prints them.
-
 USAGE_EXIT_CODE: Final = 2
 """The usual code of programs with argparse. `agentv eval` has pytest's codes instead."""
-
 
 _MISSING: Final = "the following arguments are required: "
 """The beginning of argparse's error about missing arguments."""
 
 
 class UsageError(AgentvError):
-    """A command was called with wrong arguments."""
+    """A command was called with wrong arguments. `main` prints it."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -38,9 +35,10 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
-        is_missing = message.startswith(_MISSING)
-        names = message.removeprefix(_MISSING).split(", ") if is_missing else []
-        raise UsageError(f"missing: {', '.join(map(self._in_words, names))}" if is_missing else message)
+        if not message.startswith(_MISSING):
+            raise UsageError(message)
+        names = message.removeprefix(_MISSING).split(", ")
+        raise UsageError(f"missing: {', '.join(map(self._in_words, names))}")
 
     def _in_words(self, name: str) -> str:
         """Return an argument's name with the first sentence of its help."""
@@ -74,11 +72,8 @@ def parse_delta(text: str) -> float:
     return value
 
 
-# Prints for commands: results to standard output, everything else to standard error.
-
-
 def say(text: str = "") -> None:
-    """Print to standard output."""
+    """Print to standard output, which gets the results of a command and nothing else."""
     sys.stdout.write(f"{text}\n")
 
 
@@ -101,13 +96,6 @@ def escape_unencodable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-# Finds the files for the paths and globs on the command line.
-#
-# Source: eval-cli-2026-01, "Path expansion and validation".
-
-_MAGIC: Final = frozenset("*?[{")
-
-
 class UnmatchedError(UsageError):
     """Some patterns match no eval file. `patterns` holds them."""
 
@@ -122,6 +110,8 @@ def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
 
     A file that a pattern names or matches is an eval file unless its name belongs to another kind of file. In
     folders, name and shape decide. Raises `UnmatchedError` with all patterns that match no eval file.
+
+    Source: eval-cli-2026-01, "Path expansion and validation".
     """
     files: set[Path] = set()
     faults: dict[str, str] = {}
@@ -133,30 +123,6 @@ def find_eval_files(patterns: Sequence[str]) -> tuple[Path, ...]:
     if faults:
         raise UnmatchedError(faults)
     return tuple(sorted(files))
-
-
-def is_eval_by_itself(path: Path) -> bool:
-    """Whether pytest recognizes a file as an eval file by its name or shape."""
-    return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
-
-
-def is_eval_in_folder(path: Path, folder: Path) -> bool:
-    """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
-    path, folder = path.absolute(), folder.absolute()
-    return is_eval_file(path, root=path.parent, is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
-
-
-def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
-    """Yield a warning for each file with cases in the given folders that does not run because of its name."""
-    for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
-        path = Path(os.path.normpath(file.absolute()))
-        problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
-        if problem is not None:
-            yield problem
-
-
-def is_glob(pattern: str) -> bool:
-    return not _MAGIC.isdisjoint(pattern)
 
 
 def _find(pattern: str) -> tuple[Sequence[Path], str]:
@@ -180,3 +146,27 @@ def _fault(path: Path) -> str:
     if is_of_another_kind(path) and not looks_like_suite(path):
         return "is not an eval file: its name belongs to another kind of file, and it has no eval cases"
     return ""
+
+
+def is_eval_by_itself(path: Path) -> bool:
+    """Whether pytest recognizes a file as an eval file by its name or shape."""
+    return any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS) or looks_like_suite(path)
+
+
+def is_eval_in_folder(path: Path, folder: Path) -> bool:
+    """Whether a file in a given folder is an eval file, by the rules for a folder named `evals` (decisions 4)."""
+    path, folder = path.absolute(), folder.absolute()
+    return is_eval_file(path, root=path.parent, is_named=False, globs=DEFAULT_EVAL_GLOBS, evals=folder)
+
+
+def find_left_out(patterns: Sequence[str]) -> Iterator[Problem]:
+    """Yield a warning for each file with cases in the given folders that does not run because of its name."""
+    for file in dict.fromkeys(file for pattern in patterns if Path(pattern).is_dir() for file in walk(Path(pattern))):
+        path = Path(os.path.normpath(file.absolute()))
+        problem = left_out(path, root=path.parent, globs=DEFAULT_EVAL_GLOBS, is_in_evals=True)
+        if problem is not None:
+            yield problem
+
+
+def is_glob(pattern: str) -> bool:
+    return any(sign in pattern for sign in "*?[{")

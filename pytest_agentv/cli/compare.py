@@ -2,13 +2,12 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from pytest_agentv.cli.arguments import USAGE_EXIT_CODE, ArgumentParser, UsageError, add_margin, note, parse_delta, say
 from pytest_agentv.errors import AgentvError, FileError, locate
-from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import DEFAULT_BASELINE
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.baseline import baseline_of, read_baseline
@@ -26,13 +25,19 @@ from pytest_agentv.reports.compare import (
 from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.gates import ending_of, read_contract
 from pytest_agentv.reports.judged_cases import JudgedCase, pair_cases, read_cases, shared_key, unique_names
-from pytest_agentv.reports.runs_table import AlignedRuns, align_runs, read_runs, table_data, table_lines
+from pytest_agentv.reports.runs_table import align_runs, read_runs, table_data, table_lines
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, compare_runs, compare_with_baseline, judge_run
 from pytest_agentv.reports.verdict_lines import statistics_lines
 from pytest_agentv.store.readers import holds_baseline
 
 _SHOWN: Final = 10
 """How many problems and how many duplicates are listed per file."""
+
+_Name: TypeAlias = tuple[str, str | None]
+"""The name of a case, and its target."""
+_REGRESSED: Final[frozenset[RunVerdict]] = frozenset({"broken", "regressed"})
+_NOT_COMPARABLE: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors"})
+CANNOT_TELL, NOT_COMPARED = 2, 3
 
 _EPILOG: Final = """\
 exit codes:
@@ -55,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
             raise FileError(path, "is a baseline, not a results file: --statistics compares results with a baseline")
     if options.more:
         files = (options.baseline, options.candidate, *options.more)
-        return compare_files(files, options.format or "table", _check, allow_missing=options.allow_missing)
+        return compare_files(files, options.format or "table", allow_missing=options.allow_missing)
     first, second = align(read_scores(options.baseline), read_scores(options.candidate))
     for path, scores in ((options.baseline, first), (options.candidate, second)):
         _check(path, scores)
@@ -76,20 +81,6 @@ def run(arguments: Sequence[str]) -> int:
     return int(comparison.is_worse)
 
 
-def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
-    """Return the reason why the runs cannot be compared; None if they can."""
-    if not comparison.matched:
-        if comparison.errors:
-            return "no case has a score in both files, so there is nothing to compare"
-        examples = f"the baseline has {listed(comparison.unmatched1[:1])}, "
-        examples += f"the candidate {listed(comparison.unmatched2[:1])}"
-        return f"no case is in both files, so there is nothing to compare: {examples}"
-    if comparison.unmatched1 and not allow_missing:
-        cases = counted(len(comparison.unmatched1), "case")
-        return f"the candidate lacks {cases} of the baseline: {listed(comparison.unmatched1)} (or use --allow-missing)"
-    return None
-
-
 def _create_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentv compare",
@@ -106,7 +97,18 @@ def _create_parser() -> ArgumentParser:
         default=[],
         help="Further runs, each a row of a table. With --statistics: further parts of the candidate, as of shards.",
     )
-    _add_statistics_options(parser)
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
+    )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be "
+        "compared (default: off).",
+    )
+    add_margin(parser)
     parser.add_argument(
         "-t",
         "--threshold",
@@ -132,21 +134,6 @@ def _create_parser() -> ArgumentParser:
     return parser
 
 
-def _add_statistics_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--statistics",
-        action="store_true",
-        help="Say what the difference may claim: intervals, broken cases, a verdict (default: off).",
-    )
-    parser.add_argument(
-        "--gate",
-        action="store_true",
-        help="With --statistics: exit with 1 for a regression, 2 if the data cannot tell, 3 if nothing could be "
-        "compared (default: off).",
-    )
-    add_margin(parser)
-
-
 def _check(path: Path, scores: Scores) -> None:
     for text in _remarks(path, scores):
         note(visible(text))
@@ -165,25 +152,34 @@ def _remarks(path: Path, scores: Scores) -> Iterator[str]:
         yield f"{locate(path, None)}: {counted(len(repeated) - _SHOWN, 'more case')} with several results"
     errors = sum(score is None for score in scores.by_key.values())
     if errors:
-        yield f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {_has(errors)} no score"
+        has = "has" if errors == 1 else "have"
+        yield f"{locate(path, None)}: {counted(errors, 'case')} could not be judged and {has} no score"
 
 
-def _has(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _fault(comparison: Comparison, *, allow_missing: bool) -> str | None:
+    """Return the reason why the runs cannot be compared; None if they can."""
+    if not comparison.matched:
+        if comparison.errors:
+            return "no case has a score in both files, so there is nothing to compare"
+        examples = f"the baseline has {listed(comparison.unmatched1[:1])}, "
+        examples += f"the candidate {listed(comparison.unmatched2[:1])}"
+        return f"no case is in both files, so there is nothing to compare: {examples}"
+    if comparison.unmatched1 and not allow_missing:
+        cases = counted(len(comparison.unmatched1), "case")
+        return f"the candidate lacks {cases} of the baseline: {listed(comparison.unmatched1)} (or use --allow-missing)"
+    return None
 
 
-# `agentv compare` of three results files or more: a row for each run, and the cases on which they disagree.
+def compare_files(paths: Sequence[Path], output: str, *, allow_missing: bool) -> int:
+    """Compare three results files or more, with a row for each run and the cases on which they disagree.
 
-
-def compare_files(
-    paths: Sequence[Path], output: str, check: Callable[[Path, Scores], None], *, allow_missing: bool
-) -> int:
-    """Compare results files and return the exit code: 0, or 2 if they do not hold the same cases."""
+    Returns the exit code: 0, or 2 if the files do not hold the same cases.
+    """
     if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
         raise UsageError(f"{twice} is given twice")
     files = [read_runs(path) for path in paths]
     for file in files:
-        check(file.path, file.scores)
+        _check(file.path, file.scores)
     aligned = align_runs(files)
     has_common = any(aligned.runs.values())
     if output == "json":
@@ -196,33 +192,19 @@ def compare_files(
         note("agentv compare: no case is in all files, so there is nothing to compare (parts of one run: --statistics)")
         return USAGE_EXIT_CODE
     if aligned.missing:
-        note(visible(_missing_text(aligned, allow_missing=allow_missing)))
+        cases = counted(len(aligned.missing), "case")
+        names = listed([CaseKey(case) for case in aligned.missing])
+        lacking = ", ".join(dict.fromkeys(run for runs in aligned.missing.values() for run in runs))
+        text = f"agentv compare: left out {cases} that not all runs have: {names}; lacking in {lacking}"
+        note(visible(text if allow_missing else f"{text} (accept that with --allow-missing)"))
     return USAGE_EXIT_CODE if aligned.missing and not allow_missing else 0
 
 
-def _missing_text(aligned: AlignedRuns, *, allow_missing: bool) -> str:
-    lacking = dict.fromkeys(run for runs in aligned.missing.values() for run in runs)
-    cases = counted(len(aligned.missing), "case")
-    names = listed([CaseKey(case) for case in aligned.missing])
-    text = f"agentv compare: left out {cases} that not all runs have: {names}"
-    text += f"; lacking in {', '.join(lacking)}"
-    return text if allow_missing else f"{text} (accept that with --allow-missing)"
-
-
-# `agentv compare BASE RUN... --statistics`: the comparison that a run's gate makes, of results files.
-
-_Name: TypeAlias = tuple[str, str | None]
-"""The name of a case, and its target."""
-_REGRESSED: Final[frozenset[RunVerdict]] = frozenset({"broken", "regressed"})
-_NOT_COMPARABLE: Final[frozenset[RunVerdict]] = frozenset({"stale", "judge changed", "errors"})
-CANNOT_TELL, NOT_COMPARED = 2, 3
-
-
 def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, output: str, gate: bool) -> int:
-    """Compare the results of one run, in one or more files, with a baseline or results file; return the exit code.
+    """Compare the results of one run, in one or more files, with a baseline or results file, as a run's gate does.
 
-    Without `gate` it is 0 for every verdict, and an unreadable file raises `FileError`. With `gate`, such a file gives
-    exit code 3, because the usual exit code 2 would mean "cannot tell".
+    Return the exit code. Without `gate` it is 0 for every verdict, and an unreadable file raises `FileError`. With
+    `gate`, such a file gives exit code 3, because the usual exit code 2 would mean "cannot tell".
     """
     try:
         statistics = _compare(base, *_read_runs(runs), margin=margin)
@@ -239,18 +221,6 @@ def compare_statistics(base: Path, runs: Sequence[Path], *, margin: float, outpu
         for reason in statistics.reasons:
             say(visible(f"Verdict: {reason}"))
     return exit_code(statistics) if gate else 0
-
-
-def exit_code(statistics: RunStatistics) -> int:
-    """Return 0, 1 for a regression, 2 if the data cannot tell, 3 if the runs could not be compared."""
-    found = set(statistics.verdicts)
-    if statistics.comparison is None or statistics.comparison.difference is None:
-        return NOT_COMPARED
-    if found & _REGRESSED:
-        return 1
-    if found & _NOT_COMPARABLE:
-        return NOT_COMPARED
-    return CANNOT_TELL if "inconclusive" in found else 0
 
 
 def _compare(base: Path, cases: Sequence[JudgedCase], skipped: Collection[_Name], *, margin: float) -> RunStatistics:
@@ -302,15 +272,14 @@ def read(path: Path) -> list[JudgedCase]:
 
 
 def _read(path: Path) -> list[JudgedCase]:
-    """Read the cases of a results file, and note what cannot be read.
-
-    Raises `FileError` if it holds none, or those of a dry run.
-    """
+    """Read the cases under their names as written."""
     if holds_baseline(path):
         raise FileError(path, "is a baseline, not a results file: name the baseline first, and the results behind it")
     cases, problems = read_cases(path)
-    for text in _first_remarks(path, problems):
-        note(visible(text))
+    for problem in problems[:_SHOWN]:
+        note(visible(str(problem)))
+    if len(problems) > _SHOWN:
+        note(visible(f"{locate(path, None)}: {len(problems) - _SHOWN} more problems"))
     if not cases:
         raise FileError(path, "holds no results: expected lines of JSON, or YAML documents, with eval_id and score")
     if any("dry_run" in case.flags for case in cases):
@@ -318,7 +287,13 @@ def _read(path: Path) -> list[JudgedCase]:
     return cases
 
 
-def _first_remarks(path: Path, problems: Sequence[Problem]) -> Iterator[str]:
-    yield from map(str, problems[:_SHOWN])
-    if len(problems) > _SHOWN:
-        yield f"{locate(path, None)}: {len(problems) - _SHOWN} more problems"
+def exit_code(statistics: RunStatistics) -> int:
+    """Return 0, 1 for a regression, 2 if the data cannot tell, 3 if the runs could not be compared."""
+    found = set(statistics.verdicts)
+    if statistics.comparison is None or statistics.comparison.difference is None:
+        return NOT_COMPARED
+    if found & _REGRESSED:
+        return 1
+    if found & _NOT_COMPARABLE:
+        return NOT_COMPARED
+    return CANNOT_TELL if "inconclusive" in found else 0

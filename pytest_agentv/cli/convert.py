@@ -16,8 +16,6 @@ from pytest_agentv.store.writers import result_text
 _OTHER_SUFFIX: Final = {".jsonl": ".yaml", ".yaml": ".jsonl", ".yml": ".jsonl"}
 _FORMATS: Final = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".xml": "junit"}
 _ONE_WAY: Final = {"csv": ".csv", "junit": ".xml"}
-_BYTE_ORDER_MARK: Final = "\ufeff"
-"""Excel reads a CSV file without it in the encoding of the system. A pipe or standard output gets none."""
 _EPILOG: Final = """\
 exit codes:
   0 everything was converted, 1 some records could not be read and were left out, 2 nothing was written."""
@@ -27,8 +25,14 @@ def run(arguments: Sequence[str]) -> int:
     """Convert a file. Records that cannot be read are reported and left out."""
     options = _create_parser().parse_args(arguments)
     source: Path = options.source
-    target = options.out or _default_target(source, options.format)
-    kind = options.format or _FORMATS.get(target.suffix)
+    kind: str | None = options.format
+    target: Path | None = options.out
+    if target is None:
+        suffix = _ONE_WAY.get(kind or "") or (f".{kind}" if kind else _OTHER_SUFFIX.get(source.suffix))
+        if suffix is None:
+            raise UsageError(f"{source}: expected a file that ends in .jsonl, .yaml or .yml")
+        target = source.with_suffix(suffix)
+    kind = kind or _FORMATS.get(target.suffix)
     if kind is None:
         raise UsageError(f"{target}: expected a name that ends in {', '.join(_FORMATS)}; or --format")
     if target.exists() and source.exists() and target.samefile(source):
@@ -81,17 +85,11 @@ def _export(source: Path, target: Path, kind: str) -> int:
     from pytest_agentv.cli.report import exported, read_ended  # noqa: PLC0415 - for these formats
 
     stored = read_ended(source)
-    mark = _BYTE_ORDER_MARK if kind == "csv" and (target.is_file() or not target.exists()) else ""
+    # Excel reads a CSV file without a mark in the encoding of the system. A pipe or standard output gets none.
+    mark = "\ufeff" if kind == "csv" and (target.is_file() or not target.exists()) else ""
     write_atomically(target, mark + exported(source, stored, kind))
     say(f"Converted {counted(len(stored.results), 'result')} to {locate(target.absolute(), None)}")
     return int(not stored.is_whole)
-
-
-def _default_target(source: Path, kind: str | None) -> Path:
-    suffix = _ONE_WAY.get(kind or "") or (f".{kind}" if kind else _OTHER_SUFFIX.get(source.suffix))
-    if suffix is None:
-        raise UsageError(f"{source}: expected a file that ends in .jsonl, .yaml or .yml")
-    return source.with_suffix(suffix)
 
 
 def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import argparse
 import glob
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -93,84 +93,35 @@ def run(arguments: Sequence[str]) -> int:
 
 def build_pytest_call(arguments: Sequence[str]) -> PytestCall:
     """Return the arguments for pytest. Raises `UsageError`."""
-    own, untouched = _split(arguments)
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    own, untouched = arguments[:cut], arguments[cut + 1 :]
     options, rest = _create_parser().parse_known_args([_BARE_FLAGS.get(word, word) for word in own])
-    if options.workers is not None and options.executor is None:
-        _check_workers(options.workers)  # with an executor, pytest checks it
+    if options.workers is not None and options.executor is None:  # with an executor, pytest checks it
+        try:
+            check_workers(options.workers, "local")
+        except ValueError as error:
+            raise UsageError(f"argument --workers: {error}") from None
     flags = [word for word in rest if word.startswith("-") and word != "-"]
     patterns = [word for word in rest if word not in flags]
     if not patterns:
         raise UsageError("no eval paths given: expected eval files, folders or globs")
     files = _find_files(patterns, own)
-    _check_brackets(map(_shown, files))
-    run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
-    arguments = (*run_flags, *(options.pytest or ()), *flags, *untouched, *_claim(files), *map(_shown, files))
-    foreign = tuple(flag.partition("=")[0] for flag in flags)
+    names = [str(path) if (name := os.path.relpath(path)).startswith(os.pardir) else name for path in files]
+    if faults := [f"  {name}: {_way_in(name)}" for name in names if "[" in name]:
+        # pytest takes a bracket for the start of a test's parameters
+        raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
     problems = tuple(find_left_out(patterns))
     if problems and options.strict:
         raise UsageError(join_problems(problems))
-    return PytestCall(arguments, foreign, problems)
-
-
-def _check_workers(text: str) -> None:
-    try:
-        check_workers(text, "local")
-    except ValueError as error:
-        raise UsageError(f"argument --workers: {error}") from None
-
-
-def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words before a `--` and those after it."""
-    cut = arguments.index("--") if "--" in arguments else len(arguments)
-    return arguments[:cut], arguments[cut + 1 :]
-
-
-def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
-    """Find the eval files. The error names flags whose value was possibly taken for a path."""
-    try:
-        return find_eval_files(patterns)
-    except UnmatchedError as error:
-        pairs = [pair for pair in pairwise(words) if pair[0].startswith("-") and pair[1] in error.patterns]
-        if not pairs:
-            raise
-        hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
-        lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
-        raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
-
-
-def _check_brackets(names: Iterable[str]) -> None:
-    """Refuse files that pytest does not take: it takes a bracket for the start of a test's parameters."""
-    faults = [f"  {name}: {_way_in(name)}" for name in names if "[" in name]
-    if faults:
-        raise UsageError("\n".join(["pytest takes no path with brackets:", *faults]))
-
-
-def _way_in(name: str) -> str:
-    split = below_brackets(name)
-    if split is None:
-        return "rename the file, or run `pytest` with a folder above it"
-    folder, rest = map(shlex.quote, split)
-    return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
-
-
-def _claim(files: Sequence[Path]) -> Iterator[str]:
-    """Yield options that make pytest collect files that do not look like eval files, and report their faults."""
-    names = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
-    if names:
-        yield from ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *names])}")
-
-
-def _shown(path: Path) -> str:
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative
-
-
-def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
-    flag = f"--agentv-{option.name}"
-    if option.is_flag:
-        yield from [flag] if value else []
-    else:
-        yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
+    # pytest shall collect also files that do not look like eval files, and report their faults
+    hidden = [glob.escape(path.name) for path in files if not is_eval_by_itself(path)]
+    claim = ("-o", f"agentv_files={shlex.join([*DEFAULT_EVAL_GLOBS, *hidden])}") if hidden else ()
+    run_flags = (flag for option in RUN_OPTIONS for flag in _pytest_flags(option, getattr(options, option.dest)))
+    return PytestCall(
+        (*run_flags, *(options.pytest or ()), *flags, *untouched, *claim, *names),
+        tuple(flag.partition("=")[0] for flag in flags),
+        problems,
+    )
 
 
 def _create_parser() -> ArgumentParser:
@@ -182,7 +133,9 @@ def _create_parser() -> ArgumentParser:
     )
     for option in RUN_OPTIONS:
         flags = [f"--{name}" for name in (option.name, *option.aliases)]
-        parser.add_argument(*flags, dest=option.dest, help=_help(option), **_argument(option))
+        default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
+        text = f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
+        parser.add_argument(*flags, dest=option.dest, help=text, **_argument(option))
     for flag in PYTEST_FLAGS_WITH_VALUE:
         joined = f"{flag}={{}}" if flag.startswith("--") else f"{flag}{{}}"
         parser.add_argument(flag, dest="pytest", action="append", type=joined.format, help=argparse.SUPPRESS)
@@ -221,9 +174,34 @@ def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
     return check
 
 
-def _help(option: RunOption) -> str:
-    default = "" if "(default" in option.help else f" (default: {'off' if option.is_flag else 'not set'})"
-    return f"{option.help}{default}".replace("--agentv-", "--").replace("%", "%%")
+def _find_files(patterns: Sequence[str], words: Sequence[str]) -> tuple[Path, ...]:
+    """Find the eval files. The error names flags whose value was possibly taken for a path."""
+    try:
+        return find_eval_files(patterns)
+    except UnmatchedError as error:
+        pairs = [pair for pair in pairwise(words) if pair[0].startswith("-") and pair[1] in error.patterns]
+        if not pairs:
+            raise
+        hints = ", ".join(f"{flag}={word}" for flag, word in pairs)
+        lines = [str(error), f"Write the value of an unknown flag after `=`: {hints}"]
+        raise UsageError("\n".join([*lines, *_misspelt([flag for flag, _ in pairs])])) from None
+
+
+def _way_in(name: str) -> str:
+    """Say how to run a file whose path has brackets."""
+    split = below_brackets(name)
+    if split is None:
+        return "rename the file, or run `pytest` with a folder above it"
+    folder, rest = map(shlex.quote, split)
+    return f"cd {folder} && agentv eval {rest}, or run `pytest` with a folder above it"
+
+
+def _pytest_flags(option: RunOption, value: Any) -> Iterator[str]:
+    flag = f"--agentv-{option.name}"
+    if option.is_flag:
+        yield from [flag] if value else []
+    else:
+        yield from (f"{flag}={text}" for text in ([value] if isinstance(value, str) else value or ()))
 
 
 def _misspelt(flags: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +25,25 @@ from pytest_agentv.reports.figures import visible
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
 from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
 
-_FAILED: Final = 1
 _EPILOG: Final = """\
 The rubrics are written into the file, below each case's expected outcome; comments and layout stay.
 When somebody else changes the file meanwhile, nothing more is written into it, and the last rubrics are printed.
 exit codes:
   0 every case has rubrics, 1 something went wrong; what was written until then stays, 2 wrong arguments."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Generate rubrics. Print errors to standard error."""
+    parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
+    add_arguments(parser)
+    options = parser.parse_args(arguments)
+    masker = Masker()
+    try:
+        with masking(masker):
+            return _generate(options, masker)
+    except AgentvError as error:
+        note(f"agentv generate: {masker.mask(str(error))}")
+        return 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,52 +65,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rubrics.add_argument("-v", "--verbose", action="store_true", help="Print what is written (default: off).")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Generate rubrics. Print errors to standard error."""
-    parser = ArgumentParser(prog="agentv generate", description="Let a model write parts of an eval file.")
-    add_arguments(parser)
-    options = parser.parse_args(arguments)
-    masker = Masker()
-    try:
-        with masking(masker):
-            return _generate(options, masker)
-    except AgentvError as error:
-        note(f"agentv generate: {masker.mask(str(error))}")
-        return _FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """The target that writes the rubrics."""
-
-    name: str
-    provider: Adapter
-
-
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
     file = RubricFile(options.file)
     shown = locate(file.suite.path, None)
-    entries = [entry for entry in _written_cases(file.suite) if _lacks_rubrics(entry)]
+    written = {entry.index: entry for entry in file.suite.entries}  # all combinations of a matrix share its rubrics
+    entries = [
+        entry
+        for entry in written.values()
+        if isinstance(entry.value, dict) and "rubrics" not in entry.value and _outcome(entry.value) is not None
+    ]
     if not entries:
         say(f"{shown}: no case without rubrics")
         return 0
     _refuse_addresses(file.suite, entries)
-    model = _open_model(file.suite, options, masker)
+    name, provider = _open_model(file.suite, options, masker)
     if options.verbose:
-        say(f"Asking target {model.name!r} for the rubrics of {counted(len(entries), 'case')}")
-    written = asyncio.run(_write_all(file, entries, model, verbose=options.verbose))
-    say(f"{shown}: wrote rubrics for {counted(written, 'case')}")
-    return 0 if written == len(entries) else _FAILED
+        say(f"Asking target {name!r} for the rubrics of {counted(len(entries), 'case')}")
+    done = asyncio.run(_write_all(file, entries, provider, verbose=options.verbose))
+    say(f"{shown}: wrote rubrics for {counted(done, 'case')}")
+    return 0 if done == len(entries) else 1
 
 
-def _written_cases(suite: SuiteSource) -> Iterable[CaseEntry]:
-    """Return one entry for each case of the file: all combinations of a matrix share its rubrics."""
-    return {entry.index: entry for entry in suite.entries}.values()
-
-
-def _lacks_rubrics(entry: CaseEntry) -> bool:
-    case = entry.value
-    return isinstance(case, dict) and "rubrics" not in case and _outcome(case) is not None
+def _outcome(case: JsonObject) -> str | None:
+    outcome = case.get(first_key(case, OUTCOME_KEYS) or "")
+    return outcome if isinstance(outcome, str) and outcome.strip() else None
 
 
 def _refuse_addresses(suite: SuiteSource, entries: Iterable[CaseEntry]) -> None:
@@ -112,13 +102,11 @@ def _refuse_addresses(suite: SuiteSource, entries: Iterable[CaseEntry]) -> None:
         raise with_problems(CaseError(join_problems(faults)), faults)
 
 
-def _outcome(case: JsonObject) -> str | None:
-    outcome = case.get(first_key(case, OUTCOME_KEYS) or "")
-    return outcome if isinstance(outcome, str) and outcome.strip() else None
+def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> tuple[str, Adapter]:
+    """Open the target that writes the rubrics, chosen as in a run, and return its name with it.
 
-
-def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> _Model:
-    """Open the target, chosen as in a run. Raises `TargetsError` or `TargetError`."""
+    Raises `TargetsError` or `TargetError`.
+    """
     cwd, eval_dir = Path.cwd(), suite.path.parent
     repo_root = find_repo_root(cwd)
     file = load_targets_file(find_targets_file(options.targets, eval_dir, repo_root, cwd), KINDS)
@@ -129,7 +117,7 @@ def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker)
     provider = create_provider(target, environment.variables)
     if getattr(provider, "reads_environ", False):
         os.environ.update({name: environment.variables[name] for name in environment.dotenv})
-    return _Model(target.name, provider)
+    return target.name, provider
 
 
 def _writing_definition(file: TargetsFile, name: str) -> TargetDefinition:
@@ -151,19 +139,19 @@ def _is_model(file: TargetsFile, kind: str) -> bool:
     return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
-async def _write_all(file: RubricFile, entries: Sequence[CaseEntry], model: _Model, *, verbose: bool) -> int:
+async def _write_all(file: RubricFile, entries: Sequence[CaseEntry], provider: Adapter, *, verbose: bool) -> int:
     """Write the rubrics of each case in turn as soon as the model replies. Return the number of cases."""
     written = 0
     try:
         for entry in entries:
             request = _request(entry)
-            rubrics = await write_rubrics(model.provider, request)
+            rubrics = await write_rubrics(provider, request)
             written += file.write(entry, rubrics)
             say(f"{visible(request.eval_id)}: {counted(len(rubrics), 'rubric')}")
             for rubric in rubrics if verbose else ():
                 say(visible(f"  [{rubric.id}] {rubric.description}"))
     finally:
-        await model.provider.close()
+        await provider.close()
     return written
 
 

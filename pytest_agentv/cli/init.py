@@ -4,15 +4,13 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError, say
 from pytest_agentv.cli.schema import schema_files
 from pytest_agentv.runtime.files import write_atomically
-
-# The files of a new project, as `agentv init` writes them.
 
 EVAL_FILE: Final = """\
 # yaml-language-server: $schema=../.agentv/schemas/eval.schema.json
@@ -118,9 +116,6 @@ PROJECT_FILES: Final[Mapping[str, str]] = {
     ".agentv/.gitignore": GITIGNORE,
 }
 """The texts by their path below the project's folder."""
-
-
-# Workflows for CI services, as `agentv init --ci` writes them.
 
 GITHUB: Final = """\
 # Runs the evaluations of every pull request, judges them against the baseline, and comments on the pull request.
@@ -299,27 +294,7 @@ _PINNED: Final = {
     "@CACHE@": "@55cc8345863c7cc4c66a329aec7e433d2d1c52a9  # v6.1.0",
 }
 
-_MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 PATHS: Final[Mapping[str, str]] = {"github": ".github/workflows/evals.yml", "gitlab": ".gitlab-ci.yml"}
-
-
-def workflow(service: str, shards: int) -> str:
-    """Return the text of the workflow for `github` or `gitlab`, whose jobs share the cases among them."""
-    parts = {"@MARKER@": _MARKER}
-    if service == "gitlab":
-        return _filled(GITLAB, parts | {"@PARALLEL@": f"  parallel: {shards}\n" if shards > 1 else ""})
-    run = _RUN_SHARD.replace("@COUNT@", str(shards)) if shards > 1 else _RUN_ALL
-    numbers = ", ".join(map(str, range(1, shards + 1)))
-    return _filled(GITHUB, parts | {"@RUN@": run, "@SHARDS@": numbers, "@INSTALL@": _INSTALL} | _PINNED)
-
-
-def _filled(text: str, parts: Mapping[str, str]) -> str:
-    for name, part in parts.items():
-        text = text.replace(name, part)
-    return text
-
-
-# `agentv init`: writes a project that runs at once.
 
 _INI_FILES: Final = (
     "pytest.ini",
@@ -331,7 +306,6 @@ _INI_FILES: Final = (
     "setup.cfg",
 )
 _MOST_SHARDS: Final = 50
-_INI_SECTION: Final = re.compile(r"^\[(?:tool[.:])?pytest", re.MULTILINE)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -349,7 +323,14 @@ def run(arguments: Sequence[str]) -> int:
     for name, text in files.items():
         if name not in kept:
             write_atomically(folder / name, text)
-    say("\n".join(_report(folder, files, kept, ini)))
+    for name in files:
+        say(f"  {'kept ' if name in kept else 'wrote'}  {folder / name}")
+    if kept:
+        say("Existing files were kept; --force overwrites them.")
+    if ini:
+        say(f"Settings that you may want to add to {folder / ini}:\n")
+        say("".join(f"  {line}\n" for line in INI_SETTINGS.splitlines()))
+    say(f"Run it: {shlex.join(['pytest', str(folder / 'evals')])}")
     return 0
 
 
@@ -388,7 +369,8 @@ def _ini_file(folder: Path) -> str | None:
             text = (folder / name).read_text("utf-8", errors="replace")
         except OSError:
             continue
-        if text != PYTEST_INI and (_INI_SECTION.search(text) or "pytest." in name):
+        has_section = re.search(r"^\[(?:tool[.:])?pytest", text, re.MULTILINE)
+        if text != PYTEST_INI and (has_section or "pytest." in name):
             return name
     return None
 
@@ -404,12 +386,17 @@ def _may_overwrite(present: Iterable[str]) -> bool:
         return False
 
 
-def _report(folder: Path, files: Iterable[str], kept: Sequence[str], ini: str | None) -> Iterator[str]:
-    yield from (f"  {'kept ' if name in kept else 'wrote'}  {folder / name}" for name in files)
-    if kept:
-        yield "Existing files were kept; --force overwrites them."
-    if ini:
-        yield f"Settings that you may want to add to {folder / ini}:\n"
-        yield from (f"  {line}" for line in INI_SETTINGS.splitlines())
-        yield ""
-    yield f"Run it: {shlex.join(['pytest', str(folder / 'evals')])}"
+def workflow(service: str, shards: int) -> str:
+    """Return the text of the workflow for `github` or `gitlab`, whose jobs share the cases among them."""
+    parts = {"@MARKER@": "<!-- pytest-agentv: evaluations -->"}
+    if service == "gitlab":
+        return _filled(GITLAB, parts | {"@PARALLEL@": f"  parallel: {shards}\n" if shards > 1 else ""})
+    run = _RUN_SHARD.replace("@COUNT@", str(shards)) if shards > 1 else _RUN_ALL
+    numbers = ", ".join(map(str, range(1, shards + 1)))
+    return _filled(GITHUB, parts | {"@RUN@": run, "@SHARDS@": numbers, "@INSTALL@": _INSTALL} | _PINNED)
+
+
+def _filled(text: str, parts: Mapping[str, str]) -> str:
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text

@@ -26,10 +26,6 @@ COMMANDS: Final[Mapping[str, str]] = {
 """Commands and their summaries. The module of that name has `run(arguments)`, which returns the exit code."""
 
 
-_INTERRUPTED: Final = 130
-_READER_GONE: Final = 1
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code. Print errors on one line, without a traceback."""
     open_closed_streams()
@@ -41,30 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as exit_:  # argparse raises it after `--help`, and code of users may raise it anywhere
         exit_code = _code_of(exit_)
     except KeyboardInterrupt:
-        exit_code = _INTERRUPTED
+        exit_code = 130  # as a shell reports a program that Ctrl+C ended
     except BrokenPipeError:  # as in `agentv … | head`; Python's documentation recommends this
         _drop_output()
-        exit_code = _READER_GONE
+        exit_code = 1
     except OSError as error:  # for example a full disk
         _drop_output()
         note(f"agentv: the output cannot be written: {error.strerror or error}")
         exit_code = USAGE_EXIT_CODE
     return exit_code
-
-
-def _code_of(exit_: SystemExit) -> int:
-    """Return the exit code. As in Python, any value but a number and None is a text of an error."""
-    if isinstance(exit_.code, int):
-        return exit_.code
-    if exit_.code is None:
-        return 0
-    note(f"agentv: {exit_.code}")
-    return 1
-
-
-def _drop_output() -> None:
-    """Discard the buffered output. Python would fail to flush it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -110,3 +91,18 @@ def _help() -> str:
         f"options:\n  -h, --help     Show this help; `agentv COMMAND --help` shows that of a command.\n"
         f"  -V, --version  Show the version."
     )
+
+
+def _code_of(exit_: SystemExit) -> int:
+    """Return the exit code. As in Python, any value but a number and None is a text of an error."""
+    if isinstance(exit_.code, int):
+        return exit_.code
+    if exit_.code is None:
+        return 0
+    note(f"agentv: {exit_.code}")
+    return 1
+
+
+def _drop_output() -> None:
+    """Discard the buffered output. Python would fail to flush it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

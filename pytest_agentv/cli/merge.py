@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,6 @@ from pytest_agentv.model.options import OutputFormat
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.merging import (
     Merged,
-    Missing,
     Part,
     changed_targets,
     copy_kept,
@@ -54,16 +53,16 @@ def run(arguments: Sequence[str]) -> int:
     if not merged.chosen and not any(part.has_answers for part in parts):
         raise UsageError("the files hold no results")
     missing = find_missing(merged)
-    texts = (_problem_texts(parts), _foreign_texts(parts), _replaced_texts(parts, merged), _kept_texts(parts))
-    for text in chain(*texts, _target_texts(parts, merged)):
+    for text in _remarks(parts, merged):
         note(text)
     _write_answers(parts, out)
     copy_kept(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
-    for text in _missing_texts(missing):
-        note(text)
+    if missing is not None and missing.cases:
+        verb = "has" if missing.cases == 1 else "have"
+        note(f"{missing.cases:,} of {counted(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}")
     is_whole = not missing.cases if missing is not None else not any(part.problems for part in parts)
     return 0 if is_whole or options.allow_missing else 1
 
@@ -111,50 +110,28 @@ def _read(path: Path) -> Part:
     return part
 
 
-def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
-    run_id = merged.run_id
-    for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
-        for entry in iter_entries(part.path) if lines else ():
-            if isinstance(entry, Entry) and entry.line in lines:
-                own = {"run_id": run_id} if "run_id" in entry.value else {}
-                try:
-                    yield result_text({**entry.value, **own}, output_format).encode()
-                except RecursionError:
-                    raise FileError(part.path, "the result is nested too deeply", entry.line) from None
-
-
-def _write_answers(parts: Sequence[Part], out: Path) -> None:
-    """Merge the single answers of cases without a verdict, so that a resumed run does not ask for them again."""
-    sources = [answers_path(part.path) for part in parts if part.has_answers]
-    if sources:
-        write_pieces_atomically(answers_path(out), [_whole_lines(path) for path in sources])
-    elif not any(part.path.absolute() == out.absolute() for part in parts):
-        with suppress(OSError):
-            answers_path(out).unlink()  # it belongs to the file that is overwritten
-
-
-def _whole_lines(path: Path) -> bytes:
-    """Return the content of a file without the half line that a killed writer left."""
-    data = path.read_bytes()
-    return data[: data.rfind(b"\n") + 1]
-
-
-def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
-    statuses = Counter(place.result.status for place in merged.chosen.values())
-    words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
-    words |= {"error": "could not be judged", "judged": "judged"}
-    counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
-    results = f"{counted(len(merged.chosen), 'result')} of {counted(len(parts), 'file')}"
-    return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"
-
-
-def _problem_texts(parts: Sequence[Part]) -> Iterator[str]:
+def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
     for part in parts:
         yield from map(str, (*part.hints, *part.problems[:_SHOWN]))
         if len(part.problems) > _SHOWN:
             yield f"{locate(part.path, None)}: {counted(len(part.problems) - _SHOWN, 'more problem')}"
         if not part.results and not part.problems:
             yield f"{locate(part.path, None)}: holds no results"
+    yield from _foreign_texts(parts)
+    for name, other in list(merged.replaced.items())[:_SHOWN]:
+        last = merged.chosen[name]
+        there = f"{locate(parts[other.part].path, other.result.line)} ({other.result.status})"
+        here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
+        yield f"{name.label}: the result in {here} counts, the one in {there} does not"
+    if len(merged.replaced) > _SHOWN:
+        yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
+    for part in parts:
+        if kept := len(kept_results(part.path)):
+            them = "it" if kept == 1 else "them"
+            yield f"{locate(part.path, None)}: workers keep {counted(kept, 'result')} more; --agentv-resume adds {them}"
+    for target, first, changed in islice(changed_targets(parts, merged), _SHOWN):
+        files = f"{locate(first.path, None)} and {locate(changed.path, None)}"
+        yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
 
 
 def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
@@ -171,31 +148,32 @@ def _foreign_texts(parts: Sequence[Part]) -> Iterator[str]:
             yield f"{locate(part.path, None)}: {text}"
 
 
-def _kept_texts(parts: Sequence[Part]) -> Iterator[str]:
-    for part in parts:
-        if kept := len(kept_results(part.path)):
-            them = "it" if kept == 1 else "them"
-            yield f"{locate(part.path, None)}: workers keep {counted(kept, 'result')} more; --agentv-resume adds {them}"
+def _write_answers(parts: Sequence[Part], out: Path) -> None:
+    """Merge the single answers of cases without a verdict, so that a resumed run does not ask for them again."""
+    written = [answers_path(part.path).read_bytes() for part in parts if part.has_answers]
+    if written:  # without the half line that a killed writer left
+        write_pieces_atomically(answers_path(out), [data[: data.rfind(b"\n") + 1] for data in written])
+    elif not any(part.path.absolute() == out.absolute() for part in parts):
+        with suppress(OSError):
+            answers_path(out).unlink()  # it belongs to the file that is overwritten
 
 
-def _replaced_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
-    for name, other in list(merged.replaced.items())[:_SHOWN]:
-        last = merged.chosen[name]
-        there = f"{locate(parts[other.part].path, other.result.line)} ({other.result.status})"
-        here = f"{locate(parts[last.part].path, last.result.line)} ({last.result.status})"
-        yield f"{name.label}: the result in {here} counts, the one in {there} does not"
-    if len(merged.replaced) > _SHOWN:
-        yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
+def _serialized(parts: Sequence[Part], merged: Merged, output_format: OutputFormat) -> Iterator[bytes]:
+    run_id = merged.run_id
+    for part, lines in zip(parts, merged.lines(len(parts)), strict=True):
+        for entry in iter_entries(part.path) if lines else ():
+            if isinstance(entry, Entry) and entry.line in lines:
+                own = {"run_id": run_id} if "run_id" in entry.value else {}
+                try:
+                    yield result_text({**entry.value, **own}, output_format).encode()
+                except RecursionError:
+                    raise FileError(part.path, "the result is nested too deeply", entry.line) from None
 
 
-def _target_texts(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
-    """Yield a note for each file whose runs used another definition of a target than the first file."""
-    for target, first, other in islice(changed_targets(parts, merged), _SHOWN):
-        files = f"{locate(first.path, None)} and {locate(other.path, None)}"
-        yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"
-
-
-def _missing_texts(missing: Missing | None) -> Iterator[str]:
-    if missing is not None and missing.cases:
-        verb = "has" if missing.cases == 1 else "have"
-        yield f"{missing.cases:,} of {counted(missing.total, 'case')} {verb} no result: {'; '.join(missing.shards)}"
+def _verdict(parts: Sequence[Part], merged: Merged, out: Path) -> str:
+    statuses = Counter(place.result.status for place in merged.chosen.values())
+    words = {"pass": "passed", "fail": "failed", "fail as expected": "failed as expected"}
+    words |= {"error": "could not be judged", "judged": "judged"}
+    counts = ", ".join(f"{statuses[status]:,} {word}" for status, word in words.items() if statuses[status])
+    results = f"{counted(len(merged.chosen), 'result')} of {counted(len(parts), 'file')}"
+    return f"Merged {results} into {locate(out.absolute(), None)}{f': {counts}' if counts else ''}"

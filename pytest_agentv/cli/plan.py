@@ -18,7 +18,6 @@ from pytest_agentv.stats.comparing import NO_DROP, chance_of_red_case
 _REPEATS: Final = (1, 3, 5, 10)
 _RELIABILITIES: Final = (0.9, 0.95, 0.99)
 _RATES: Final = (1.0, 0.8)
-_DEFAULT_POINTS: Final = 5.0
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,6 +31,39 @@ def run(arguments: Sequence[str]) -> int:
         return USAGE_EXIT_CODE
     say("\n".join(_lines(plan, options.see)))
     return 0
+
+
+def _create_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="agentv plan",
+        description="Say how many cases and repeats you need to see a drop of the pass rate in 4 of 5 runs.",
+    )
+    parser.add_argument("results", type=Path, help="Results file or baseline to learn from.")
+    parser.add_argument(
+        "--see",
+        type=_points,
+        default=5.0,
+        metavar="POINTS",
+        help="The drop to see, in points of the pass rate (default: 5).",
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="Results file or baseline of another run of these cases: it tells how far single cases change.",
+    )
+    return parser
+
+
+def _points(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 100 * NO_DROP < value <= 100:
+        least = f"{100 * NO_DROP:g}" if 0 < value < 1 else "0"
+        raise argparse.ArgumentTypeError(f"expected points, a number above {least} up to 100, got {text!r}")
+    return value
 
 
 def _cases(path: Path) -> Sequence[JudgedCase]:
@@ -50,47 +82,10 @@ def _lines(plan: Plan, points: float) -> Iterator[str]:
     yield ""
     yield from plan.remarks
     yield ""
-    yield from _red_lines(plan.cases)
-
-
-def _red_lines(cases: int) -> Iterator[str]:
-    """Show how often a suite without a fault is red: with many cases, chance alone fails one of them."""
-    yield f"Chance that at least one of {counted(cases, 'case')} is red, each answer passing with"
+    # A suite without a fault may be red: with many cases, chance alone fails one of them.
+    yield f"Chance that at least one of {counted(plan.cases, 'case')} is red, each answer passing with"
     yield f"  {'repeats':>8}  {'min_pass_rate':>13}" + "".join(f"  {rate:>6.0%}" for rate in _RELIABILITIES)
     for repeats in _REPEATS:
         for rate in _RATES if repeats > 1 else _RATES[:1]:
-            chances = (chance_of_red_case(each, repeats, rate, cases) for each in _RELIABILITIES)
+            chances = (chance_of_red_case(each, repeats, rate, plan.cases) for each in _RELIABILITIES)
             yield f"  {repeats:>8}  {rate:>13g}" + "".join(f"  {chance:>6.1%}" for chance in chances)
-
-
-def _points(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 100 * NO_DROP < value <= 100:
-        least = f"{100 * NO_DROP:g}" if 0 < value < 1 else "0"
-        raise argparse.ArgumentTypeError(f"expected points, a number above {least} up to 100, got {text!r}")
-    return value
-
-
-def _create_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="agentv plan",
-        description="Say how many cases and repeats you need to see a drop of the pass rate in 4 of 5 runs.",
-    )
-    parser.add_argument("results", type=Path, help="Results file or baseline to learn from.")
-    parser.add_argument(
-        "--see",
-        type=_points,
-        default=_DEFAULT_POINTS,
-        metavar="POINTS",
-        help=f"The drop to see, in points of the pass rate (default: {_DEFAULT_POINTS:g}).",
-    )
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="FILE",
-        help="Results file or baseline of another run of these cases: it tells how far single cases change.",
-    )
-    return parser

@@ -20,8 +20,6 @@ _Key: TypeAlias = tuple[str, Path | None]
 _HOOKS: Final = ("pytest_agentv_evaluators", "pytest_agentv_providers")
 _SIGNS: Final = (b"pytest_agentv_", b"pytest_plugins")
 """Texts in a conftest that may add kinds."""
-_LOADING: Final = re.compile(r"while loading conftest '(.+?)'")
-"""How pytest names a conftest that raises when it is imported."""
 
 
 class ProjectKinds:
@@ -76,11 +74,13 @@ class ProjectKinds:
         """Note what an error of users' code, or what pytest said instead of calling our plugin."""
         if error is None:
             reason = said.strip().rpartition("\n")[2].removeprefix("E  ").strip() or "pytest could not be started"
-            named = _LOADING.search(said)
+            named = re.search(r"while loading conftest '(.+?)'", said)
             path, line = (None if named is None else Path(named[1])), None
         else:
             reason = " ".join(describe_error(error).split())
-            path, line = _place_in_conftest(error)
+            frames = reversed(traceback.extract_tb(error.__traceback__))
+            places = ((Path(frame.filename), frame.lineno) for frame in frames)
+            path, line = next((place for place in places if place[0].name == "conftest.py"), (None, None))
         if path is None:
             path = (self._folders[0] if self._folders else Path.cwd()) / "conftest.py"
         message = f"kinds of conftest files are not known: {reason}"
@@ -97,22 +97,19 @@ class _Asker:
         self._folders = folders
 
     def pytest_cmdline_main(self, config: Any) -> int:
+        import pytest  # noqa: PLC0415 - it runs
+
         try:
-            self._ask(config)
+            session = pytest.Session.from_config(config)
+            for hook in _HOOKS:
+                everywhere = getattr(config.hook, hook)()
+                self.found[hook, None] = merge_kinds(everywhere)
+                for folder in self._folders:
+                    near = getattr(session.gethookproxy(folder), hook)()
+                    self.found[hook, folder] = merge_kinds([*near, *everywhere])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - hooks are code of the user's
             self.error = error
         return 0
-
-    def _ask(self, config: Any) -> None:
-        import pytest  # noqa: PLC0415 - it runs
-
-        session = pytest.Session.from_config(config)
-        for hook in _HOOKS:
-            everywhere = getattr(config.hook, hook)()
-            self.found[hook, None] = merge_kinds(everywhere)
-            for folder in self._folders:
-                near = getattr(session.gethookproxy(folder), hook)()
-                self.found[hook, folder] = merge_kinds([*near, *everywhere])
 
 
 # pluggy reads this mark. Importing pytest to set it would cost every `agentv` command a fifth of a second.
@@ -148,14 +145,6 @@ class LazyKinds(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _place_in_conftest(error: BaseException) -> tuple[Path | None, int | None]:
-    """Return where in a conftest an error was raised, or whence it came."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).name == "conftest.py":
-            return Path(frame.filename), frame.lineno
-    return None, None
 
 
 def _any_keys(spec: object, services: object) -> object:

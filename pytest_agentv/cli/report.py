@@ -1,8 +1,8 @@
 """`agentv report`: reports a finished run, as an HTML page or as text for a CI service."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from pytest_agentv.cli.arguments import ArgumentParser, UsageError, add_margin, note, say
 from pytest_agentv.errors import FileError, locate
@@ -12,7 +12,7 @@ from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.ci import StoredRun, code_quality, junit_xml, read_stored, results_csv
 from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.gates import AS_JUDGED, Ending, ending_of, mocked_part, read_contract
+from pytest_agentv.reports.gates import Ending, ending_of, mocked_part, read_contract
 from pytest_agentv.reports.html.reading import read_run
 from pytest_agentv.reports.judged_cases import JudgedCase, cases_of_run
 from pytest_agentv.reports.markdown import comment_lines
@@ -21,66 +21,9 @@ from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.readers import REPORT, foreign_fault, holds_baseline
 from pytest_agentv.store.writers import verdict_path
 
-# Writes the results of finished runs in the formats of other programs, for `agentv report` and `agentv convert`.
-
-Exporter: TypeAlias = Callable[[Sequence[EvalResult], Masker, Ending], str]
-"""Returns the text of a file with the results of a run that ended like this."""
-
-
-def read_ended(path: Path) -> StoredRun:
-    """Read a run, and note what cannot be read of it. Raises `FileError` if it holds no result."""
-    if holds_baseline(path):
-        text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
-        raise FileError(path, text)
-    stored = read_stored(path)
-    for remark in stored.remarks:
-        note(visible(remark))
-    return stored
-
-
-def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[EvalResult | JsonObject]) -> Ending:
-    """Return what the results tell of marks, and the file beside them of the verdict on them."""
-    contract = read_contract(run, cases)
-    if contract is None and verdict_path(run).is_file():
-        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
-    ending = ending_of(contract)
-    return ending.replace(
-        unjudged=mocked_part(results) or ending.unjudged,
-        expected=expected_failures(results),
-        unexpected=unexpected_passes(results),
-    )
-
-
-def exported(run: Path, stored: StoredRun, kind: str) -> str:
-    """Return the text of a file with the results of a run, in the format of another program."""
-    ending = AS_JUDGED if kind == "csv" else ending_beside(run, cases_of_run(stored.results), stored.results)
-    return _EXPORTERS[kind](stored.results, Masker.of_environment(), ending)
-
-
-def _junit(results: Sequence[EvalResult], masker: Masker, ending: Ending) -> str:
-
-    return junit_xml(results, masker, ending)
-
-
-def _csv(results: Sequence[EvalResult], masker: Masker, _ending: Ending) -> str:
-
-    return results_csv(results, masker)
-
-
-def _code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending) -> str:
-    import json  # noqa: PLC0415 - as above
-
-    return json.dumps(code_quality(results, masker, ending), indent=2) + "\n"
-
-
-_EXPORTERS: Final[Mapping[str, Exporter]] = {"csv": _csv, "gitlab-codequality": _code_quality, "junit": _junit}
-"""By the word of `--format`."""
-
-
 DEFAULT_REPORT: Final = Path("report.html")
 
 _FORMATS: Final = ("html", "markdown", "gitlab-codequality", "junit")
-_SHOWN: Final = 10
 _EPILOG: Final = """\
 exit codes:
   0 the report was written, 2 it was not. The report itself says how the run went."""
@@ -89,7 +32,8 @@ exit codes:
 def run(arguments: Sequence[str]) -> int:
     """Write a report of a run, compared with another one. Raises `FileError`."""
     options = _create_parser().parse_args(arguments)
-    written = options.format or _format_of(options.out)
+    is_page = options.out is not None and options.out.suffix in (".html", ".htm")
+    written = options.format or ("html" if is_page else "markdown")
     if options.out is not None and options.out.resolve() in {each.resolve() for each in (options.run, *options.base)}:
         raise UsageError(f"--out={options.out} would overwrite the results that the report is made of")
     out = options.out or (DEFAULT_REPORT if written == "html" else None)
@@ -102,57 +46,6 @@ def run(arguments: Sequence[str]) -> int:
     if len(options.base) > 1:
         raise UsageError(f"only --format=html takes several runs to compare with, got {len(options.base)}")
     return _write_text(options.run, options.base, options.out, written)
-
-
-def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
-    stored, *others = [read_ended(path) for path in (run, *bases)]
-    if written == "markdown":
-        text = _comment(run, stored, others[0] if others else None)
-    else:
-        text = exported(run, stored, written)
-    if out is None:
-        say(text.rstrip("\n"))
-    else:
-        write_atomically(out, text)
-        say(f"Report written to {locate(out.absolute(), None)}")
-    return 0
-
-
-def _comment(run: Path, stored: StoredRun, base: StoredRun | None) -> str:
-    ending = ending_beside(run, cases_of_run(stored.results), stored.results)
-    lines = comment_lines(
-        stored.results,
-        None if base is None else base.results,
-        Masker.of_environment(),
-        ending=ending,
-        earlier=stored.earlier,
-        base_earlier=() if base is None else base.earlier,
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:
-    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - jinja2, for this format
-
-    path = out or DEFAULT_REPORT
-    masker = Masker.of_environment()
-    result, *others = [read_run(each, masker) for each in (run, *bases)]
-    if result.baseline is not None:
-        raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")
-    for problem in [problem for each in (result, *others) for problem in each.problems][:_SHOWN]:
-        note(visible(problem))
-    base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
-    ending = ending_beside(run, result.cases, [each.value for each in result.results])
-    size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
-    cases = counted(len(result.results), "case")
-    say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
-    if result.dropped:
-        note(f"{locate(run, None)}: {counted(result.dropped, 'line')} dropped, the last line of a case counts")
-    return 0
-
-
-def _format_of(out: Path | None) -> str:
-    return "html" if out is not None and out.suffix in (".html", ".htm") else "markdown"
 
 
 def _create_parser() -> ArgumentParser:
@@ -181,3 +74,83 @@ def _create_parser() -> ArgumentParser:
     )
     add_margin(parser, ", in HTML")
     return parser
+
+
+def _write_html(run: Path, bases: Sequence[Path], out: Path | None, margin: float) -> int:
+    from pytest_agentv.reports.html.page import ReportInput, write_report  # noqa: PLC0415 - jinja2, for this format
+
+    path = out or DEFAULT_REPORT
+    masker = Masker.of_environment()
+    result, *others = [read_run(each, masker) for each in (run, *bases)]
+    if result.baseline is not None:
+        raise UsageError(f"{run} is a baseline: give the results file of a run first, the baseline second")
+    for problem in [problem for each in (result, *others) for problem in each.problems][:10]:
+        note(visible(problem))
+    base, earlier = (others[0], tuple(others[1:])) if others else (None, ())
+    ending = ending_beside(run, result.cases, [each.value for each in result.results])
+    size = write_report(path, ReportInput(result, base, earlier, margin=margin, ending=ending))
+    cases = counted(len(result.results), "case")
+    say(f"Report of {cases} written to {locate(path.absolute(), None)} ({size / 1e6:.2f} MB)")
+    if result.dropped:
+        note(f"{locate(run, None)}: {counted(result.dropped, 'line')} dropped, the last line of a case counts")
+    return 0
+
+
+def _write_text(run: Path, bases: Sequence[Path], out: Path | None, written: str) -> int:
+    stored, *others = [read_ended(path) for path in (run, *bases)]
+    if written == "markdown":
+        base = others[0] if others else None
+        lines = comment_lines(
+            stored.results,
+            None if base is None else base.results,
+            Masker.of_environment(),
+            ending=ending_beside(run, cases_of_run(stored.results), stored.results),
+            earlier=stored.earlier,
+            base_earlier=() if base is None else base.earlier,
+        )
+        text = "".join(f"{line}\n" for line in lines)
+    else:
+        text = exported(run, stored, written)
+    if out is None:
+        say(text.rstrip("\n"))
+    else:
+        write_atomically(out, text)
+        say(f"Report written to {locate(out.absolute(), None)}")
+    return 0
+
+
+def exported(run: Path, stored: StoredRun, kind: str) -> str:
+    """Return the text of a file with the results of a run, as csv, gitlab-codequality or junit."""
+    masker = Masker.of_environment()
+    if kind == "csv":
+        return results_csv(stored.results, masker)
+    ending = ending_beside(run, cases_of_run(stored.results), stored.results)
+    if kind == "junit":
+        return junit_xml(stored.results, masker, ending)
+    import json  # noqa: PLC0415 - for this format
+
+    return json.dumps(code_quality(stored.results, masker, ending), indent=2) + "\n"
+
+
+def read_ended(path: Path) -> StoredRun:
+    """Read a run, and note what cannot be read of it. Raises `FileError` if it holds no result."""
+    if holds_baseline(path):
+        text = "is a baseline, not a results file: `agentv compare --statistics` and HTML reports compare with one"
+        raise FileError(path, text)
+    stored = read_stored(path)
+    for remark in stored.remarks:
+        note(visible(remark))
+    return stored
+
+
+def ending_beside(run: Path, cases: Sequence[JudgedCase], results: Sequence[EvalResult | JsonObject]) -> Ending:
+    """Return what the results tell of marks, and the file beside them of the verdict on them."""
+    contract = read_contract(run, cases)
+    if contract is None and verdict_path(run).is_file():
+        note(f"{locate(verdict_path(run), None)}: left out, it is no verdict on these results")
+    ending = ending_of(contract)
+    return ending.replace(
+        unjudged=mocked_part(results) or ending.unjudged,
+        expected=expected_failures(results),
+        unexpected=unexpected_passes(results),
+    )

@@ -28,12 +28,11 @@ from pytest_agentv.providers.base import Adapter, ProviderRequest
 from pytest_agentv.runtime.files import write_atomically
 from pytest_agentv.store.yaml_documents import yaml_document
 
-# Writes rubrics into the text of an eval file. Every other byte stays as it is.
-
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_BLOCK_STYLES: Final = ("|", ">")
 _Node: TypeAlias = Any
 """A node of PyYAML. The type stubs do not distinguish scalars from mappings."""
+
+_BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,103 +43,6 @@ class WrittenRubric(Record):
     description: str
     weight: float = 1.0
     required: bool = True
-
-
-class LayoutError(AgentvError):
-    """Rubrics cannot be written into this layout. The text is the block to write by hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Insertion(Record):
-    """A text, and the offset at which to insert it."""
-
-    position: int
-    text: str
-
-
-def insert_rubrics(text: str, cases_key: str, index: int, rubrics: Sequence[WrittenRubric]) -> str:
-    """Return the text of an eval file with rubrics added to a case: below its expected outcome if possible.
-
-    It reads the new text back, and rejects it if anything but the case's rubrics would change.
-
-    Args:
-        text: A valid YAML text with its original line breaks.
-        cases_key: The key of the case list.
-        index: The index of the case in the list. The case has no rubrics.
-        rubrics: The rubrics to write.
-
-    Raises `LayoutError` for a case that is an alias, or that has no own key below which the rubrics could go.
-    """
-    plain = [rubric.to_plain() for rubric in rubrics]
-    wanted = _with_rubrics(_read(text), cases_key, index, plain)
-    for insertion in _insertions(text, cases_key, index, plain):
-        changed = text[: insertion.position] + insertion.text + text[insertion.position :]
-        try:
-            if _read(changed) == wanted:
-                return changed
-        except SourceError:
-            continue
-    raise LayoutError(rubrics_block(plain))
-
-
-def rubrics_block(plain: Json) -> str:
-    """Return the key `rubrics` in block style."""
-    return yaml_document({"rubrics": plain}).removeprefix("---\n")
-
-
-def _read(text: str) -> Json:
-    return build_yaml(Path(), text, 0)[0]
-
-
-def _with_rubrics(value: Json, cases_key: str, index: int, plain: Json) -> Json:
-    cases = list(value[cases_key])
-    cases[index] = {**cases[index], "rubrics": plain}
-    return {**value, cases_key: cases}
-
-
-def _insertions(text: str, cases_key: str, index: int, plain: Json) -> Iterator[_Insertion]:
-    """Yield possible insertions of the rubrics, best first."""
-    root: _Node = yaml.compose(hide_old_breaks(text), Loader=_LOADER)
-    cases = next(value for key, value in root.value if key.value == cases_key)
-    case = cases.value[index]
-    entries = [(key, value) for key, value in case.value if isinstance(value, yaml.ScalarNode)]
-    for key, value in sorted(entries, key=lambda entry: entry[0].value not in OUTCOME_KEYS):
-        if case.flow_style:
-            yield _Insertion(value.end_mark.index, f", rubrics: {json.dumps(plain, ensure_ascii=False)}")
-        else:
-            yield _block_insertion(text, key, value, plain)
-
-
-def _block_insertion(text: str, key: _Node, value: _Node, plain: Json) -> _Insertion:
-    newline = "\r\n" if "\r\n" in text else "\n"
-    indent = " " * key.start_mark.column
-    lines = [f"{indent}{line}" if line else "" for line in rubrics_block(plain).rstrip("\n").split("\n")]
-    position = _line_end(text, _value_end(text, value))
-    block = newline.join(lines)
-    is_last = position == len(text) and not text.endswith("\n")
-    return _Insertion(position, f"{newline}{block}" if is_last else f"{block}{newline}")
-
-
-def _value_end(text: str, value: _Node) -> int:
-    """Return the end of a value's text. A block literal ends before the blank lines that follow it."""
-    start: int = value.start_mark.index
-    end: int = value.end_mark.index
-    if value.style not in _BLOCK_STYLES:
-        return end
-    written = text[start:end]
-    keeps_blank_lines = "+" in written.partition("\n")[0].partition("#")[0]
-    return end - 1 if keeps_blank_lines else start + len(written.rstrip())
-
-
-def _line_end(text: str, position: int) -> int:
-    """Return the start of the line after a position."""
-    newline = text.find("\n", position)
-    return len(text) if newline < 0 else newline + 1
-
-
-# Writes rubrics into an eval file, case by case.
-
-_BOM = "\ufeff"
 
 
 class ChangedFileError(AgentvError):
@@ -168,7 +70,10 @@ class RubricFile:
         path = self.suite.path
         if self.suite.variables_of(entry) is not None:  # only then are the texts of the case templates
             own_texts = "\n".join(_texts(entry.value))
-            rubrics = [_as_templates(rubric, own_texts) for rubric in rubrics]
+            rubrics = [
+                rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description, own_texts))
+                for rubric in rubrics
+            ]
         if not path.is_file() or path.read_bytes() != self._known:
             block = rubrics_block([rubric.to_plain() for rubric in rubrics])
             raise ChangedFileError(
@@ -189,10 +94,6 @@ class RubricFile:
         return True
 
 
-def _as_templates(rubric: WrittenRubric, own_texts: str) -> WrittenRubric:
-    return rubric.replace(id=as_template(rubric.id), description=as_template(rubric.description, own_texts))
-
-
 def _texts(value: Json) -> Iterator[str]:
     """Yield the texts in data."""
     if isinstance(value, str):
@@ -202,16 +103,83 @@ def _texts(value: Json) -> Iterator[str]:
             yield from _texts(item)
 
 
-# Asks a model for the rubrics of one case, and reads its reply.
+class LayoutError(AgentvError):
+    """Rubrics cannot be written into this layout. The text is the block to write by hand."""
+
+
+def insert_rubrics(text: str, cases_key: str, index: int, rubrics: Sequence[WrittenRubric]) -> str:
+    """Return the text of an eval file with rubrics added to a case: below its expected outcome if possible.
+
+    It reads the new text back, and rejects it if anything but the case's rubrics would change.
+
+    Args:
+        text: A valid YAML text with its original line breaks.
+        cases_key: The key of the case list.
+        index: The index of the case in the list. The case has no rubrics.
+        rubrics: The rubrics to write.
+
+    Raises `LayoutError` for a case that is an alias, or that has no own key below which the rubrics could go.
+    """
+    plain = [rubric.to_plain() for rubric in rubrics]
+    value = _read(text)
+    cases = list(value[cases_key])
+    cases[index] = {**cases[index], "rubrics": plain}
+    for position, inserted in _insertions(text, cases_key, index, plain):
+        changed = text[:position] + inserted + text[position:]
+        try:
+            if _read(changed) == {**value, cases_key: cases}:
+                return changed
+        except SourceError:
+            continue
+    raise LayoutError(rubrics_block(plain))
+
+
+def _read(text: str) -> Json:
+    return build_yaml(Path(), text, 0)[0]
+
+
+def _insertions(text: str, cases_key: str, index: int, plain: Json) -> Iterator[tuple[int, str]]:
+    """Yield possible insertions of the rubrics, best first: an offset, and the text to insert there."""
+    root: _Node = yaml.compose(hide_old_breaks(text), Loader=_LOADER)
+    cases = next(value for key, value in root.value if key.value == cases_key)
+    case = cases.value[index]
+    entries = [(key, value) for key, value in case.value if isinstance(value, yaml.ScalarNode)]
+    for key, value in sorted(entries, key=lambda entry: entry[0].value not in OUTCOME_KEYS):
+        if case.flow_style:
+            yield value.end_mark.index, f", rubrics: {json.dumps(plain, ensure_ascii=False)}"
+        else:
+            yield _block_insertion(text, key, value, plain)
+
+
+def _block_insertion(text: str, key: _Node, value: _Node, plain: Json) -> tuple[int, str]:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    indent = " " * key.start_mark.column
+    lines = [f"{indent}{line}" if line else "" for line in rubrics_block(plain).rstrip("\n").split("\n")]
+    block = newline.join(lines)
+    line_end = text.find("\n", _value_end(text, value))
+    position = len(text) if line_end < 0 else line_end + 1
+    is_last = position == len(text) and not text.endswith("\n")
+    return position, f"{newline}{block}" if is_last else f"{block}{newline}"
+
+
+def _value_end(text: str, value: _Node) -> int:
+    """Return the end of a value's text. A block literal ends before the blank lines that follow it."""
+    start: int = value.start_mark.index
+    end: int = value.end_mark.index
+    if value.style not in ("|", ">"):
+        return end
+    written = text[start:end]
+    keeps_blank_lines = "+" in written.partition("\n")[0].partition("#")[0]
+    return end - 1 if keeps_blank_lines else start + len(written.rstrip())
+
+
+def rubrics_block(plain: Json) -> str:
+    """Return the key `rubrics` in block style."""
+    return yaml_document({"rubrics": plain}).removeprefix("---\n")
+
 
 ATTEMPTS: Final = 3
 """How often to ask a model before giving up because no reply holds rubrics."""
-
-_MOST: Final = 1_000_000
-"""The largest accepted weight."""
-
-_SHOWN: Final = 200
-"""Most characters of a reply in a message."""
 
 SYSTEM_PROMPT: Final = """\
 You write rubrics: statements that a judge later holds an answer against, one by one, without seeing anything else.
@@ -252,7 +220,7 @@ async def write_rubrics(provider: Adapter, request: RubricRequest) -> tuple[Writ
         if rubrics := read_rubrics(reply):
             return rubrics
     reply = masked(reply)
-    shown = f"{reply[:_SHOWN]}…" if len(reply) > _SHOWN else reply
+    shown = f"{reply[:200]}…" if len(reply) > 200 else reply
     raise RubricError(f"case {request.eval_id!r}: no rubrics in {ATTEMPTS} replies of the model; the last one: {shown}")
 
 
@@ -269,9 +237,20 @@ def build_user_prompt(request: RubricRequest) -> str:
 def read_rubrics(reply: str) -> tuple[WrittenRubric, ...]:
     """Return the rubrics of a reply; empty if it holds no JSON object with a list of rubrics."""
     found = first_json_object(without_thoughts(reply), lambda found: bool(_described(found.get("rubrics"))))
-    items = _described(found["rubrics"]) if found else []
-    ids = _unique_ids(items)
-    return tuple(_rubric(rubric_id, item) for rubric_id, item in zip(ids, items, strict=True))
+    rubrics: list[WrittenRubric] = []
+    for number, item in enumerate(_described(found["rubrics"]) if found else (), start=1):
+        given = masked(_text(item.get("id"))) or f"rubric-{number}"
+        is_taken = any(rubric.id == given for rubric in rubrics)
+        weight, required = item.get("weight"), item.get("required")
+        rubrics.append(
+            WrittenRubric(
+                f"{given}-{number}" if is_taken else given,
+                masked(_text(item["description"])),
+                float(weight) if is_number(weight) and 0 <= weight <= 1_000_000 else 1.0,
+                required if isinstance(required, bool) else True,
+            )
+        )
+    return tuple(rubrics)
 
 
 async def _ask(provider: Adapter, request: RubricRequest) -> str:
@@ -293,29 +272,6 @@ def _described(value: Json) -> list[JsonObject]:
     """Return the items of a list that have a description."""
     items = value if isinstance(value, list) else []
     return [item for item in items if isinstance(item, dict) and _text(item.get("description"))]
-
-
-def _unique_ids(items: Sequence[JsonObject]) -> list[str]:
-    ids: list[str] = []
-    for number, item in enumerate(items, start=1):
-        given = masked(_text(item.get("id"))) or f"rubric-{number}"
-        ids.append(given if given not in ids else f"{given}-{number}")
-    return ids
-
-
-def _rubric(rubric_id: str, item: JsonObject) -> WrittenRubric:
-    required = item.get("required")
-    return WrittenRubric(
-        rubric_id,
-        masked(_text(item["description"])),
-        _weight(item.get("weight")),
-        required if isinstance(required, bool) else True,
-    )
-
-
-def _weight(value: Json) -> float:
-    is_weight = is_number(value) and 0 <= value <= _MOST
-    return float(value) if is_weight else 1.0
 
 
 def _text(value: Json) -> str:

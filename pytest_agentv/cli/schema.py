@@ -17,8 +17,10 @@ An editor with a YAML language server checks a file against the schema that its 
 
 def run(arguments: Sequence[str]) -> int:
     """Print a schema."""
-    options = _create_parser().parse_args(arguments)
-    say(schema_text(options.kind).rstrip("\n"))
+    description = "Print the JSON Schema of a kind of file."
+    parser = ArgumentParser(prog="agentv schema", description=description, epilog=_EPILOG)
+    parser.add_argument("kind", choices=KINDS, help="The kind of file.")
+    say(schema_text(parser.parse_args(arguments).kind).rstrip("\n"))
     return 0
 
 
@@ -44,11 +46,3 @@ def schema_of(kind: str) -> JsonObject:
 def schema_files() -> Mapping[str, str]:
     """Return the texts of the schema files of a project, by their path below its folder."""
     return {f".agentv/schemas/{kind}.schema.json": schema_text(kind) for kind in KINDS}
-
-
-def _create_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="agentv schema", description="Print the JSON Schema of a kind of file.", epilog=_EPILOG
-    )
-    parser.add_argument("kind", choices=KINDS, help="The kind of file.")
-    return parser

@@ -47,302 +47,11 @@ from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, fin
 from pytest_agentv.targets.files import TARGETS_FILES, find_targets_file, load_targets_file
 from pytest_agentv.targets.resolution import check_written
 
-# Warns of files and folders that targets name and that do not exist, and of guidelines that a target does not get.
-#
-# A run may create the files, and a command may know the guidelines: these are never errors.
-
-
-def missing_code(file: TargetsFile) -> Iterator[Hint]:
-    """Yield the Python files of targets that are not in the folder of their targets file, where a run looks."""
-    for definition in file.definitions:
-        settings = _settings(file, definition)
-        named = None if settings is None else settings.sources.callable
-        if named is None or has_reference(named):
-            continue
-        written, folder = named.rpartition(":")[0], (definition.path or file.path).parent
-        if written.endswith(".py") and not (folder / written).is_file():
-            key = next((key for key, value in definition.values.items() if value == named), "")
-            message = f"there is no file {written!r} in {locate(folder, None)}"
-            yield _hint(file, definition, key, message, near_file(folder / written, (".py",)))
-
-
-def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield the missing `cwd` folders of command lines, as a run of these cases would look for them."""
-    for case in cases:
-        definition = next((each for each in file.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
-        if definition is None or definition.kind != "cli":
-            continue
-        settings, eval_dir = _settings(file, definition), Path(case.path).parent
-        cwd = None if settings is None else settings.cwd
-        if cwd is None or has_reference(cwd) or (path := eval_dir / cwd).is_dir():
-            continue
-        siblings = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
-        message = f"there is no folder {cwd!r} for cases in {locate(eval_dir, None)}"
-        yield _hint(file, definition, "cwd", message, did_you_mean(path.name, siblings))
-
-
-def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
-    """Yield a warning for each target that does not get the guidelines of cases, at the first of them."""
-    told: set[str] = set()
-    for case in cases:
-        name = case.target or DEFAULT_TARGET
-        definition = next((each for each in file.definitions if each.name == name), None)
-        if not case.guideline_paths or definition is None or definition.provider_batching or name in told:
-            continue
-        question = build_prompt(case, "agent").question
-        warning = lost_guidelines(case, question, name, _settings(file, definition))
-        if warning is not None:
-            told.add(name)
-            yield warning
-
-
-def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
-    """Return the keys of a target as written; None for an unknown kind."""
-    kind = file.kinds.find(definition.kind)
-    found = None if kind is None else check_written(kind, definition.values).kind
-    return found if hasattr(found, "sources") else None
-
-
-def _hint(file: TargetsFile, definition: TargetDefinition, key: str, message: str, near: str | None) -> Hint:
-    path = definition.path or file.path
-    siblings = [each for each in file.definitions if (each.path or file.path) == path]
-    return Hint(path, definition.line, f"targets[{siblings.index(definition)}].{key}", message, near, level="warning")
-
-
-# Tells what is odd about cases that can be read, and what code of users raised while they were.
-
-
-def doubts_of(case: EvalCase) -> Iterator[Problem]:
-    """Yield what evaluators check in another way than their author may think, as a run warns of it."""
-    for evaluator in case.evaluators or ():
-        for each in evaluator.walk():
-            for doubt in _doubts(each, case):
-                message = f"evaluator {each.label!r}: {doubt}"
-                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
-
-
-def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
-    try:
-        return [*evaluator.doubts(case)]
-    except Exception as error:
-        if evaluator.own_code is None:
-            raise
-        return [f"doubts() raised {user_traceback(error)}"]
-
-
-def crash_of(error: Exception, path: Path, line: int | None) -> Problem:
-    """Return that code of users broke a case, as a run says it."""
-    return Problem(path, line, "", f"the case cannot be loaded: {user_traceback(error)}")
-
-
-# Checks eval, targets and config files for all faults that collection and the start of a run would find.
-#
-# It reads no variables and calls nothing.
-
 FileKind: TypeAlias = Literal["eval", "targets", "config"]
 
 _SCHEMA: Final = re.compile(rb"""^["']?\$schema["']?\s*:\s*["']?agentv-(eval|targets|config)-v""", re.MULTILINE)
-_SNIFFED_BYTES: Final = 65_536
 _TARGETS_NAMES: Final = frozenset(Path(name).name for name in TARGETS_FILES)
 
-
-@dataclass(frozen=True, slots=True)
-class CheckSettings(Record):
-    """The inputs of a check besides the files."""
-
-    cwd: Path
-    targets: Path | None = None
-    """The targets file of the run; None: search for it."""
-    own_evaluators: KindsOf = no_kinds
-    """The kinds of evaluators that the project adds."""
-    own_providers: KindsOf = no_kinds
-    """The kinds of targets that the project adds."""
-    unknown_keys: UnknownKeys = "error"
-
-
-def kind_of(path: Path) -> FileKind | None:
-    """Return the kind of a file (targets, config or eval) by its `$schema`, else by its name; None if unknown.
-
-    Source: agentv-formats 9.3.
-    """
-    declared = _declared_kind(path)
-    if declared is not None:
-        return declared
-    if path.name in _TARGETS_NAMES:
-        return "targets"
-    if path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config"):
-        return "config"
-    return None
-
-
-class Checker:
-    """Checks files. Reads files that several of them share once."""
-
-    def __init__(self, settings: CheckSettings) -> None:
-        self._settings = settings
-        self._repo_root = find_repo_root(settings.cwd)
-        self._contexts: dict[Path, LoadContext] = {}
-        self._targets_files: dict[Path, TargetsFile | None] = {}
-        self._found: dict[Problem, None] = {}
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Return all distinct problems, by file in the order of the checks, then by line."""
-        order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
-        return tuple(sorted(_grouped(self._found), key=lambda problem: (order[problem.path], problem.line or 0)))
-
-    def check(self, path: Path) -> None:
-        """Check an absolute path. A file that is not a targets or config file counts as an eval file."""
-        match kind_of(path):
-            case "targets":
-                self._load_targets(path)
-            case "config":
-                self._note(read_config_file(path).problems)
-            case _:
-                self._check_suite(path.with_suffix(".jsonl") if _belongs_to_dataset(path) else path)
-
-    def _note(self, problems: Iterable[Problem]) -> None:
-        self._found.update(dict.fromkeys(problems))
-
-    def _check_suite(self, path: Path) -> None:
-        try:
-            suite = read_suite(path, call_row_maker, kinds=EVALUATORS)
-        except FileError as error:
-            self._note(_problems_of(error, path))
-            return
-        self._note(suite.problems)
-        cases = self._load_cases(suite)
-        targets = self._find_targets(path.parent)
-        if targets is not None:
-            self._check_targets_of(suite, cases, targets)
-
-    def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
-        context = self._context(suite.path.parent)
-        cases = []
-        for entry in suite.entries:
-            try:
-                loaded = load_case(suite, entry, context)
-            except AgentvError as error:
-                self._note(_problems_of(error, suite.path, entry.line))
-            except Exception as error:  # noqa: BLE001 - kinds of users may raise anything
-                self._note([crash_of(error, suite.path, entry.line)])
-            else:
-                self._note(loaded.warnings)
-                self._note(doubts_of(loaded.case))
-                cases.append(loaded.case)
-        return cases
-
-    def _context(self, eval_dir: Path) -> LoadContext:
-        if eval_dir not in self._contexts:
-            patterns, problems = load_guideline_patterns(eval_dir, self._repo_root)
-            self._note(problems)
-            self._contexts[eval_dir] = LoadContext(
-                self._repo_root,
-                self._settings.cwd,
-                patterns,
-                evaluators=EVALUATORS.with_own(self._settings.own_evaluators(eval_dir)),
-                unknown_keys=self._settings.unknown_keys,
-            )
-        return self._contexts[eval_dir]
-
-    def _find_targets(self, eval_dir: Path) -> TargetsFile | None:
-        explicit, cwd = self._settings.targets, self._settings.cwd
-        try:
-            return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
-        except TargetsError as error:
-            level: Literal["error", "warning"] = "warning" if explicit is None else "error"
-            # A run may still get one by --agentv-targets.
-            self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
-            return None
-
-    def _load_targets(self, path: Path) -> TargetsFile | None:
-        if path not in self._targets_files:
-            self._targets_files[path] = None
-            kinds = KINDS.with_own(self._settings.own_providers(path.parent))
-            try:
-                file = self._targets_files[path] = load_targets_file(path, kinds)
-                self._note((*file.warnings, *missing_code(file)))
-            except FileError as error:
-                self._note(_problems_of(error, path))
-        return self._targets_files[path]
-
-    def _check_targets_of(self, suite: SuiteSource, cases: Sequence[EvalCase], targets: TargetsFile) -> None:
-        """Note each target that a case needs and that cannot be used, once."""
-        self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
-        said: set[str] = set()
-        for case in cases:
-            for fault in _target_faults(case, targets):
-                if fault not in said:
-                    said.add(fault)
-                    self._note([Problem(*_target_place(suite, case), "", fault)])
-
-
-def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems. One that many rows of a table share is yielded once, with the number of rows."""
-    rows: dict[Problem, list[str]] = {}
-    for problem in problems:
-        rows.setdefault(problem.replace(row=None), []).extend([problem.row] if problem.row else [])
-    for problem, found in rows.items():
-        more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
-        yield problem.replace(row=f"{found[0]}{more}") if found else problem
-
-
-def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]:
-    """Return file and line where the case's target is named: in the case or its file's header, else of the case."""
-    entry = next(entry for entry in suite.entries if entry.line == case.line)
-    written = ((entry.value, suite.case_place(entry, [])), (suite.header, suite.header_place([])))
-    for mapping, place in written:
-        for value, keys in ((mapping.get("execution") or {}, ("execution", "target")), (mapping, ("target",))):
-            if value.get("target") is not None:
-                named = place.at(*keys)
-                return named.path, named.line
-    return Path(case.path), case.line
-
-
-def _declared_kind(path: Path) -> FileKind | None:
-    try:
-        if not path.is_file():  # reading a pipe would block
-            return None
-        with path.open("rb") as file:
-            found = _SCHEMA.search(file.read(_SNIFFED_BYTES))
-    except OSError:
-        return None
-    kinds: dict[bytes, FileKind] = {b"eval": "eval", b"targets": "targets", b"config": "config"}
-    return kinds[found[1]] if found and path.suffix != ".jsonl" else None
-
-
-def _belongs_to_dataset(path: Path) -> bool:
-    return is_sidecar(path) and not looks_like_suite(path)
-
-
-def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
-    """Yield what a run says of the targets that a case needs, with its judge."""
-    needs = needs_of(evaluators_of(case))
-    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
-    for name in names:
-        try:
-            target = targets.find(name)
-        except TargetError as error:
-            yield str(error)
-            continue
-        if fault := targets.kinds.fault(target.provider):
-            yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
-        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
-            names.append(target.judge_target)
-        if name == names[0] and needs.judge:
-            yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
-
-
-def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:
-    """Return the problems of an error. An error with only a text is one problem of its file, else of `path`."""
-    if error.problems:
-        return error.problems
-    if isinstance(error, FileError):
-        path, line = error.path, error.line
-    return (Problem(path, line, "", str(error).removeprefix(f"{locate(path, line)}: ")),)
-
-
-_AGENTV_FOLDER: Final = ".agentv"
 _EPILOG: Final = """\
 exit codes:
   0 nothing is wrong (there may be warnings), 1 there are errors (with --strict: or warnings), 2 wrong usage."""
@@ -435,20 +144,16 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], list[Problem]]:
 def _find(path: Path) -> tuple[Sequence[Path], str]:
     """Return the files of a path, and the error text if there are none."""
     if path.is_dir():
-        return list(_files_in(path)), "no eval, targets or config files in this folder"
+        found = [
+            file
+            for file in walk(path, hidden=frozenset({".agentv"}))
+            if file.suffix in SUFFIXES
+            and (kind_of(file) or (file.parent.name != ".agentv" and is_eval_in_folder(file, path)))
+        ]
+        return found, "no eval, targets or config files in this folder"
     if path.exists() or not is_glob(str(path)):
         return [path] if path.exists() else [], "there is no such file or folder"
     return [file for file in find_files(str(path), hidden=True) if file.suffix in SUFFIXES], "no file matches"
-
-
-def _files_in(folder: Path) -> Iterator[Path]:
-    for path in walk(folder, hidden=frozenset({_AGENTV_FOLDER})):
-        if path.suffix in SUFFIXES and (kind_of(path) or (_is_visible(path) and is_eval_in_folder(path, folder))):
-            yield path
-
-
-def _is_visible(path: Path) -> bool:
-    return path.parent.name != _AGENTV_FOLDER
 
 
 def _text_lines(files: Sequence[Path], problems: Sequence[Problem]) -> Iterator[str]:
@@ -475,3 +180,278 @@ def _json(files: Sequence[Path], problems: Sequence[Problem]) -> str:
 def _count(problems: Sequence[Problem]) -> tuple[int, int]:
     errors = sum(problem.level == "error" for problem in problems)
     return errors, len(problems) - errors
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings(Record):
+    """The inputs of a check besides the files."""
+
+    cwd: Path
+    targets: Path | None = None
+    """The targets file of the run; None: search for it."""
+    own_evaluators: KindsOf = no_kinds
+    """The kinds of evaluators that the project adds."""
+    own_providers: KindsOf = no_kinds
+    """The kinds of targets that the project adds."""
+    unknown_keys: UnknownKeys = "error"
+
+
+class Checker:
+    """Finds the faults that collection and the start of a run would find. It reads no variables and calls nothing.
+
+    Files that several of the checked ones share are read once.
+    """
+
+    def __init__(self, settings: CheckSettings) -> None:
+        self._settings = settings
+        self._repo_root = find_repo_root(settings.cwd)
+        self._contexts: dict[Path, LoadContext] = {}
+        self._targets_files: dict[Path, TargetsFile | None] = {}
+        self._found: dict[Problem, None] = {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return all distinct problems, by file in the order of the checks, then by line."""
+        order = {path: index for index, path in reversed([*enumerate(problem.path for problem in self._found)])}
+        return tuple(sorted(_grouped(self._found), key=lambda problem: (order[problem.path], problem.line or 0)))
+
+    def check(self, path: Path) -> None:
+        """Check an absolute path. A file that is not a targets or config file counts as an eval file."""
+        match kind_of(path):
+            case "targets":
+                self._load_targets(path)
+            case "config":
+                self._note(read_config_file(path).problems)
+            case _:
+                belongs_to_dataset = is_sidecar(path) and not looks_like_suite(path)
+                self._check_suite(path.with_suffix(".jsonl") if belongs_to_dataset else path)
+
+    def _note(self, problems: Iterable[Problem]) -> None:
+        self._found.update(dict.fromkeys(problems))
+
+    def _check_suite(self, path: Path) -> None:
+        try:
+            suite = read_suite(path, call_row_maker, kinds=EVALUATORS)
+        except FileError as error:
+            self._note(_problems_of(error, path))
+            return
+        self._note(suite.problems)
+        cases = self._load_cases(suite)
+        targets = self._find_targets(path.parent)
+        if targets is None:
+            return
+        self._note((*missing_folders(cases, targets), *unsent_guidelines(cases, targets)))
+        said: set[str] = set()
+        for case in cases:  # each target that a case needs and that cannot be used is noted once
+            for fault in _target_faults(case, targets):
+                if fault not in said:
+                    said.add(fault)
+                    self._note([Problem(*_target_place(suite, case), "", fault)])
+
+    def _load_cases(self, suite: SuiteSource) -> list[EvalCase]:
+        context = self._context(suite.path.parent)
+        cases = []
+        for entry in suite.entries:
+            try:
+                loaded = load_case(suite, entry, context)
+            except AgentvError as error:
+                self._note(_problems_of(error, suite.path, entry.line))
+            except Exception as error:  # noqa: BLE001 - kinds of users may raise anything
+                fault = f"the case cannot be loaded: {user_traceback(error)}"
+                self._note([Problem(suite.path, entry.line, "", fault)])
+            else:
+                self._note(loaded.warnings)
+                self._note(doubts_of(loaded.case))
+                cases.append(loaded.case)
+        return cases
+
+    def _context(self, eval_dir: Path) -> LoadContext:
+        if eval_dir not in self._contexts:
+            patterns, problems = load_guideline_patterns(eval_dir, self._repo_root)
+            self._note(problems)
+            self._contexts[eval_dir] = LoadContext(
+                self._repo_root,
+                self._settings.cwd,
+                patterns,
+                evaluators=EVALUATORS.with_own(self._settings.own_evaluators(eval_dir)),
+                unknown_keys=self._settings.unknown_keys,
+            )
+        return self._contexts[eval_dir]
+
+    def _find_targets(self, eval_dir: Path) -> TargetsFile | None:
+        explicit, cwd = self._settings.targets, self._settings.cwd
+        try:
+            return self._load_targets(find_targets_file(explicit, eval_dir, self._repo_root, cwd))
+        except TargetsError as error:
+            level: Literal["error", "warning"] = "warning" if explicit is None else "error"
+            # A run may still get one by --agentv-targets.
+            self._note(problem.replace(level=level) for problem in _problems_of(error, eval_dir))
+            return None
+
+    def _load_targets(self, path: Path) -> TargetsFile | None:
+        if path not in self._targets_files:
+            self._targets_files[path] = None
+            kinds = KINDS.with_own(self._settings.own_providers(path.parent))
+            try:
+                file = self._targets_files[path] = load_targets_file(path, kinds)
+                self._note((*file.warnings, *missing_code(file)))
+            except FileError as error:
+                self._note(_problems_of(error, path))
+        return self._targets_files[path]
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """Return the kind of a file (targets, config or eval) by its `$schema`, else by its name; None if unknown.
+
+    Source: agentv-formats 9.3.
+    """
+    declared = _declared_kind(path)
+    if declared is not None:
+        return declared
+    if path.name in _TARGETS_NAMES:
+        return "targets"
+    if path.name == ".agentv.yaml" or (path.parent.name == ".agentv" and path.stem == "config"):
+        return "config"
+    return None
+
+
+def _declared_kind(path: Path) -> FileKind | None:
+    try:
+        if not path.is_file():  # reading a pipe would block
+            return None
+        with path.open("rb") as file:
+            found = _SCHEMA.search(file.read(65_536))
+    except OSError:
+        return None
+    kinds: dict[bytes, FileKind] = {b"eval": "eval", b"targets": "targets", b"config": "config"}
+    return kinds[found[1]] if found and path.suffix != ".jsonl" else None
+
+
+def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the problems. One that many rows of a table share is yielded once, with the number of rows."""
+    rows: dict[Problem, list[str]] = {}
+    for problem in problems:
+        rows.setdefault(problem.replace(row=None), []).extend([problem.row] if problem.row else [])
+    for problem, found in rows.items():
+        more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+        yield problem.replace(row=f"{found[0]}{more}") if found else problem
+
+
+def _problems_of(error: AgentvError, path: Path, line: int | None = None) -> tuple[Problem, ...]:
+    """Return the problems of an error. An error with only a text is one problem of its file, else of `path`."""
+    if error.problems:
+        return error.problems
+    if isinstance(error, FileError):
+        path, line = error.path, error.line
+    return (Problem(path, line, "", str(error).removeprefix(f"{locate(path, line)}: ")),)
+
+
+def doubts_of(case: EvalCase) -> Iterator[Problem]:
+    """Yield what evaluators check in another way than their author may think, as a run warns of it."""
+    for evaluator in case.evaluators or ():
+        for each in evaluator.walk():
+            for doubt in _doubts(each, case):
+                message = f"evaluator {each.label!r}: {doubt}"
+                yield Problem(Path(case.path), case.line, case.eval_id, message, level="warning")
+
+
+def _doubts(evaluator: AnyEvaluator, case: EvalCase) -> list[str]:
+    try:
+        return [*evaluator.doubts(case)]
+    except Exception as error:
+        if evaluator.own_code is None:
+            raise
+        return [f"doubts() raised {user_traceback(error)}"]
+
+
+def _target_faults(case: EvalCase, targets: TargetsFile) -> Iterator[str]:
+    """Yield what a run says of the targets that a case needs, with its judge."""
+    needs = needs_of(evaluators_of(case))
+    names = [case.target or DEFAULT_TARGET, *needs.embeddings]
+    for name in names:
+        try:
+            target = targets.find(name)
+        except TargetError as error:
+            yield str(error)
+            continue
+        if fault := targets.kinds.fault(target.provider):
+            yield f"target {name!r} ({locate(target.path or targets.path, target.line)}): {fault}"
+        if name == names[0] and needs.any_answers and target.judge_target and target.judge_target not in names:
+            names.append(target.judge_target)
+        if name == names[0] and needs.judge:
+            yield from filter(None, [judging_fault(target, targets.kinds.find(target.kind), targets.path)])
+
+
+def _target_place(suite: SuiteSource, case: EvalCase) -> tuple[Path, int | None]:
+    """Return file and line where the case's target is named: in the case or its file's header, else of the case."""
+    entry = next(entry for entry in suite.entries if entry.line == case.line)
+    written = ((entry.value, suite.case_place(entry, [])), (suite.header, suite.header_place([])))
+    for mapping, place in written:
+        for value, keys in ((mapping.get("execution") or {}, ("execution", "target")), (mapping, ("target",))):
+            if value.get("target") is not None:
+                named = place.at(*keys)
+                return named.path, named.line
+    return Path(case.path), case.line
+
+
+def missing_code(file: TargetsFile) -> Iterator[Hint]:
+    """Yield the Python files of targets that are not in the folder of their targets file, where a run looks."""
+    for definition in file.definitions:
+        settings = _settings(file, definition)
+        named = None if settings is None else settings.sources.callable
+        if named is None or has_reference(named):
+            continue
+        written, folder = named.rpartition(":")[0], (definition.path or file.path).parent
+        if written.endswith(".py") and not (folder / written).is_file():
+            key = next((key for key, value in definition.values.items() if value == named), "")
+            message = f"there is no file {written!r} in {locate(folder, None)}"
+            yield _hint(file, definition, key, message, near_file(folder / written, (".py",)))
+
+
+def missing_folders(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
+    """Yield the missing `cwd` folders of command lines, as a run of these cases would look for them.
+
+    A run may create them: this is no error.
+    """
+    for case in cases:
+        definition = next((each for each in file.definitions if each.name == (case.target or DEFAULT_TARGET)), None)
+        if definition is None or definition.kind != "cli":
+            continue
+        settings, eval_dir = _settings(file, definition), Path(case.path).parent
+        cwd = None if settings is None else settings.cwd
+        if cwd is None or has_reference(cwd) or (path := eval_dir / cwd).is_dir():
+            continue
+        siblings = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
+        message = f"there is no folder {cwd!r} for cases in {locate(eval_dir, None)}"
+        yield _hint(file, definition, "cwd", message, did_you_mean(path.name, siblings))
+
+
+def unsent_guidelines(cases: Iterable[EvalCase], file: TargetsFile) -> Iterator[Hint]:
+    """Yield a warning for each target that does not get the guidelines of cases, at the first of them.
+
+    A command may know the guidelines: this is no error.
+    """
+    told: set[str] = set()
+    for case in cases:
+        name = case.target or DEFAULT_TARGET
+        definition = next((each for each in file.definitions if each.name == name), None)
+        if not case.guideline_paths or definition is None or definition.provider_batching or name in told:
+            continue
+        question = build_prompt(case, "agent").question
+        warning = lost_guidelines(case, question, name, _settings(file, definition))
+        if warning is not None:
+            told.add(name)
+            yield warning
+
+
+def _settings(file: TargetsFile, definition: TargetDefinition) -> Any:
+    """Return the keys of a target as written; None for an unknown kind."""
+    kind = file.kinds.find(definition.kind)
+    found = None if kind is None else check_written(kind, definition.values).kind
+    return found if hasattr(found, "sources") else None
+
+
+def _hint(file: TargetsFile, definition: TargetDefinition, key: str, message: str, near: str | None) -> Hint:
+    path = definition.path or file.path
+    siblings = [each for each in file.definitions if (each.path or file.path) == path]
+    return Hint(path, definition.line, f"targets[{siblings.index(definition)}].{key}", message, near, level="warning")

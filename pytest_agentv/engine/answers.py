@@ -36,7 +36,7 @@ from pytest_agentv.providers.base import (
 )
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, describe_error, leaves, run_in_thread, told
 
-# Reads the trace and the metrics of a response, checks them and summarizes the trace.
+# The trace and the metrics of a response, checked, and the summary of the trace.
 
 _UNKNOWN: Final = ExecutionMetrics()
 
@@ -63,8 +63,22 @@ def extract_trace(response: ProviderResponse) -> tuple[TraceEvent, ...] | None:
     if response.trace is not None:
         return response.trace
     if response.output_messages is not None and not response.is_text_only:
-        return tuple(_call_event(message, call) for message, call in _tool_calls(response.output_messages))
+        return tuple(
+            TraceEvent(
+                "tool_call",
+                timestamp=call.timestamp or message.timestamp,
+                id=call.id,
+                name=call.tool,
+                input=call.input,
+                output=call.output,
+            )
+            for message, call in _tool_calls(response.output_messages)
+        )
     return None
+
+
+def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
+    return ((message, call) for message in messages for call in message.tool_calls)
 
 
 def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetrics) -> TraceSummary | None:
@@ -88,6 +102,10 @@ def summarize_trace(events: Sequence[TraceEvent] | None, metrics: ReportedMetric
     )
 
 
+def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
+    return [event.name for event in events if event.type == "tool_call"]
+
+
 def validated_metrics(response: ProviderResponse, measured_ms: float | None = None) -> ReportedMetrics:
     """Return the valid metrics of a response. Leaves out negative, infinite and non-number values with a warning.
 
@@ -104,6 +122,46 @@ def validated_metrics(response: ProviderResponse, measured_ms: float | None = No
         tool_durations=_tool_durations(response, warnings) or None,
         warnings=tuple(warnings),
     )
+
+
+def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
+    # Checked at run time too, because Python targets and plugins can return values of any type.
+    if value is None or is_amount(value):
+        return value
+    shown = "a number that is too long" if json_fault(value) else repr(value)
+    warnings.append(f"{name} is {shown} and was left out: expected a finite number of 0 or more")
+    return None
+
+
+def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage | None:
+    if not isinstance(usage, TokenUsage | None):  # as above
+        warnings.append(f"token_usage is {masked(str(usage))[:80]!r} and was left out: expected a TokenUsage")
+        return None
+    if usage is None:
+        return None
+    tokens_in = _checked("token_usage.input", usage.input, warnings)
+    tokens_out = _checked("token_usage.output", usage.output, warnings)
+    cached = _checked("token_usage.cached", usage.cached, warnings)
+    if tokens_in is None or tokens_out is None:
+        return None
+    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
+
+
+def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
+    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
+    if response.trace is None:
+        return told
+    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
+
+
+def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
+    durations: dict[str, list[float]] = {}
+    for call in calls:
+        duration = _checked(f"duration_ms of the tool {call.tool!r}", call.duration_ms, warnings)
+        if duration is not None:
+            durations.setdefault(call.tool, []).append(duration)
+    return {tool: tuple(values) for tool, values in durations.items()}
 
 
 def execution_metrics(
@@ -134,48 +192,6 @@ def execution_metrics(
     return known if known != _UNKNOWN else None
 
 
-def _tool_calls(messages: Sequence[Message]) -> Iterator[tuple[Message, ToolCall]]:
-    return ((message, call) for message in messages for call in message.tool_calls)
-
-
-def _called_tools(events: Sequence[TraceEvent]) -> list[str | None]:
-    return [event.name for event in events if event.type == "tool_call"]
-
-
-def _call_event(message: Message, call: ToolCall) -> TraceEvent:
-    return TraceEvent(
-        "tool_call",
-        timestamp=call.timestamp or message.timestamp,
-        id=call.id,
-        name=call.tool,
-        input=call.input,
-        output=call.output,
-    )
-
-
-def _checked(name: str, value: float | None, warnings: list[str]) -> float | None:
-    # Checked at run time too, because Python targets and plugins can return values of any type.
-    if value is None or is_amount(value):
-        return value
-    shown = "a number that is too long" if json_fault(value) else repr(value)
-    warnings.append(f"{name} is {shown} and was left out: expected a finite number of 0 or more")
-    return None
-
-
-def _checked_usage(usage: TokenUsage | None, warnings: list[str]) -> TokenUsage | None:
-    if not isinstance(usage, TokenUsage | None):  # as above
-        warnings.append(f"token_usage is {masked(str(usage))[:80]!r} and was left out: expected a TokenUsage")
-        return None
-    if usage is None:
-        return None
-    tokens_in = _checked("token_usage.input", usage.input, warnings)
-    tokens_out = _checked("token_usage.output", usage.output, warnings)
-    cached = _checked("token_usage.cached", usage.cached, warnings)
-    if tokens_in is None or tokens_out is None:
-        return None
-    return TokenUsage(tokens_in, tokens_out, cached, _checked("token_usage.reasoning", usage.reasoning, warnings))
-
-
 def without_odd_durations(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """Return messages without durations of calls that are no numbers, which no record can hold."""
     if all(_is_duration(call) for _, call in _tool_calls(messages or ())):
@@ -194,24 +210,7 @@ def _is_duration(call: ToolCall) -> bool:
     return call.duration_ms is None or is_measure(call.duration_ms)
 
 
-def _tool_durations(response: ProviderResponse, warnings: list[str]) -> dict[str, tuple[float, ...]]:
-    """Return the milliseconds of each call by tool: those of the messages, else those of the trace."""
-    told = _durations((call for _, call in _tool_calls(response.output_messages or ())), warnings)
-    if response.trace is None:
-        return told
-    return {**_durations((call for call in traced_calls(response.trace) if call.tool not in told), warnings), **told}
-
-
-def _durations(calls: Iterable[ToolCall], warnings: list[str]) -> dict[str, tuple[float, ...]]:
-    durations: dict[str, list[float]] = {}
-    for call in calls:
-        duration = _checked(f"duration_ms of the tool {call.tool!r}", call.duration_ms, warnings)
-        if duration is not None:
-            durations.setdefault(call.tool, []).append(duration)
-    return {tool: tuple(values) for tool, values in durations.items()}
-
-
-# Calls a provider, and retries after a time-out.
+# The calls, repeated after a time-out.
 
 _LOGGER: Final = logging.getLogger(__name__)
 _GRACE_SECONDS: Final = 10.0
@@ -256,13 +255,42 @@ async def invoke_with_retries(
         if response is not None:
             with suppress(RecursionError, TypeError, ValueError):  # content that is no JSON, which its reader reports
                 response = require_answer(response)
-        requests = _add_requests(requests, raw)
+        sums = {name: requests.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
+        requests = {**requests, **raw, **sums}
         attempts = Attempts(request.attempt + 1, _milliseconds_since(started), response, error, requests, lost)
         _log_call(called, attempts, raw)
         if not _timed_out(attempts) or request.attempt >= max_retries:
-            return _with_response(attempts)
+            if error is not None and lost:  # these were paid for: the record needs a response
+                failed = ProviderResponse(error=str(error), error_kind=error.kind)
+                attempts = attempts.replace(response=failed, error=None)
+            return attempts
         lost += () if response is None else (response,)
         request = request.replace(attempt=request.attempt + 1)
+
+
+def _checked_raw(raw: JsonObject) -> JsonObject:
+    """Return the data on API requests and the log, without values of wrong types, which users' code may put there."""
+    figures = {name: raw[name] for name in _FIGURES if is_amount(raw.get(name))}
+    return {**figures, **{name: raw[name] for name in ("last_error", "log_file") if isinstance(raw.get(name), str)}}
+
+
+def _milliseconds_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000)
+
+
+def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return
+    response, error = attempts.response, attempts.error
+    if fault := error or (response and response.error):
+        outcome = f"failed: {fault}"
+    elif response is not None and response.cached:
+        outcome = "answered from the cache"
+    elif raw.get("request_attempts", 1) > 1:
+        outcome = f"answered at request {raw['request_attempts']}; before: {raw.get('last_error')}"
+    else:
+        outcome = "answered"
+    _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
 
 
 def _timed_out(attempts: Attempts) -> bool:
@@ -271,14 +299,6 @@ def _timed_out(attempts: Attempts) -> bool:
     if attempts.error is not None:
         return attempts.error.kind == "timeout"
     return response is not None and response.error is not None and response.error_kind == "timeout"
-
-
-def _with_response(attempts: Attempts) -> Attempts:
-    """Return the attempts with the last error as a response, if earlier calls were paid for: these have a record."""
-    error = attempts.error
-    if error is None or not attempts.lost:
-        return attempts
-    return attempts.replace(response=ProviderResponse(error=str(error), error_kind=error.kind), error=None)
 
 
 async def invoke_within_limit(provider: Adapter, request: ProviderRequest) -> ProviderResponse:
@@ -308,42 +328,12 @@ def _timeout_error(request: ProviderRequest) -> ProviderError:
     return ProviderError(f"no answer within {request.timeout_seconds or 0:g} s", "timeout")
 
 
-def _log_call(called: str, attempts: Attempts, raw: JsonObject) -> None:
-    if not _LOGGER.isEnabledFor(logging.DEBUG):
-        return
-    response, error = attempts.response, attempts.error
-    if fault := error or (response and response.error):
-        outcome = f"failed: {fault}"
-    elif response is not None and response.cached:
-        outcome = "answered from the cache"
-    elif raw.get("request_attempts", 1) > 1:
-        outcome = f"answered at request {raw['request_attempts']}; before: {raw.get('last_error')}"
-    else:
-        outcome = "answered"
-    _LOGGER.debug("%s", masked(f"{called}: call {attempts.count}, {attempts.duration_ms:g} ms: {outcome}"))
-
-
-def _checked_raw(raw: JsonObject) -> JsonObject:
-    """Return the data on API requests and the log, without values of wrong types, which users' code may put there."""
-    figures = {name: raw[name] for name in _FIGURES if is_amount(raw.get(name))}
-    return {**figures, **{name: raw[name] for name in ("last_error", "log_file") if isinstance(raw.get(name), str)}}
-
-
-def _add_requests(before: JsonObject, raw: JsonObject) -> JsonObject:
-    sums = {name: before.get(name, 0) + raw[name] for name in _FIGURES if name in raw}
-    return {**before, **raw, **sums}
-
-
 def timed(response: ProviderResponse, started: float) -> ProviderResponse:
     """Return a response with the time that the call took, if it does not tell. `started` is of `time.perf_counter`."""
     return response.replace(duration_ms=_milliseconds_since(started)) if response.duration_ms is None else response
 
 
-def _milliseconds_since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000)
-
-
-# Reads the answer out of a response: its text, its trace and its metrics.
+# The answer in a response: its text, its trace and its metrics.
 
 logger = logging.getLogger("pytest_agentv.engine")
 
@@ -386,25 +376,6 @@ async def read_answer(attempts: Attempts, options: RunOptions) -> Answered:
     return await run_in_thread(lambda: _answered(attempts, options), "agentv-trace")
 
 
-async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
-    """Return the answer of a response, or what it cost if it cannot be read."""
-    try:
-        return await read_answer(attempts, options)
-    except Exception as error:  # noqa: BLE001 - code of users may put anything into a response
-        known = attempts.response or ProviderResponse()
-        names = ("token_usage", "cost_usd", "cost_source", "duration_ms", "cached")
-        figures = ProviderResponse(
-            **{name: getattr(known, name) for name in names},
-            error=f"the answer cannot be read: {describe_error(error)}",
-        )
-        return _answered(attempts.replace(response=figures), options)
-
-
-def broken_answer(answered: Answered) -> ProviderError | None:
-    """Return why a reply holds no answer; None: it holds one."""
-    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
-
-
 def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     if attempts.response is None:
         raise attempts.error or ProviderError("the provider gave no response")
@@ -442,28 +413,6 @@ def _answered(attempts: Attempts, options: RunOptions) -> Answered:
     )
 
 
-def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
-    """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
-    for what, value in (*_reported(messages), *_traced(trace)):
-        if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
-            raise ValueError(f"the values of {what} {fault}")
-
-
-def _reported(messages: Iterable[Message]) -> Iterator[tuple[str, Json]]:
-    for message in messages:
-        yield "the content of a message", message.content
-        yield "the metadata of a message", message.metadata
-        for call in message.tool_calls:
-            yield f"the input of the call of {call.tool!r}", call.input
-            yield f"the output of the call of {call.tool!r}", call.output
-
-
-def _traced(trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
-    for event in trace:
-        for name in ("input", "output", "metadata"):
-            yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)
-
-
 def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> ExecutionMetrics | None:
     """Return the metrics of the last call, with tokens and cost of the calls before it that timed out."""
     if not attempts.lost:
@@ -473,3 +422,41 @@ def _with_lost(metrics: ExecutionMetrics | None, attempts: Attempts) -> Executio
     costs = [cost for cost in (known.cost_usd, *(each.cost_usd for each in lost)) if cost is not None]
     usage = added_usage([known.token_usage, *(each.token_usage for each in lost)])
     return known.replace(token_usage=usage, cost_usd=math.fsum(costs) if costs else None)
+
+
+async def salvage_answer(attempts: Attempts, options: RunOptions) -> Answered:
+    """Return the answer of a response, or what it cost if it cannot be read."""
+    try:
+        return await read_answer(attempts, options)
+    except Exception as error:  # noqa: BLE001 - code of users may put anything into a response
+        known = attempts.response or ProviderResponse()
+        names = ("token_usage", "cost_usd", "cost_source", "duration_ms", "cached")
+        figures = ProviderResponse(
+            **{name: getattr(known, name) for name in names},
+            error=f"the answer cannot be read: {describe_error(error)}",
+        )
+        return _answered(attempts.replace(response=figures), options)
+
+
+def broken_answer(answered: Answered) -> ProviderError | None:
+    """Return why a reply holds no answer; None: it holds one."""
+    return None if answered.error is None else ProviderError(answered.error, answered.error_kind)
+
+
+def require_writable(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> None:
+    """Raise `ValueError` for what no results file could hold. Code of users may put anything into a response."""
+    for what, value in _reported(messages, trace):
+        if value is not ABSENT and (fault := json_fault(value, _DEEPEST, with_texts=True)):
+            raise ValueError(f"the values of {what} {fault}")
+
+
+def _reported(messages: Iterable[Message], trace: Iterable[TraceEvent]) -> Iterator[tuple[str, Json]]:
+    for message in messages:
+        yield "the content of a message", message.content
+        yield "the metadata of a message", message.metadata
+        for call in message.tool_calls:
+            yield f"the input of the call of {call.tool!r}", call.input
+            yield f"the output of the call of {call.tool!r}", call.output
+    for event in trace:
+        for name in ("input", "output", "metadata"):
+            yield f"the {name} of a `{event.type}` event of the trace", getattr(event, name)

@@ -18,15 +18,6 @@ async def ask_target(pool: TargetPool, options: RunOptions, eval_dir: Path, name
     return await _ask(pool, eval_dir, name, request, options.max_retries)
 
 
-async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:
-    """Return the response of the target that a user's object stands in for, while it answers. Raises like `ask_target`.
-
-    Who calls the object retries after time-outs.
-    """
-    with call.asking(prompt) as request:
-        return await _ask(pool, call.eval_dir, call.target, request, 0)
-
-
 async def _ask(
     pool: TargetPool, eval_dir: Path, name: str, request: ProviderRequest, max_retries: int
 ) -> ProviderResponse:
@@ -38,3 +29,12 @@ async def _ask(
     if attempts.response.error is not None:
         raise ProviderError(attempts.response.error, attempts.response.error_kind)
     return attempts.response
+
+
+async def ask_for_call(pool: TargetPool, call: OwnCall, prompt: str) -> ProviderResponse:
+    """Return the response of the target that a user's object stands in for, while it answers. Raises like `ask_target`.
+
+    Who calls the object retries after time-outs.
+    """
+    with call.asking(prompt) as request:
+        return await _ask(pool, call.eval_dir, call.target, request, 0)

@@ -49,6 +49,13 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
     return {**asked, **{name: number for name, number in numbers.items() if number}}
 
 
+def _hash_file(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return "missing"
+
+
 def digest_of(value: Json) -> str:
     """Return the hash of plain data, in which the order of keys does not count."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
@@ -89,12 +96,30 @@ def keep_answer(
     if not is_whole or response.output_messages == ():  # the provider did not wait for the answer
         return None
     try:
-        response = _with_trace(response)
+        if response.trace_ref is not None:  # the next call may write that file anew
+            trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
+            response = response.replace(trace=trace, trace_ref=None)
         text = _to_json(response, masker, {**(notes or {}), **({} if run_id is None else {_RUN: run_id})})
     except (AgentvError, TypeError, ValueError, RecursionError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
         return None
     return None if text is None else write_entry(path, text)
+
+
+def _to_json(response: ProviderResponse, masker: Masker, run: JsonObject) -> str | None:
+    """Return the text that keeps an answer; None, with a log, if reading it back would give another answer."""
+    plain = response.to_plain()
+    debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
+    if masker.mask_plain(plain) != plain:
+        _LOGGER.info("the answer holds a secret, and is not kept for later runs")
+        return None
+    text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
+    kept = ProviderResponse.from_plain(json.loads(text)).replace(raw=response.raw)
+    # Compares texts too, because 1 and 1.0 are equal but read differently.
+    if kept != response or candidate_answer(kept.output_messages) != candidate_answer(response.output_messages):
+        _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
+        return None
+    return text
 
 
 def write_entry(path: Path, text: str) -> FileError | None:
@@ -109,42 +134,7 @@ def write_entry(path: Path, text: str) -> FileError | None:
     return None
 
 
-def _with_trace(response: ProviderResponse) -> ProviderResponse:
-    """Return the answer with its trace in place of the trace file, which the next call may write anew."""
-    if response.trace_ref is None:
-        return response
-    trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
-    return response.replace(trace=trace, trace_ref=None)
-
-
-def _to_json(response: ProviderResponse, masker: Masker, run: JsonObject) -> str | None:
-    """Return the text that keeps an answer; None, with a log, if reading it back would give another answer."""
-    plain = response.to_plain()
-    debugging = masker.mask_plain(plain.pop("raw", {}))  # not judged, so it may be masked
-    if masker.mask_plain(plain) != plain:
-        _LOGGER.info("the answer holds a secret, and is not kept for later runs")
-        return None
-    text = json.dumps({**plain, "raw": debugging, **run}, ensure_ascii=True)
-    if not _is_same_answer(ProviderResponse.from_plain(json.loads(text)), response):
-        _LOGGER.warning("the answer is not kept for later runs: JSON cannot hold it as it is")
-        return None
-    return text
-
-
-def _is_same_answer(first: ProviderResponse, second: ProviderResponse) -> bool:
-    """Whether two responses are judged alike. Compares texts too, because 1 and 1.0 are equal but read differently."""
-    first = first.replace(raw=second.raw)
-    return first == second and candidate_answer(first.output_messages) == candidate_answer(second.output_messages)
-
-
-def _hash_file(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return "missing"
-
-
-# Keeps answers on disk, so that the same question to the same target costs once (`--agentv-cache`).
+# The cache of a target (`--agentv-cache`).
 
 _VERSION: Final = 2
 """Part of every key. Incremented when the format of the entries changes."""
@@ -254,15 +244,10 @@ def code_places(target: Target, folder: Path, as_at_home: Callable[[JsonObject],
     home = as_at_home({"code": list(map(str, paths)), "folder": str(folder)})
     places = [os.path.relpath(place, str(home["folder"])) for place in home["code"]]
     code = {"code": places[0] if len(places) == 1 else places} if places else {}
-    return {**code, **_values_of_factory(settings.own_code)}
-
-
-def _values_of_factory(code: object) -> JsonObject:
-    """Return the hash of the values that a factory got from the code which made it: two folders may give it others."""
-    if code is None:
-        return {}
-
-    return {} if is_plain(code) else {"made of": hash_value(code).digest}
+    if settings.own_code is None or is_plain(settings.own_code):
+        return code
+    # The values that a factory got from the code which made it: two folders may give it others.
+    return {**code, "made of": hash_value(settings.own_code).digest}
 
 
 def lasting_settings(target: Target) -> Json:
@@ -279,9 +264,6 @@ def public_settings(value: object) -> Json:
         return {key: public_settings(item) for key, item in value.items() if not isinstance(item, Secret)}
     if isinstance(value, list | tuple):
         return [public_settings(item) for item in value if not isinstance(item, Secret)]
-    return value if type(value) in ATOMS or isinstance(value, float) else _public_value(value)
-
-
-def _public_value(value: object) -> Json:
-    """Return what stands for a value that JSON cannot hold. It is that of no other run if a part of it is not known."""
-    return text_of_value(value) or _UNLIKE_OTHERS
+    if type(value) in ATOMS or isinstance(value, float):
+        return value
+    return text_of_value(value) or _UNLIKE_OTHERS  # JSON cannot hold it; unlike others if not all of it is known

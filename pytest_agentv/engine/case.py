@@ -46,91 +46,6 @@ if TYPE_CHECKING:
     from pytest_agentv.engine.unjudged import UnjudgedAnswer
 
 
-# Calls the hooks of a case in threads, so that a hook that blocks delays only its own case.
-
-_THREAD = "agentv-hook"
-
-
-async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
-    """Return the attempts with the response that the hook returns. Raises `HookError`."""
-    hook, response = hooks.response, attempts.response
-    if hook is None or response is None:
-        return attempts
-    return attempts.replace(response=await run_in_thread(lambda: hook(case, response), _THREAD))
-
-
-async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
-    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
-    hook = hooks.decide
-    if hook is None or result.status == "error" or result.dry_run:
-        return result
-    try:
-        decision = await run_in_thread(lambda: hook(case, result), _THREAD)
-    except HookError as error:
-        return result.replace(status="error", error=str(error), error_detail=ErrorDetail("evaluator", error.kind))
-    if decision is None:
-        return result
-    return result.replace(status="pass" if decision.passed else "fail", assertion=decision.reason)
-
-
-async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
-    """Call the hook with a result that was written."""
-    hook = hooks.recorded
-    if hook is not None:
-        await run_in_thread(lambda: hook(case, result), _THREAD)
-
-
-# Writes the dumps that a run asks for: the prompt of a case, and the trace of each attempt.
-
-
-def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
-    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
-    folder = job.options.dump_prompts
-    if folder is None or job.answer:  # all answers have the same prompt
-        return
-    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
-
-    dump_prompt(
-        folder,
-        job.case.eval_id,
-        prompt,
-        guideline_paths=job.case.guideline_paths,
-        masker=pool.masker,
-        qualifier=job.dump_qualifier,
-    )
-
-
-def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
-    """Write a file per attempt. Only the last attempt can have a trace.
-
-    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
-    """
-    folder = job.options.dump_traces
-    if folder is None:
-        return
-    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
-
-    try:
-        for attempt in range(1, attempts + 1):
-            last = answered if attempt == attempts else None
-            dump_trace(
-                folder,
-                job.case.eval_id,
-                attempt=attempt,
-                answer=job.answer,
-                reruns=job.reruns,
-                target=job.identity.target,
-                trace=last.trace if last else None,
-                trace_summary=last.summary if last else None,
-                masker=pool.masker,
-                qualifier=job.dump_qualifier,
-            )
-    except FileError as error:
-        reason = str(error).partition(": ")[2]
-        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
-        pool.warn([problem])
-
-
 logger = logging.getLogger("pytest_agentv.engine")
 
 
@@ -176,6 +91,28 @@ class _Prepared:
     """A given answer, instead of a call; None: call the target."""
 
 
+async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
+    """Prepare everything that can fail before anything is paid for."""
+    evaluators = evaluators_of(job.case)
+    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
+    services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
+    evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
+    asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
+    if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
+        _warn_of_guidelines(job, pool, asked.prompt.question)
+    dump_job_prompt(job, pool, asked.prompt)
+    return _Prepared(pool, target, evaluators, services, asked, own.answer)
+
+
+def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
+    """Warn once for each target and file of a target that does not get the guidelines of a case."""
+    target = pool.definition(job.case.folder, job.identity.target)
+    warning = None if target.provider_batching else lost_guidelines(job.case, question, target.name, target.settings)
+    if warning is not None:
+        named = f"{target.name}\n{job.case.path}"
+        pool.warn_once(warning, f"guidelines-{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()[:16]}")
+
+
 async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", hooks: CaseHooks) -> EvalResult:
     if job.identity.target != prepared.target.name:
         job = job.replace(identity=job.identity.replace(target=prepared.target.name))
@@ -184,7 +121,14 @@ async def _run(job: CaseJob, prepared: _Prepared, member: "BatchMember | None", 
     left = None if unjudged is None else unjudged.find()
     if left is not None and member is not None:
         member.leave()  # judging may take long
-    attempts = await _ask(job, prepared, request, member) if left is None else Attempts(1, None, left)
+    if left is not None:
+        attempts = Attempts(1, None, left)
+    elif prepared.answer is not None:
+        attempts = Attempts(0, None, require_answer(prepared.answer))
+    else:
+        provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
+        called = f"target {prepared.target.name}"
+        attempts = await invoke_with_retries(provider, request, job.options.max_retries, called)
     answer = attempts.response
     if unjudged is None or answer is None:
         return await _finish(job, prepared, attempts, hooks)
@@ -264,36 +208,6 @@ async def _read_and_judge(job: CaseJob, prepared: _Prepared, attempts: Attempts,
     return unjudged_result(job, prepared.asked, answered, unanswered)
 
 
-async def _ask(job: CaseJob, prepared: _Prepared, request: ProviderRequest, member: "BatchMember | None") -> Attempts:
-    if prepared.answer is not None:
-        return Attempts(0, None, require_answer(prepared.answer))
-    provider = prepared.target.provider if member is None else member.wrap(prepared.target.provider)
-    called = f"target {prepared.target.name}"
-    return await invoke_with_retries(provider, request, job.options.max_retries, called)
-
-
-async def _prepare(job: CaseJob, pool: TargetPool, own: Overrides) -> _Prepared:
-    """Prepare everything that can fail before anything is paid for."""
-    evaluators = evaluators_of(job.case)
-    target = await pool.prepare(job.case.folder, job.identity.target, evaluators, own)
-    services = Services(target.judge, target.environment, target.callable_targets, target.embedders, job.case)
-    evaluators = tuple(prepare(evaluator, services) for evaluator in evaluators)
-    asked = Asked(build_prompt(job.case, target.provider.mode), target.is_agent, job.case.guideline_paths)
-    if job.case.guideline_paths and not own.replace_target and not job.options.dry_run:
-        _warn_of_guidelines(job, pool, asked.prompt.question)
-    dump_job_prompt(job, pool, asked.prompt)
-    return _Prepared(pool, target, evaluators, services, asked, own.answer)
-
-
-def _warn_of_guidelines(job: CaseJob, pool: TargetPool, question: str) -> None:
-    """Warn once for each target and file of a target that does not get the guidelines of a case."""
-    target = pool.definition(job.case.folder, job.identity.target)
-    warning = None if target.provider_batching else lost_guidelines(job.case, question, target.name, target.settings)
-    if warning is not None:
-        named = f"{target.name}\n{job.case.path}"
-        pool.warn_once(warning, f"guidelines-{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()[:16]}")
-
-
 async def _judged(job: CaseJob, prepared: _Prepared, answered: Answered) -> EvalResult:
     threshold = effective_threshold(job.options, job.case)
     context = Context(
@@ -341,7 +255,92 @@ def _setup_error(job: CaseJob, error: BaseException) -> EvalResult:
     return error_result(job.identity, "setup", "crash", user_traceback(error), dry_run=dry_run)
 
 
-# Warns of guidelines that a target does not get. Without them it has another task, and no error shows it.
+# The hooks of a case run in threads, so that a hook that blocks delays only its own case.
+
+_THREAD = "agentv-hook"
+
+
+async def show_response(hooks: CaseHooks, case: EvalCase, attempts: Attempts) -> Attempts:
+    """Return the attempts with the response that the hook returns. Raises `HookError`."""
+    hook, response = hooks.response, attempts.response
+    if hook is None or response is None:
+        return attempts
+    return attempts.replace(response=await run_in_thread(lambda: hook(case, response), _THREAD))
+
+
+async def decide(hooks: CaseHooks, case: EvalCase, result: EvalResult) -> EvalResult:
+    """Return the result as the hook decides. Skips the hook for a case that was not judged, and in a dry run."""
+    hook = hooks.decide
+    if hook is None or result.status == "error" or result.dry_run:
+        return result
+    try:
+        decision = await run_in_thread(lambda: hook(case, result), _THREAD)
+    except HookError as error:
+        return result.replace(status="error", error=str(error), error_detail=ErrorDetail("evaluator", error.kind))
+    if decision is None:
+        return result
+    return result.replace(status="pass" if decision.passed else "fail", assertion=decision.reason)
+
+
+async def tell(hooks: CaseHooks, case: EvalCase | None, result: EvalResult) -> None:
+    """Call the hook with a result that was written."""
+    hook = hooks.recorded
+    if hook is not None:
+        await run_in_thread(lambda: hook(case, result), _THREAD)
+
+
+# The dumps that a run asks for: the prompt of a case, and the trace of each attempt.
+
+
+def dump_job_prompt(job: CaseJob, pool: TargetPool, prompt: Prompt) -> None:
+    """Write the prompt of a case. Raises `FileError`, before anything is paid for."""
+    folder = job.options.dump_prompts
+    if folder is None or job.answer:  # all answers have the same prompt
+        return
+    from pytest_agentv.reports.dumps import dump_prompt  # noqa: PLC0415 - for runs that ask for it
+
+    dump_prompt(
+        folder,
+        job.case.eval_id,
+        prompt,
+        guideline_paths=job.case.guideline_paths,
+        masker=pool.masker,
+        qualifier=job.dump_qualifier,
+    )
+
+
+def dump_job_traces(job: CaseJob, pool: TargetPool, attempts: int, answered: Answered | None) -> None:
+    """Write a file per attempt. Only the last attempt can have a trace.
+
+    A file that cannot be written is only a warning, so that a paid answer is never lost to a debug file.
+    """
+    folder = job.options.dump_traces
+    if folder is None:
+        return
+    from pytest_agentv.reports.dumps import dump_trace  # noqa: PLC0415 - for runs that ask for it
+
+    try:
+        for attempt in range(1, attempts + 1):
+            last = answered if attempt == attempts else None
+            dump_trace(
+                folder,
+                job.case.eval_id,
+                attempt=attempt,
+                answer=job.answer,
+                reruns=job.reruns,
+                target=job.identity.target,
+                trace=last.trace if last else None,
+                trace_summary=last.summary if last else None,
+                masker=pool.masker,
+                qualifier=job.dump_qualifier,
+            )
+    except FileError as error:
+        reason = str(error).partition(": ")[2]
+        problem = Problem(error.path, error.line, "", f"the trace is not dumped: {reason}", level="warning")
+        pool.warn([problem])
+
+
+# Guidelines that a target does not get: without them it has another task, and no error shows it.
 
 
 def lost_guidelines(case: EvalCase, question: str, target: str, settings: object) -> Hint | None:

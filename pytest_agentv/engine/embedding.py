@@ -21,7 +21,7 @@ from pytest_agentv.providers.api.failures import ContentError
 from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse
 from pytest_agentv.runtime.user_code import Outcome, attempt_async
 
-# Gets embeddings from a target: asks for each text once, in requests for several cases, and caches them on disk.
+# Embeddings of a target: each text is asked for once, in requests for several cases, and cached on disk.
 
 Ask: TypeAlias = Callable[[Sequence[str], float | None], Awaitable[Embeddings]]
 
@@ -35,15 +35,6 @@ WAIT_SECONDS: Final = 0.01
 """How long a text waits for texts of other cases, in seconds."""
 
 
-def _embedding_fault(target: Target) -> str:
-    """Return why a target without embeddings gives none."""
-    through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
-    if through_litellm and target.path is not None:
-        where = locate(Path(target.path), target.line)
-        return f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
-    return f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
-
-
 def embedder_of(
     target: Target,
     provider: Adapter,
@@ -54,7 +45,13 @@ def embedder_of(
     """Return the embeddings of a target. Raises `TargetError` for one that gives none."""
     ask = getattr(provider, "embed", None)
     if ask is None:
-        raise TargetError(_embedding_fault(target))
+        through_litellm = getattr(target.settings, "client", None) == "litellm" and target.kind in _KINDS
+        if through_litellm and target.path is not None:
+            where = locate(Path(target.path), target.line)
+            what = f"target {target.name!r} ({where}) gives no embeddings through litellm: leave out `client`"
+            raise TargetError(what)
+        what = f"target {target.name!r} ({target.kind}) gives no embeddings: openai, azure and gemini targets do"
+        raise TargetError(what)
     return TargetEmbedder(target, ask, cache, timeout_seconds, tell)
 
 
@@ -161,17 +158,11 @@ class TargetEmbedder:
         """Ask for the embeddings of some texts and keep them. All callers that wait get an error."""
         embeddings = list(_shares(await self._ask(texts, self._timeout_seconds), texts))
         for text, embedding in zip(texts, embeddings, strict=True):
-            if embedding.vector:
-                self._keep(text, embedding)
+            path = self._path(text) if embedding.vector else None
+            error = None if path is None else write_entry(path, json.dumps({"vector": embedding.vector}))
+            if error is not None and self._tell is not None:
+                self._tell(error)
         return embeddings
-
-    def _keep(self, text: str, embedding: Embedding) -> None:
-        path = self._path(text)
-        if path is None:
-            return
-        error = write_entry(path, json.dumps({"vector": embedding.vector}))
-        if error is not None and self._tell is not None:
-            self._tell(error)
 
     def _path(self, text: str) -> Path | None:
         if self._cache is None:
@@ -193,6 +184,14 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
     current_meter().add(1, TokenUsage(tokens, 0) if tokens else None, math.fsum(costs) if costs else None)
 
 
+def _read(path: Path) -> Embedding | None:
+    try:
+        vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Embedding(vectors[0]) if vectors and vectors[0] else None
+
+
 def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
     """Yield the embedding of each text, with its share of tokens and cost, by its length. It is empty for no vector."""
     total = sum(map(len, texts)) or 1
@@ -200,14 +199,6 @@ def _shares(found: Embeddings, texts: Sequence[str]) -> Iterator[Embedding]:
         share = len(text) / total
         cost = None if found.cost_usd is None else found.cost_usd * share
         yield Embedding(vector or (), found.tokens * share or None, cost)
-
-
-def _read(path: Path) -> Embedding | None:
-    try:
-        vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return Embedding(vectors[0]) if vectors and vectors[0] else None
 
 
 # The targets that judge scripts may call through their proxy.

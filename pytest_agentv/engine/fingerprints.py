@@ -14,7 +14,7 @@ from pytest_agentv.engine.pool import TargetPool
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import ATOMS, Json, Plain
-from pytest_agentv.model.cases import AnyEvaluator, EvalCase, Target, affects_answers
+from pytest_agentv.model.cases import AnyEvaluator, EvalCase, affects_answers
 from pytest_agentv.model.messages import FilePart
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.store.program_files import FileStates, ProjectFiles, command_words
@@ -22,7 +22,6 @@ from pytest_agentv.store.program_files import FileStates, ProjectFiles, command_
 _LENGTH: Final = 16
 """Hexadecimal digits of a hash."""
 
-_SHELL: Final = ("sh", "-lc")
 
 _NOT_KNOWN: Final = (
     "it holds a {type}, whose state is not known, so resumed runs and the cache pay for its cases again, and "
@@ -124,12 +123,15 @@ class Fingerprints:
                 return None
             files = self._files_of(None if target.path is None else Path(target.path).parent)
             settings, own = self._plain_keys(target.settings), target.settings.own_code
-            started = tuple(_started_files(target, files))
+            sources = target.settings.sources
+            folder = Path(sources.folder or Path(target.path or "").parent)
+            called = () if sources.callable is None else files.of_callable(sources.callable, folder)
+            started = tuple(files.of_words(sources.words, folder))
             self._targets[key] = self._digest({
                 "kind": target.kind,
                 "settings": {key: value for key, value in settings.items() if affects_answers(target.settings, key)},
                 "batching": target.provider_batching,
-                "files": files.hashes([*_called_files(target, files), *started]),
+                "files": files.hashes([*called, *started]),
                 **({} if own is None else {"code": self._hash_code(own)}),
             }, started)  # fmt: skip
         return self._targets[key]
@@ -214,32 +216,19 @@ class Fingerprints:
         return self._plain(value.to_plain()) if isinstance(value, Plain) else self._hash_value(value)
 
 
-def _called_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    callable_name = target.settings.sources.callable
-    return iter(()) if callable_name is None else files.of_callable(callable_name, _folder_of(target))
-
-
-def _started_files(target: Target, files: ProjectFiles) -> Iterator[Path]:
-    return files.of_words(target.settings.sources.words, _folder_of(target))
-
-
-def _folder_of(target: Target) -> Path:
-    return Path(target.settings.sources.folder or Path(target.path or "").parent)
-
-
-def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
-    """Yield the words of each script that judges, with the folder that it runs in."""
-    for folder, words in evaluator.scripts:
-        is_shell = words[:1] == ("sh",) and len(words) > len(_SHELL)
-        yield Path(folder or "."), command_words(words[2]) if is_shell else words
-
-
 def _digest(value: Json) -> str:
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 
-# Hashes cases: a kept result is valid only as long as the hash of its case stays the same.
+def _judge_scripts(evaluator: AnyEvaluator) -> Iterator[tuple[Path, Sequence[str]]]:
+    """Yield the words of each script that judges, with the folder that it runs in."""
+    for folder, words in evaluator.scripts:
+        is_shell = words[:1] == ("sh",) and len(words) > 2  # sh -lc COMMAND
+        yield Path(folder or "."), command_words(words[2]) if is_shell else words
+
+
+# The hashes of cases: a kept result is valid only as long as that of its case stays the same.
 
 _RULES: Final = frozenset(
     (
@@ -289,6 +278,15 @@ class CaseHashes:
         return hashlib.sha256(f"[{', '.join(hashed)}]".encode()).hexdigest()[:16]
 
 
+def _without_rules(value: Json) -> Json:
+    """Leave out the keys that do not make a kept score invalid: it is judged by the new rules without a call."""
+    if not isinstance(value, dict):
+        return value
+    rest = {key: item for key, item in value.items() if key not in _RULES}
+    execution = _without_rules(rest.pop("execution", None))
+    return rest | {"execution": execution} if execution else rest
+
+
 def _content(part: FilePart) -> str:
     """Return the content of a file. Returns a hash of its bytes if they are not all text.
 
@@ -302,12 +300,3 @@ def _content(part: FilePart) -> str:
         return hashlib.sha256(Path(part.resolved_path).read_bytes()).hexdigest()
     except OSError:
         return part.text
-
-
-def _without_rules(value: Json) -> Json:
-    """Leave out the keys that do not make a kept score invalid: it is judged by the new rules without a call."""
-    if not isinstance(value, dict):
-        return value
-    rest = {key: item for key, item in value.items() if key not in _RULES}
-    execution = _without_rules(rest.pop("execution", None))
-    return rest | {"execution": execution} if execution else rest

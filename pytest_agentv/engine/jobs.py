@@ -15,9 +15,6 @@ from pytest_agentv.providers.base import ProviderResponse
 if TYPE_CHECKING:
     from pytest_agentv.providers.python_calls import OwnCalls  # only for objects that ask the target that they replace
 
-
-# One case to run, as plain data that can be sent to another process.
-
 CaseKey: TypeAlias = tuple[str, str, str, str, str, str]
 """Eval file, raw case id and target, and the hashes of the case, of the target and of its grading."""
 CaseVersion: TypeAlias = tuple[str | None, str, str, str, str, str, str]
@@ -157,7 +154,7 @@ OWN_JUDGE: Final = "agentv_judge"
 """Name in messages and records of an object that judges."""
 
 
-# Chooses the target of a case.
+# The choice of the target of a case.
 
 DEFAULT_TARGET: Final = "default"
 

@@ -22,8 +22,6 @@ from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import Adapter, KeepsAnswers, ProviderRequest
 from pytest_agentv.targets.definitions import TargetDefinition
 
-# The target that judges, for evaluators that need a model.
-
 _LOGGER: Final = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[str, Sequence[str]], None]
@@ -220,7 +218,7 @@ def embedding_targets(evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for member in members if (name := member.embeds_with) is not None))
 
 
-# Holds kept judgements against another threshold, which `required` evaluators have to reach as well.
+# Kept judgements against another threshold, which `required` evaluators have to reach as well.
 
 
 def held_against(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
@@ -234,6 +232,37 @@ def held_against(result: EvalResult, case: EvalCase, threshold: Threshold) -> Ev
     status = decide_status(result.score, threshold.value, unmet)
     rules = {"threshold": threshold.value, "threshold_source": threshold.source}
     return result.replace(status=status, unmet_required=unmet, evaluator_results=found, **rules)
+
+
+def _judged_again(
+    evaluators: Sequence[AnyEvaluator], results: Sequence[EvaluatorResult], before: float, now: float
+) -> tuple[EvaluatorResult, ...] | None:
+    if len(evaluators) != len(results):
+        return None
+    required = (member for result in results for member in _members(result) if member.required is True)
+    if any(_reaches(member, before) is not _reaches(member, now) for member in required):
+        return None  # the composite around it would have to be combined again
+    pairs = zip(evaluators, results, strict=True)
+    return tuple(_with_requirement(evaluator, result, before, now) for evaluator, result in pairs)
+
+
+def _members(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
+    for member in result.evaluator_results or ():
+        yield member
+        yield from _members(member)
+
+
+def _reaches(result: EvaluatorResult, needed: float) -> bool:
+    return result.score + SLACK >= needed
+
+
+def _with_requirement(evaluator: AnyEvaluator, result: EvaluatorResult, before: float, now: float) -> EvaluatorResult:
+    was_met, is_met = (_reaches(result, evaluator.required_score(each)) for each in (before, now))
+    if not result.required or was_met is is_met:
+        return result
+    known = result.unmet_required or ()  # its own text is the first
+    unmet = known[1:] if is_met else (unmet_text(evaluator, result.misses), *known)
+    return result.replace(unmet_required=unmet or None, verdict="fail" if unmet else verdict_of(result.score))
 
 
 def rejudged(result: EvalResult, case: EvalCase, threshold: Threshold) -> EvalResult | None:
@@ -253,37 +282,3 @@ def asks_for_threshold(case: EvalCase) -> bool:
         shared_key(each, "required") is True and each.required_score(0.0) != each.required_score(1.0)
         for each in members
     )
-
-
-def _judged_again(
-    evaluators: Sequence[AnyEvaluator], results: Sequence[EvaluatorResult], before: float, now: float
-) -> tuple[EvaluatorResult, ...] | None:
-    if len(evaluators) != len(results):
-        return None
-    if any(_crosses(member, before, now) for result in results for member in _members(result)):
-        return None  # the composite around it would have to be combined again
-    pairs = zip(evaluators, results, strict=True)
-    return tuple(_with_requirement(evaluator, result, before, now) for evaluator, result in pairs)
-
-
-def _members(result: EvaluatorResult) -> Iterator[EvaluatorResult]:
-    for member in result.evaluator_results or ():
-        yield member
-        yield from _members(member)
-
-
-def _crosses(result: EvaluatorResult, before: float, now: float) -> bool:
-    return result.required is True and _reaches(result, before) is not _reaches(result, now)
-
-
-def _reaches(result: EvaluatorResult, needed: float) -> bool:
-    return result.score + SLACK >= needed
-
-
-def _with_requirement(evaluator: AnyEvaluator, result: EvaluatorResult, before: float, now: float) -> EvaluatorResult:
-    was_met, is_met = (_reaches(result, evaluator.required_score(each)) for each in (before, now))
-    if not result.required or was_met is is_met:
-        return result
-    known = result.unmet_required or ()  # its own text is the first
-    unmet = known[1:] if is_met else (unmet_text(evaluator, result.misses), *known)
-    return result.replace(unmet_required=unmet or None, verdict="fail" if unmet else verdict_of(result.score))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentv.engine.embedding import CallableTargets  # only for scripts that call targets
 
 
-# Decides how many cases of a target are in flight.
+# How many cases of a target are in flight.
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def is_first_to_warn(folder: Path | None, what: str = "cap") -> bool:
     return True
 
 
-# The targets of eval folders: finds, resolves and opens each once.
+# The targets of eval folders: each is found, resolved and opened once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class FolderTargets:
         return provider
 
 
-# Runs each target's health check once per run, even with several processes (decisions 32).
+# Health checks: one for each target and run, even with several processes (decisions 32).
 
 Together: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
 """Runs the check of the target with this name, unless another process has done so. Then it raises that finding."""
@@ -300,19 +300,16 @@ class HealthChecks:
             return
         key = (target.path, target.name)
         if key not in self._probes:
-            is_probed = target.settings.is_probed
-            together = self._together if is_probed else None
-            probe = provider.check if together is None else lambda: together(self._name(target), provider.check)
+            path = Path(target.path)
+            below = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+            name = repr((str(below), target.name))  # the same in all processes
+            together = self._together if target.settings.is_probed else None
+            probe = provider.check if together is None else lambda: together(name, provider.check)
             self._probes[key] = asyncio.ensure_future(capture(probe))
         probed = self._probes[key]
         if not probed.done():
             await asyncio.shield(probed)  # a cancelled case must not cancel the probe that others wait for
         probed.result().get()
-
-    def _name(self, target: Target) -> str:
-        """Return the name of a target, the same in all processes."""
-        path = Path(target.path or "")
-        return repr((str(path.relative_to(self._root) if path.is_relative_to(self._root) else path), target.name))
 
 
 def sharing(folder: Path | None) -> Together | None:
@@ -334,10 +331,10 @@ async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[N
     raise_finding(found)
 
 
-def raise_finding(found: Mapping[str, Any]) -> None:
-    """Raise the error that a health check has found, if any."""
-    if found:
-        raise ProviderError(found["error"], found["kind"])
+def _file_of(folder: Path, key: str) -> Path:
+    remove_at_end(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def _found(path: Path) -> dict[str, str] | None:
@@ -349,10 +346,10 @@ def _found(path: Path) -> dict[str, str] | None:
     return found
 
 
-def _file_of(folder: Path, key: str) -> Path:
-    remove_at_end(folder)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+def raise_finding(found: Mapping[str, Any]) -> None:
+    """Raise the error that a health check has found, if any."""
+    if found:
+        raise ProviderError(found["error"], found["kind"])
 
 
 async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
@@ -364,7 +361,7 @@ async def finding(check: Callable[[], Awaitable[None]]) -> dict[str, str]:
     return {}
 
 
-# Prepares targets: finds, resolves and health-checks each once, and finds its judge.
+# Targets that are ready: with their judges, healthy.
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -505,19 +502,16 @@ class TargetPool:
         if own.judge is not None:
             return self._own_judge(eval_dir, own.judge)
         if own.replace_target:
-            target = self._named_target(eval_dir, target.name)
+            try:
+                target = self._folders.definition(eval_dir, target.name)  # the replaced one may name a judge
+            except AgentvError as error:
+                what = f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}"
+                raise TargetError(what) from error
         fault = judging_fault(target, target.settings, self._folders.file(eval_dir).path)
         if fault:
             raise TargetError(fault)
         judge_name = target.name if target.judge_target is None else target.judge_target
         return self._folders.open(eval_dir, judge_name)
-
-    def _named_target(self, eval_dir: Path, name: str) -> Target:
-        """Return the target that a user's object replaces, because it may name a judge."""
-        try:
-            return self._folders.definition(eval_dir, name)
-        except AgentvError as error:
-            raise TargetError(f"a model is to judge, and none is named: {error}; or override {OWN_JUDGE}") from error
 
     def _callable(
         self, eval_dir: Path, target: Target, provider: Adapter, own: Overrides, asked: EqualQuestions

@@ -22,7 +22,7 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.text import counted
 from pytest_agentv.stats.intervals import Verdict, is_flaky, needed_passes, pass_rate, passing, verdict, wilson
 
-# Plans how many answers of a case to ask for, and tells when its verdict is certain.
+# How many answers of a case to ask for, and when its verdict is certain.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def stops_early(options: RunOptions) -> bool:
     return options.stop == "certain" if options.stop is not None else not has_baseline
 
 
-# Combines the results of a case's answers into one result.
+# The result of a case, made of those of its answers.
 
 _CASE_FIELDS: Final = frozenset(
     {
@@ -132,20 +132,59 @@ def combine_answers(
     figures = figures.replace(reruns=reruns or None, carried=carried or None, lost=len(lost) or None)
     base = _shown(results, decided)
     status = decided or "error"
+    own = ({key: value for key, value in each.to_plain().items() if key not in _CASE_FIELDS} for each in results)
+    paid = [*results, *lost]
     combined = base.replace(
         status=status,
         score=math.fsum(result.score for result in judged) / len(judged) if judged else 0.0,
         assertion=base.assertion if status == "fail" else None,
         repeat=figures,
-        answers=tuple(_own_part(result) for result in results) if with_answers else None,
+        answers=tuple(own) if with_answers else None,
         timestamp=max(result.timestamp for result in results),
         in_baseline=next((result.in_baseline for result in results if result.in_baseline), None),
-        **_sums([*results, *lost]),
+        attempts=sum(result.attempts for result in paid),
+        request_attempts=_sum(result.request_attempts for result in paid),
+        waited_ms=_sum(result.waited_ms for result in paid),
+        judge_retries=_sum(result.judge_retries for result in paid),
+        duration_ms=_sum(result.duration_ms for result in paid),
+        execution_metrics=added_metrics(_counted(paid)),
+        judge_metrics=added_judge_metrics(result.judge_metrics for result in paid),
+        cached=all(result.cached for result in paid) or None,
     )
     if status != "error":
         return combined
     message = _open_text(results, figures)
     return combined.replace(error=message, misses=(f"Error: {message}",))
+
+
+def _shown(results: Sequence[EvalResult], decided: Verdict | None) -> EvalResult:
+    """Return the answer that the result shows: the first failing one, else the first; of an error, the first error."""
+    if decided is None:
+        return next(result for result in results if result.status == "error")
+    judged = [result for result in results if result.status != "error"]
+    return next((result for result in judged if result.status == "fail"), judged[0])
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _counted(results: Sequence[EvalResult]) -> Sequence[EvalResult]:
+    """Return the answers whose metrics count: cached ones only if no other answer was paid for."""
+    return [result for result in results if not result.cached] or results
+
+
+def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
+    """Return why there is no verdict, such as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
+    passes = counted(figures.passes, "answer passes", "answers pass")
+    needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
+    skipped = figures.planned - figures.asked
+    left = f", {skipped} more would not decide it" if skipped else ""
+    first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
+    why = f"{first}, and {len(others)} more" if others else first
+    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
 def confirmed_by(result: EvalResult, fresh: Sequence[EvalResult], plan: RepeatPlan) -> EvalResult:
@@ -201,6 +240,29 @@ def repeat_figures(results: Sequence[EvalResult], plan: RepeatPlan, stopped: Ver
     )
 
 
+def _count_if_mixed(known: Iterable[bool]) -> int | None:
+    """Return how many are known; None if all or none are."""
+    flags = list(known)
+    return sum(flags) if any(flags) and not all(flags) else None
+
+
+def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) -> JsonObject:
+    """Return the counts of a case's judged answers, by the names of its fields."""
+    rate = pass_rate(passes, judged, stopped) if judged else None
+    interval = None if rate is None else wilson(rate, judged)
+    return {
+        "passes": passes,
+        "needed": plan.needed,
+        "min_pass_rate": plan.min_pass_rate,
+        "min_pass_rate_source": plan.min_pass_rate_source,
+        "stopped": None if stopped is None else "certain pass" if stopped == "pass" else "certain fail",
+        "pass_rate": rate,
+        "pass_rate_low": None if interval is None else interval.low,
+        "pass_rate_high": None if interval is None else interval.high,
+        "flaky": is_flaky(passes, judged),
+    }
+
+
 def judged_anew(result: EvalResult, plan: RepeatPlan, threshold: Threshold) -> EvalResult | None:
     """Judge a kept result by the current rules. Returns None if its answers do not suffice.
 
@@ -246,45 +308,9 @@ def added_metrics(results: Iterable[EvalResult]) -> ExecutionMetrics | None:
     )
 
 
-def _shown(results: Sequence[EvalResult], decided: Verdict | None) -> EvalResult:
-    """Return the answer that the result shows: the first failing one, else the first; of an error, the first error."""
-    if decided is None:
-        return next(result for result in results if result.status == "error")
-    judged = [result for result in results if result.status != "error"]
-    return next((result for result in judged if result.status == "fail"), judged[0])
-
-
-def _rates(passes: int, judged: int, plan: RepeatPlan, stopped: Verdict | None) -> JsonObject:
-    """Return the counts of a case's judged answers, by the names of its fields."""
-    rate = pass_rate(passes, judged, stopped) if judged else None
-    interval = None if rate is None else wilson(rate, judged)
-    return {
-        "passes": passes,
-        "needed": plan.needed,
-        "min_pass_rate": plan.min_pass_rate,
-        "min_pass_rate_source": plan.min_pass_rate_source,
-        "stopped": None if stopped is None else "certain pass" if stopped == "pass" else "certain fail",
-        "pass_rate": rate,
-        "pass_rate_low": None if interval is None else interval.low,
-        "pass_rate_high": None if interval is None else interval.high,
-        "flaky": is_flaky(passes, judged),
-    }
-
-
 def is_set_up_error(result: EvalResult) -> bool:
     """Whether the set-up of a case failed, so that asking again would fail too."""
     return result.error_detail is not None and result.error_detail.stage == "setup"
-
-
-def _open_text(results: Sequence[EvalResult], figures: RepeatFigures) -> str:
-    """Return why there is no verdict, such as `3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)`."""
-    passes = counted(figures.passes, "answer passes", "answers pass")
-    needed = f"{figures.needed} of {figures.planned} {'is' if figures.needed == 1 else 'are'} needed"
-    skipped = figures.planned - figures.asked
-    left = f", {skipped} more would not decide it" if skipped else ""
-    first, *others = dict.fromkeys(result.error.strip().partition("\n")[0] for result in results if result.error)
-    why = f"{first}, and {len(others)} more" if others else first
-    return f"cannot be judged: {passes}, {needed}, {figures.errors} could not be had ({why}){left}"
 
 
 def case_fields(result: EvalResult) -> JsonObject:
@@ -292,42 +318,7 @@ def case_fields(result: EvalResult) -> JsonObject:
     return {key: value for key, value in result.to_plain().items() if key in _CASE_FIELDS}
 
 
-def _own_part(result: EvalResult) -> JsonObject:
-    return {key: value for key, value in result.to_plain().items() if key not in _CASE_FIELDS}
-
-
-def _sums(results: Sequence[EvalResult]) -> JsonObject:
-    """Add up the metrics of all answers."""
-    return {
-        "attempts": sum(result.attempts for result in results),
-        "request_attempts": _sum(result.request_attempts for result in results),
-        "waited_ms": _sum(result.waited_ms for result in results),
-        "judge_retries": _sum(result.judge_retries for result in results),
-        "duration_ms": _sum(result.duration_ms for result in results),
-        "execution_metrics": added_metrics(_counted(results)),
-        "judge_metrics": added_judge_metrics(result.judge_metrics for result in results),
-        "cached": all(result.cached for result in results) or None,
-    }
-
-
-def _counted(results: Sequence[EvalResult]) -> Sequence[EvalResult]:
-    """Return the answers whose metrics count: cached ones only if no other answer was paid for."""
-    return [result for result in results if not result.cached] or results
-
-
-def _count_if_mixed(known: Iterable[bool]) -> int | None:
-    """Return how many are known; None if all or none are."""
-    flags = list(known)
-    return sum(flags) if any(flags) and not all(flags) else None
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the known values; None if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-# Makes the metrics of single answers add up to those of their case, which may include answers that are gone.
+# Metrics of single answers that add up to those of their case, which may include answers that are gone.
 
 N = TypeVar("N", int, float)
 T = TypeVar("T")
@@ -385,16 +376,16 @@ def _metrics(result: EvalResult, answers: Sequence[EvalResult], place: int) -> J
     }
 
 
-def _known(parts: Iterable[T | None]) -> list[T]:
-    return [part for part in parts if part is not None]
-
-
 def _rest(own: N | None, total: N | None, others: Iterable[N | None]) -> N | None:
     """Return what a sum has beyond the other values; the own value, if they add up or the sum is not known."""
     if total is None:
         return own
     rest = round(total - sum(_known(others)), _DIGITS)
     return own if rest == round(own or 0, _DIGITS) else max(rest, 0)
+
+
+def _known(parts: Iterable[T | None]) -> list[T]:
+    return [part for part in parts if part is not None]
 
 
 def _execution(
@@ -456,7 +447,7 @@ def _judges(
     return own if metrics == known else metrics
 
 
-# Splits the result of a case into its single answers, so that none of them is asked again.
+# The single answers in the result of a case, so that none of them is asked again.
 
 _NO_METRICS: Final[JsonObject] = {
     **dict.fromkeys(
@@ -489,6 +480,13 @@ def told_before(answers: Mapping[int, EvalResult]) -> dict[int, EvalResult]:
         number: answer.replace(**{**_NO_METRICS, "execution_metrics": _zeros(answer.execution_metrics)})
         for number, answer in answers.items()
     }
+
+
+def _zeros(metrics: ExecutionMetrics | None) -> ExecutionMetrics | None:
+    if metrics is None:
+        return None
+    usage = None if metrics.token_usage is None else TokenUsage(0, 0)
+    return ExecutionMetrics(usage, None if metrics.cost_usd is None else 0.0)
 
 
 def first_answer(result: EvalResult, threshold: Threshold) -> EvalResult | None:
@@ -529,19 +527,6 @@ def answers_of(result: EvalResult, threshold: Threshold, *, in_full: bool) -> tu
     return tuple(_answers(result, figures, now))
 
 
-def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
-    shown = _shown_number(figures, threshold)
-    fresh = _paid_answers(result, figures)
-    counted = fresh or len(figures.scores)  # cached answers count if no other answer was paid for
-    for number, score in enumerate(figures.scores):
-        yield _one(result, figures, number, is_shown=number == shown).replace(
-            score=score,
-            status="pass" if passing([score], threshold) else "fail",
-            cached=True if number >= fresh else None,
-            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
-        )
-
-
 def _paid_answers(result: EvalResult, figures: RepeatFigures) -> int:
     """Return how many of the judged answers count as paid for. The first of them has the metrics of all.
 
@@ -559,6 +544,28 @@ def _shown_number(figures: RepeatFigures, threshold: float) -> int:
     return next((number for number, score in enumerate(figures.scores) if not passing([score], threshold)), 0)
 
 
+def _answers(result: EvalResult, figures: RepeatFigures, threshold: float) -> Iterator[EvalResult]:
+    shown = _shown_number(figures, threshold)
+    fresh = _paid_answers(result, figures)
+    counted = fresh or len(figures.scores)  # cached answers count if no other answer was paid for
+    alone = result.replace(repeat=None, baseline=None)
+    for number, score in enumerate(figures.scores):
+        answer = alone
+        if number != shown:
+            tools = None if figures.tools is None else figures.tools[number]
+            answer = alone.replace(
+                **_NO_TEXTS,
+                candidate_answer=result.candidate_answer if figures.same_text else "",
+                trace_summary=None if tools is None else TraceSummary(len(tools), tools, dict.fromkeys(tools, 1), 0),
+            )
+        yield answer.replace(
+            score=score,
+            status="pass" if passing([score], threshold) else "fail",
+            cached=True if number >= fresh else None,
+            **({} if number == 0 else {**_NO_METRICS, "execution_metrics": _zero_metrics(result, number, counted)}),
+        )
+
+
 def _zero_metrics(result: EvalResult, number: int, counted: int) -> ExecutionMetrics | None:
     """Return zeros for the metrics that the first answer already counts. Without them, they would look unknown."""
     metrics, figures = result.execution_metrics, result.repeat
@@ -569,25 +576,3 @@ def _zero_metrics(result: EvalResult, number: int, counted: int) -> ExecutionMet
     if not is_priced and not is_metered:
         return None
     return ExecutionMetrics(TokenUsage(0, 0) if is_metered else None, 0.0 if is_priced else None)
-
-
-def _zeros(metrics: ExecutionMetrics | None) -> ExecutionMetrics | None:
-    if metrics is None:
-        return None
-    usage = None if metrics.token_usage is None else TokenUsage(0, 0)
-    return ExecutionMetrics(usage, None if metrics.cost_usd is None else 0.0)
-
-
-def _one(result: EvalResult, figures: RepeatFigures, number: int, *, is_shown: bool) -> EvalResult:
-    alone = result.replace(repeat=None, baseline=None)
-    if is_shown:
-        return alone
-    return alone.replace(
-        **_NO_TEXTS,
-        candidate_answer=result.candidate_answer if figures.same_text else "",
-        trace_summary=None if figures.tools is None else _calls(figures.tools[number]),
-    )
-
-
-def _calls(tools: tuple[str, ...]) -> TraceSummary:
-    return TraceSummary(len(tools), tools, dict.fromkeys(tools, 1), 0)

@@ -11,7 +11,7 @@ from pytest_agentv.engine.jobs import CaseIdentity, CaseJob
 from pytest_agentv.errors import ErrorKind, ErrorStage, KindError, ProviderError
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.cases import EvalCase
-from pytest_agentv.model.messages import Message, added_judge_metrics
+from pytest_agentv.model.messages import added_judge_metrics
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.model.results import (
     NOTHING_COUNTS,
@@ -25,7 +25,7 @@ from pytest_agentv.model.results import (
 )
 from pytest_agentv.model.run_options import RunOptions
 
-# Combines evaluators' scores to a case's score, and decides pass or fail.
+# The score of a case, and whether it passes.
 
 ROUNDING_SLACK: Final = 1e-9
 """Tolerance for means of floats: the mean of three times 0.8 may be 0.7999999999999999, which must reach 0.8."""
@@ -126,7 +126,7 @@ def effective_threshold(options: RunOptions, case: EvalCase) -> Threshold:
     return Threshold(DEFAULT_THRESHOLD, "default")
 
 
-# Builds the results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2).
+# The results of cases: judged ones and broken ones (agentv-formats 8.1 and 8.2).
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,69 @@ def judged_result(job: CaseJob, asked: Asked, answered: Answered, judgement: Jud
     )
 
 
+def _identity_fields(identity: CaseIdentity) -> JsonObject:
+    return {
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "eval_id": identity.eval_id,
+        "dataset": identity.dataset,
+        "conversation_id": identity.conversation_id,
+        "target": identity.target,
+        "node_id": identity.node_id,
+        "run_id": identity.run_id,
+        "eval_file": identity.eval_file,
+        "line": identity.line,
+        "row": identity.row,
+        "combination": identity.combination,
+        "case_hash": identity.case_hash,
+        "target_hash": identity.target_hash,
+        "grading_hash": identity.grading_hash,
+        "tags": identity.tags,
+        "judge": identity.judge,
+        "required": identity.required,
+        "xfail": identity.xfail,
+        "xfail_strict": identity.xfail_strict,
+        "group": identity.group,
+        "expected_outcome": identity.expected_outcome,
+        "reference_answer": identity.reference_answer,
+        "shard": identity.shard,
+    }
+
+
+def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
+    prompt, paths = asked.prompt.in_words(), list(asked.guideline_paths)
+    failed = {} if error is None else {"guideline_paths": paths, "error": error}
+    if asked.is_agent:
+        return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}
+    if prompt.chat_prompt is not None:
+        return {"lm_provider_request": {"chat_prompt": [m.to_plain() for m in prompt.chat_prompt]} | failed}
+    return {"lm_provider_request": {"question": prompt.question, "guidelines": prompt.guidelines} | failed}
+
+
+def _answer_fields(answered: Answered) -> JsonObject:
+    messages = answered.output_messages or ()
+    is_more = len(messages) > 1 or any(message.tool_calls for message in messages)
+    return {
+        "candidate_answer": answered.candidate_answer,
+        "trace_summary": answered.summary,
+        "finish_reason": answered.finish_reason,
+        "retrieved_context": answered.retrieved_context,
+        "execution_metrics": answered.paid,
+        "output_messages": messages if is_more else None,  # the result holds the answer already
+        "cost_source": answered.cost_source,
+        "cached": answered.cached or None,
+        "attempts": answered.attempts,
+        **answered.requests,
+    }
+
+
+def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
+    """Sum up the judge retries of all evaluators, including members of composites."""
+    retries = 0
+    for each in evaluations:
+        retries += (each.judge_retries or 0) + (_judge_retries(each.evaluator_results) if each.evaluator_results else 0)
+    return retries
+
+
 def error_result(
     identity: CaseIdentity,
     stage: ErrorStage,
@@ -206,74 +269,3 @@ def unjudged_result(job: CaseJob, asked: Asked, answered: Answered, error: KindE
     stage: ErrorStage = "provider" if isinstance(error, ProviderError) else "evaluator"
     broken = error_result(job.identity, stage, error.kind, str(error), asked, dry_run=job.options.dry_run)
     return broken.replace(**_answer_fields(answered))
-
-
-def _answer_fields(answered: Answered) -> JsonObject:
-    return {
-        "candidate_answer": answered.candidate_answer,
-        "trace_summary": answered.summary,
-        "finish_reason": answered.finish_reason,
-        "retrieved_context": answered.retrieved_context,
-        "execution_metrics": answered.paid,
-        "output_messages": _conversation(answered),
-        "cost_source": answered.cost_source,
-        "cached": answered.cached or None,
-        "attempts": answered.attempts,
-        **answered.requests,
-    }
-
-
-def _conversation(answered: Answered) -> tuple[Message, ...] | None:
-    """Return what the target said, if that is more than its answer, which the result holds already."""
-    messages = answered.output_messages or ()
-    return messages if len(messages) > 1 or any(message.tool_calls for message in messages) else None
-
-
-def _judge_retries(evaluations: Sequence[EvaluatorResult]) -> int:
-    """Sum up the judge retries of all evaluators, including members of composites."""
-    retries = 0
-    for each in evaluations:
-        retries += (each.judge_retries or 0) + (_judge_retries(each.evaluator_results) if each.evaluator_results else 0)
-    return retries
-
-
-def _identity_fields(identity: CaseIdentity) -> JsonObject:
-    return {
-        "timestamp": _now(),
-        "eval_id": identity.eval_id,
-        "dataset": identity.dataset,
-        "conversation_id": identity.conversation_id,
-        "target": identity.target,
-        "node_id": identity.node_id,
-        "run_id": identity.run_id,
-        "eval_file": identity.eval_file,
-        "line": identity.line,
-        "row": identity.row,
-        "combination": identity.combination,
-        "case_hash": identity.case_hash,
-        "target_hash": identity.target_hash,
-        "grading_hash": identity.grading_hash,
-        "tags": identity.tags,
-        "judge": identity.judge,
-        "required": identity.required,
-        "xfail": identity.xfail,
-        "xfail_strict": identity.xfail_strict,
-        "group": identity.group,
-        "expected_outcome": identity.expected_outcome,
-        "reference_answer": identity.reference_answer,
-        "shard": identity.shard,
-    }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _request_field(asked: Asked, error: str | None = None) -> JsonObject:
-    prompt, paths = asked.prompt.in_words(), list(asked.guideline_paths)
-    failed = {} if error is None else {"guideline_paths": paths, "error": error}
-    if asked.is_agent:
-        return {"agent_provider_request": {"question": prompt.question, "guideline_paths": paths} | failed}
-    if prompt.chat_prompt is not None:
-        return {"lm_provider_request": {"chat_prompt": [m.to_plain() for m in prompt.chat_prompt]} | failed}
-    return {"lm_provider_request": {"question": prompt.question, "guidelines": prompt.guidelines} | failed}

@@ -18,7 +18,7 @@ from pytest_agentv.providers.base import Adapter, BatchProvider, ProviderRequest
 from pytest_agentv.runtime.loop import AnyFuture, LoopThread, hand_on
 from pytest_agentv.runtime.user_code import Outcome, attempt_async
 
-# Keeps many cases in flight, up to a limit per group. Starts the next case as soon as one ends.
+# Many cases in flight, up to a limit per group: the next case starts as soon as one ends.
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ class Scheduler(Generic[T]):
         hand_on(done, job.future)
 
 
-# Makes one call for all cases of a target with `provider_batching`.
+# One call for all cases of a target with `provider_batching`.
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -240,6 +240,21 @@ class Batch:
         await asyncio.gather(*(send(waiting) for waiting in self._waiting))
 
 
+async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
+    if not isinstance(provider, BatchProvider):
+        raise ProviderError("this kind of provider cannot batch", "config")
+    _LOGGER.debug("batching: %d cases go out in one call", len(requests))
+    outcome = await attempt_async(lambda: provider.invoke_batch(requests))
+    if outcome.error is not None:
+        raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error
+    return one_for_each(requests, outcome.get())
+
+
+def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
+    if not waiting.response.done():
+        waiting.response.set_result(outcome)
+
+
 class BatchMember:
     """A provider for one case of a batch."""
 
@@ -283,18 +298,3 @@ class BatchedProvider:
 
     async def close(self) -> None:
         await self._provider.close()
-
-
-async def _send_together(provider: Adapter, requests: Sequence[ProviderRequest]) -> Sequence[ProviderResponse]:
-    if not isinstance(provider, BatchProvider):
-        raise ProviderError("this kind of provider cannot batch", "config")
-    _LOGGER.debug("batching: %d cases go out in one call", len(requests))
-    outcome = await attempt_async(lambda: provider.invoke_batch(requests))
-    if outcome.error is not None:
-        raise ProviderError(str(outcome.error) or type(outcome.error).__name__) from outcome.error
-    return one_for_each(requests, outcome.get())
-
-
-def _settle(waiting: _Waiting, outcome: Outcome[ProviderResponse]) -> None:
-    if not waiting.response.done():
-        waiting.response.set_result(outcome)

@@ -24,7 +24,8 @@ _Item: TypeAlias = tuple[str | None, str]
 
 def waiting_name(identity: CaseIdentity, digest: str) -> str:
     """Return the file name of an answer. It begins with a hash of its case."""
-    return f"{_prefix((identity.node_id, identity.eval_id))}{digest}{_SUFFIX}"
+    item = json.dumps((identity.node_id, identity.eval_id))
+    return f"{hashlib.sha256(item.encode()).hexdigest()[:16]}-{digest}{_SUFFIX}"
 
 
 def version_note(identity: CaseIdentity, number: int) -> JsonObject:
@@ -107,7 +108,3 @@ def _noted_in(path: Path) -> tuple[Any, int]:
         return tuple(noted[VERSION]), int(noted.get(NUMBER, 0))
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return (), 0
-
-
-def _prefix(item: _Item) -> str:
-    return f"{hashlib.sha256(json.dumps(item).encode()).hexdigest()[:16]}-"

@@ -52,6 +52,14 @@ def read_path(data: Json, path: str) -> Json | Absent:
     return value
 
 
+def _step(value: Json, part: str) -> Json | Absent:
+    if isinstance(value, Mapping) and part in value:
+        return value[part]
+    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
+        return value[int(part)]
+    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
+
+
 def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
     """Return the value at a path of an answer, or `ABSENT` and a miss that names the nearest place that exists.
 
@@ -69,14 +77,6 @@ def locate_part(answer: Json, path: str) -> tuple[Json | Absent, str]:
             return ABSENT, f"{path} is missing: {reached or 'the answer'} {_contents(value)}"
         value, reached = inner, path[: found.end()]
     return value, ""
-
-
-def _step(value: Json, part: str) -> Json | Absent:
-    if isinstance(value, Mapping) and part in value:
-        return value[part]
-    if isinstance(value, list | tuple) and re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(value):
-        return value[int(part)]
-    return len(value) if part == "length" and isinstance(value, list | tuple) else ABSENT
 
 
 def _contents(value: Json) -> str:

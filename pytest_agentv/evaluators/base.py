@@ -35,11 +35,9 @@ __all__ = [
     "scope_of",
 ]
 
-
 _NAME_LENGTH: Final = 60
 """Most characters of a derived name that say what is checked."""
 _STEPS: Final = r"(?:[^.\[\]]+|\[[0-9]+\])(?:\.[^.\[\]]+|\[[0-9]+\])*"
-_PATH_SCHEMA: Final = {"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}
 
 
 def _path(value: str) -> str:
@@ -50,9 +48,12 @@ def _path(value: str) -> str:
     return path
 
 
-AnswerPath: TypeAlias = Annotated[Text, AfterValidator(_path), WithJsonSchema(_PATH_SCHEMA)]
+AnswerPath: TypeAlias = Annotated[
+    Text,
+    AfterValidator(_path),
+    WithJsonSchema({"type": "string", "pattern": rf"^(?=.*\S)(?:\$\.?)?{_STEPS}$"}),
+]
 """The place of a part of a JSON answer."""
-
 
 _E = TypeVar("_E")
 

@@ -20,11 +20,8 @@ from pytest_agentv.model.messages import UNNAMED, ToolCall, traced_calls
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.text import compact_json, counted, format_number
 
-# An expected tool call, and its comparison with actual calls.
-
 REGEX: Final = "regex"
 ANY: Final = "any"
-_OF_RULES: Final = frozenset({REGEX, ANY, "flags", "ignore_case"})
 DOCS: Final = "docs/evaluators.md#tool_trajectory"
 
 
@@ -35,7 +32,12 @@ def _arguments(value: Json) -> Json:
         raise expected("a mapping of arguments or the word any")
     for name, wanted in value.items() if isinstance(value, Mapping) else ():
         pattern = _rule(wanted, REGEX)
-        fault = _mixed_fault(wanted) if pattern is ABSENT else _pattern_fault(pattern)
+        fault: str | None = None
+        if pattern is not ABSENT:
+            fault = check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
+        elif isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= {REGEX, ANY, "flags", "ignore_case"}:
+            # It looks like a rule. Other mappings are data that an argument equals.
+            fault = f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
         if fault:
             raise ValueError(f"{name}: {fault}")
     return value
@@ -46,20 +48,9 @@ def _rule(wanted: Json, word: str) -> Json:
     return wanted[word] if isinstance(wanted, Mapping) and len(wanted) == 1 and word in wanted else ABSENT
 
 
-def _mixed_fault(wanted: Json) -> str | None:
-    """Return why a mapping is no rule, although it looks like one. Other mappings are data that an argument equals."""
-    if isinstance(wanted, Mapping) and REGEX in wanted and wanted.keys() <= _OF_RULES:
-        return f"`{REGEX}` stands alone, and flags stand in the pattern: {{{REGEX}: (?i)tents?}}"
-    return None
-
-
-def _pattern_fault(pattern: Json) -> str | None:
-    return check_pattern(pattern) if isinstance(pattern, str) else "a regex is a text"
-
-
-_ANY_OR_MAPPING: Final = {"anyOf": [{"const": "any"}, {"type": "object"}]}
-
-Arguments: TypeAlias = Annotated[Any, BeforeValidator(_arguments), WithJsonSchema(_ANY_OR_MAPPING)]
+Arguments: TypeAlias = Annotated[
+    Any, BeforeValidator(_arguments), WithJsonSchema({"anyOf": [{"const": "any"}, {"type": "object"}]})
+]
 """The arguments that a call must have; `any`: every call matches; ABSENT: nothing is expected."""
 
 
@@ -82,6 +73,266 @@ class ExpectedCall(Part):
     max_duration_ms: Amount | None = spelled(
         "max_duration_ms", "maxDurationMs", default=None, description="the most milliseconds the call may take"
     )
+
+
+class ToolCalled(Evaluator):
+    """A tool was called, with some arguments, or some number of times."""
+
+    kind = "tool-called"
+    is_graded = False
+    reads_answer = False
+    examples = (
+        {
+            "answer": "The tent costs 120 euros.",
+            "assert": [
+                {"tool-called": "search"},
+                {"tool-called": "search", "args": {"query": {"regex": "^tent"}}, "times": 1},
+                {"not-tool-called": "delete"},
+            ],
+        },
+    )
+
+    value: Text = spelled("value", "tool", description="the name of the tool", examples=["search"])
+    args: Arguments = Field(
+        default=ABSENT,
+        description="arguments of the calls that count: as in `tool_trajectory`, with `{regex: …}` and `{any: true}`",
+        examples=[{"query": "tent"}],
+    )
+    times: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="how often it was called; default: at least once", examples=[1]
+    )
+
+    @classmethod
+    def keys_of(cls, value: Json) -> JsonObject:
+        """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
+        keys = super().keys_of(value)
+        return {"value" if key == "name" else key: item for key, item in keys.items()}
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        calls = all_calls(context)
+        counts = call_counts(context, calls)
+        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
+            return no_trace(context)
+        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
+        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
+        count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
+        wanted = "at least once" if self.times is None else f"expected: {self.times}"
+        times = counted(count, "time")
+        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
+        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
+        if self.times is None:
+            return with_silent_calls(found, [self.args], same)
+        return with_silent_count(found, count, self.times, silent_calls([self.args], same))
+
+
+_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
+
+
+class ToolTrajectory(Evaluator):
+    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
+
+    kind = "tool_trajectory"
+    short_key = None
+    reads_answer = False
+
+    mode: Literal["any_order", "in_order", "exact"] | None = Field(
+        default=None,
+        description="how the calls are compared; optional if there are limits",
+        examples=["in_order"],
+    )
+    minimums: dict[str, Amount] | None = Field(
+        default=None, description="with `any_order`: least calls by tool", examples=[{"search": 1}]
+    )
+    expected: Items[ExpectedCall] | None = Field(
+        default=None,
+        description="with `in_order` (others may be between) and `exact` (no others): the calls",
+        examples=[[{"tool": "search"}, {"tool": "read"}]],
+    )
+    maximums: dict[str, Amount] | None = Field(
+        default=None, description="a limit: most calls by tool", examples=[{"search": 3}]
+    )
+    forbidden: Annotated[Items[Text], NOT_EMPTY] | None = Field(
+        default=None, description="a limit: tools that are not called", examples=[["delete"]]
+    )
+    max_calls: Annotated[int, Field(ge=0)] | None = spelled(
+        "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
+    )
+    no_tools: Literal[True] | None = spelled(
+        "no_tools", "noTools", default=None, description="a limit: `true` if no tool may be called", examples=[True]
+    )
+
+    @model_validator(mode="after")
+    def _needs_what_its_mode_reads(self) -> Self:
+        if self.mode is None:
+            if all(getattr(self, key) is None for key in _LIMITS):
+                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
+            return self
+        needed = "minimums" if self.mode == "any_order" else "expected"
+        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
+        if getattr(self, needed) is None and not has_limit:
+            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
+        return self
+
+    def unread_keys(self) -> Iterator[tuple[str, str]]:
+        if self.mode is None:
+            for key in ("minimums", "expected"):
+                if getattr(self, key) is not None:
+                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
+            return
+        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, other) is not None:
+            yield other, f"mode {self.mode} reads '{needed}' only"
+
+    @or_sync
+    async def evaluate(self, context: Context) -> Score:
+        return score_trajectory(self, context)
+
+
+def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
+    """Score the tool calls of an answer. A limit that is not met makes the score 0.
+
+    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
+    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
+
+    Source: the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were met;
+    `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call.
+    """
+    calls, limited = reported_calls(context), all_calls(context)
+    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
+    by_order = config.mode in ("in_order", "exact")
+    if counts is None or limited_counts is None or (by_order and calls is None):
+        return no_trace(context)
+    kept, broken = _score_limits(config, limited_counts)
+    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
+        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
+    if not by_order and config.minimums is None and (kept or broken):
+        score = Score(1.0)
+    else:
+        score = _score_mode(config, calls or (), counts, context.target)
+        if len(limited or ()) > len(calls or ()):
+            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
+    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
+    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
+
+
+def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the limits that are met, and those that are not."""
+    kept: list[str] = []
+    broken: list[str] = []
+    for tool in config.forbidden or ():
+        count = counts.get(tool, 0)
+        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
+    for tool, most in (config.maximums or {}).items():
+        count = counts.get(tool, 0)
+        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
+        (kept if count <= most else broken).append(text)
+    total = sum(counts.values())
+    if config.max_calls is not None:
+        found = kept if total <= config.max_calls else broken
+        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
+    if config.no_tools:
+        names = f": {', '.join(counts)}" if counts else ""
+        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
+    return kept, broken
+
+
+def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
+    """Score the calls by the mode, without the limits."""
+    if config.mode not in ("in_order", "exact"):
+        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
+    compare = _compare_exactly if config.mode == "exact" else _find_in_order
+    score = compare(config.expected or (), calls, target)
+    for item in config.expected or ():
+        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
+        score = with_silent_calls(score, [item.args, item.input], same)
+    return score
+
+
+def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
+    if not minimums:
+        return Score(1.0, hits=("No tool requirements specified",))
+    hits: list[str] = []
+    misses: list[str] = []
+    for tool, minimum in minimums.items():
+        count = counts.get(tool, 0)
+        found = hits if count >= minimum else misses
+        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
+    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
+
+
+def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
+    hits: list[str] = []
+    misses: list[str] = []
+    used: set[int] = set()
+    for position, item in enumerate(expected):
+        after = max(used, default=-1) + 1
+        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
+        if found is None:
+            unused = (index for index, call in enumerate(calls) if call.tool == item.tool and index not in used)
+            early = next(unused, None)
+            hint = "" if early is None else f"; it was called too early, at position {early}"
+            misses.append(f"Expected {item.tool} at position {position}, not found in remaining trace{hint}")
+            continue
+        used.add(found)
+        fault = call_fault(item, calls[found], target)
+        if fault is None:
+            hits.append(f"Found {item.tool} at position {found}")
+        else:
+            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
+    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
+    hidden = "The calls came in this order, after one with other arguments" if misses else None
+    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
+
+
+def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
+    """Whether the expected calls came in this order, whatever was called between them."""
+    rest = iter(calls)
+    with suppress(EvaluatorError):  # a call does not report what is compared
+        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
+    return False
+
+
+def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
+    hits: list[str] = []
+    misses: list[str] = []
+    if len(expected) != len(calls):
+        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
+    for position, item in enumerate(expected):
+        fault = _fault(item, calls[position] if position < len(calls) else None, target)
+        if fault is None:
+            hits.append(f"Position {position}: {item.tool}")
+        else:
+            misses.append(f"Position {position}: {fault}")
+    extra = enumerate(calls[len(expected) :], start=len(expected))
+    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
+    return _all_or_nothing(hits, misses)
+
+
+def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
+    """Describe the fault of the call at an expected call's position; None if there is none."""
+    if call is None:
+        return f"expected {expected.tool}, got nothing"
+    if call.tool != expected.tool:
+        return f"expected {expected.tool}, got {call.tool}"
+    fault = call_fault(expected, call, target)
+    return None if fault is None else f"{expected.tool} {fault}"
+
+
+def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
+    if not hits and not misses:
+        return Score(1.0, hits=("No tool sequence specified",))
+    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
+
+
+def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
+    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
+    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
+        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
+        if by_trace.value > score.value:
+            return score.replace(unchecked="The trace reports these calls, the messages do not")
+    return score
 
 
 def args_match(expected: ExpectedCall, call: ToolCall) -> bool:
@@ -168,8 +419,6 @@ def _require_reported(is_reported: bool, field: str, key: str, call: ToolCall, t
         )
         raise EvaluatorError(message, kind="config")
 
-
-# The tool calls that led to an answer, as its target reports them.
 
 NO_TRACE: Final = "No trace available for evaluation"
 NAMELESS: Final = ("", UNNAMED)
@@ -301,286 +550,6 @@ def call_counts(context: Context, calls: Sequence[ToolCall] | None) -> Mapping[s
     return None if calls is None else Counter(call.tool for call in calls)
 
 
-# `tool-called`: a tool was called.
-
-
-class ToolCalled(Evaluator):
-    """A tool was called, with some arguments, or some number of times."""
-
-    kind = "tool-called"
-    is_graded = False
-    reads_answer = False
-    examples = (
-        {
-            "answer": "The tent costs 120 euros.",
-            "assert": [
-                {"tool-called": "search"},
-                {"tool-called": "search", "args": {"query": {"regex": "^tent"}}, "times": 1},
-                {"not-tool-called": "delete"},
-            ],
-        },
-    )
-
-    value: Text = spelled("value", "tool", description="the name of the tool", examples=["search"])
-    args: Arguments = Field(
-        default=ABSENT,
-        description="arguments of the calls that count: as in `tool_trajectory`, with `{regex: …}` and `{any: true}`",
-        examples=[{"query": "tent"}],
-    )
-    times: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="how often it was called; default: at least once", examples=[1]
-    )
-
-    @classmethod
-    def keys_of(cls, value: Json) -> JsonObject:
-        """In the short form, `name` is the tool's name: `{tool-called: {name: search, args: …}}`."""
-        keys = super().keys_of(value)
-        return {"value" if key == "name" else key: item for key, item in keys.items()}
-
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        calls = all_calls(context)
-        counts = call_counts(context, calls)
-        if counts is None or (self.args is not ABSENT and listed_calls(context) is None):
-            return no_trace(context)
-        same = [call for call in calls or () if call.tool in (self.value, *NAMELESS)]
-        fitting = [call for call in same if call.tool == self.value and call_fits(self.args, call)]
-        count = counts.get(self.value, 0) if self.args is ABSENT else len(fitting)
-        wanted = "at least once" if self.times is None else f"expected: {self.times}"
-        times = counted(count, "time")
-        what = f"{self.value} called {times}{'' if self.args is ABSENT else ' with these arguments'} ({wanted})"
-        found = verdict(count > 0 if self.times is None else count == self.times, what, what)
-        if self.times is None:
-            return with_silent_calls(found, [self.args], same)
-        return with_silent_count(found, count, self.times, silent_calls([self.args], same))
-
-
-# `tool_trajectory`: which tools were called, how often and in what order.
-#
-# Scores are those of the requirement "Tool Trajectory Evaluator": `any_order` gives the share of the minimums that were
-# met; `in_order` and `exact` are all or nothing, with a hit or a miss for each expected call. If the target does not
-# report calls, they cannot be judged: that is an error, and says nothing about the answer.
-
-_MOST: TypeAlias = Annotated[int, Field(ge=0)]
-_LIMITS = ("forbidden", "maximums", "no_tools", "max_calls")
-
-
-class ToolTrajectory(Evaluator):
-    """Which tools were called, how often and in what order (agentv-formats 6.7)."""
-
-    kind = "tool_trajectory"
-    short_key = None
-    reads_answer = False
-
-    mode: Literal["any_order", "in_order", "exact"] | None = Field(
-        default=None,
-        description="how the calls are compared; optional if there are limits",
-        examples=["in_order"],
-    )
-    minimums: dict[str, Amount] | None = Field(
-        default=None, description="with `any_order`: least calls by tool", examples=[{"search": 1}]
-    )
-    expected: Items[ExpectedCall] | None = Field(
-        default=None,
-        description="with `in_order` (others may be between) and `exact` (no others): the calls",
-        examples=[[{"tool": "search"}, {"tool": "read"}]],
-    )
-    maximums: dict[str, Amount] | None = Field(
-        default=None, description="a limit: most calls by tool", examples=[{"search": 3}]
-    )
-    forbidden: Annotated[Items[Text], NOT_EMPTY] | None = Field(
-        default=None, description="a limit: tools that are not called", examples=[["delete"]]
-    )
-    max_calls: _MOST | None = spelled(
-        "max_calls", "maxCalls", default=None, description="a limit: the most calls in all", examples=[10]
-    )
-    no_tools: Literal[True] | None = spelled(
-        "no_tools", "noTools", default=None, description="a limit: `true` if no tool may be called", examples=[True]
-    )
-
-    @model_validator(mode="after")
-    def _needs_what_its_mode_reads(self) -> Self:
-        if self.mode is None:
-            if all(getattr(self, key) is None for key in _LIMITS):
-                raise ValueError(f"tool_trajectory needs a mode, or a limit: {', '.join(_LIMITS)}")
-            return self
-        needed = "minimums" if self.mode == "any_order" else "expected"
-        has_limit = self.mode == "any_order" and any(getattr(self, key) is not None for key in _LIMITS)
-        if getattr(self, needed) is None and not has_limit:
-            raise ValueError(f"mode {self.mode} needs the key '{needed}'")
-        return self
-
-    def unread_keys(self) -> Iterator[tuple[str, str]]:
-        if self.mode is None:
-            for key in ("minimums", "expected"):
-                if getattr(self, key) is not None:
-                    yield key, f"write mode: {'any_order' if key == 'minimums' else 'in_order'} beside it"
-            return
-        needed, other = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
-        if getattr(self, other) is not None:
-            yield other, f"mode {self.mode} reads '{needed}' only"
-
-    @or_sync
-    async def evaluate(self, context: Context) -> Score:
-        return score_trajectory(self, context)
-
-
-def score_trajectory(config: ToolTrajectory, context: Context) -> Score:
-    """Score the tool calls of an answer. A limit that is not met makes the score 0.
-
-    Limits count the calls that only the trace reports as well. If the target does not report its calls, the score is 0
-    with `error`. Raises `EvaluatorError` if a call does not report the values to compare.
-    """
-    calls, limited = reported_calls(context), all_calls(context)
-    counts, limited_counts = call_counts(context, calls), call_counts(context, limited)
-    by_order = config.mode in ("in_order", "exact")
-    if counts is None or limited_counts is None or (by_order and calls is None):
-        return no_trace(context)
-    kept, broken = _score_limits(config, limited_counts)
-    if (config.forbidden or config.maximums) and not broken and any(map(limited_counts.get, NAMELESS)):
-        raise EvaluatorError("A call does not report the name of its tool: nobody knows whether it counts", "config")
-    if not by_order and config.minimums is None and (kept or broken):
-        score = Score(1.0)
-    else:
-        score = _score_mode(config, calls or (), counts, context.target)
-        if len(limited or ()) > len(calls or ()):
-            score = _with_trace(score, config, tuple(traced_calls(context.trace or ())), context.target)
-    found = score.replace(hits=(*score.hits, *kept), misses=(*score.misses, *broken))
-    return found.replace(value=0.0, unknown=None, unchecked=None) if broken else found
-
-
-def _score_mode(config: ToolTrajectory, calls: Sequence[ToolCall], counts: Mapping[str, int], target: str) -> Score:
-    """Score the calls by the mode, without the limits."""
-    if config.mode not in ("in_order", "exact"):
-        return with_silent_calls(_score_counts(config.minimums or {}, counts), [], calls)
-    compare = _compare_exactly if config.mode == "exact" else _find_in_order
-    score = compare(config.expected or (), calls, target)
-    for item in config.expected or ():
-        same = [call for call in calls if call.tool in (item.tool, *NAMELESS)]
-        score = with_silent_calls(score, [item.args, item.input], same)
-    return score
-
-
-def _with_trace(score: Score, config: ToolTrajectory, traced: Sequence[ToolCall], target: str) -> Score:
-    """Keep a negated check from passing on the score of the messages, if the trace reports what it forbids."""
-    with suppress(EvaluatorError):  # a call of the trace does not report what is compared
-        by_trace = _score_mode(config, traced, Counter(call.tool for call in traced), target)
-        if by_trace.value > score.value:
-            return score.replace(unchecked="The trace reports these calls, the messages do not")
-    return score
-
-
-def _score_limits(config: ToolTrajectory, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Return the limits that are met, and those that are not."""
-    kept: list[str] = []
-    broken: list[str] = []
-    for tool in config.forbidden or ():
-        count = counts.get(tool, 0)
-        (broken if count else kept).append(f"{tool} called {counted(count, 'time')} (forbidden)")
-    for tool, most in (config.maximums or {}).items():
-        count = counts.get(tool, 0)
-        text = f"{tool} called {counted(count, 'time')} (maximum: {format_number(most)})"
-        (kept if count <= most else broken).append(text)
-    total = sum(counts.values())
-    if config.max_calls is not None:
-        found = kept if total <= config.max_calls else broken
-        found.append(f"{counted(total, 'tool call')} (maximum: {config.max_calls})")
-    if config.no_tools:
-        names = f": {', '.join(counts)}" if counts else ""
-        (broken if total else kept).append(f"{counted(total, 'tool call')} (none is allowed){names}")
-    return kept, broken
-
-
-def _score_counts(minimums: Mapping[str, float], counts: Mapping[str, int]) -> Score:
-    if not minimums:
-        return Score(1.0, hits=("No tool requirements specified",))
-    hits: list[str] = []
-    misses: list[str] = []
-    for tool, minimum in minimums.items():
-        count = counts.get(tool, 0)
-        found = hits if count >= minimum else misses
-        found.append(f"{tool} called {counted(count, 'time')} (minimum: {format_number(minimum)})")
-    return Score(len(hits) / len(minimums), hits=tuple(hits), misses=tuple(misses))
-
-
-def _find_in_order(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    """Search forward: a call of the right tool with other arguments is consumed; a missing tool consumes no call."""
-    hits: list[str] = []
-    misses: list[str] = []
-    used: set[int] = set()
-    for position, item in enumerate(expected):
-        after = max(used, default=-1) + 1
-        found = next((index for index in range(after, len(calls)) if calls[index].tool == item.tool), None)
-        if found is None:
-            misses.append(f"Expected {item.tool} at position {position}, {_not_found(item.tool, calls, used)}")
-            continue
-        used.add(found)
-        fault = call_fault(item, calls[found], target)
-        if fault is None:
-            hits.append(f"Found {item.tool} at position {found}")
-        else:
-            misses.append(f"Expected {item.tool} at position {position}: tool found at {found} but {fault}")
-    # AgentV's rule about other arguments must not hide a sequence that a negated check forbids.
-    hidden = "The calls came in this order, after one with other arguments" if misses else None
-    return _all_or_nothing(hits, misses).replace(unchecked=hidden if _came(expected, calls, target) else None)
-
-
-def _came(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> bool:
-    """Whether the expected calls came in this order, whatever was called between them."""
-    rest = iter(calls)
-    with suppress(EvaluatorError):  # a call does not report what is compared
-        return all(any(_fault(item, call, target) is None for call in rest) for item in expected)
-    return False
-
-
-def _not_found(tool: str, calls: Sequence[ToolCall], used: set[int]) -> str:
-    """Describe a missing tool, and whether it was called too early."""
-    early = next((index for index, call in enumerate(calls) if call.tool == tool and index not in used), None)
-    hint = "" if early is None else f"; it was called too early, at position {early}"
-    return f"not found in remaining trace{hint}"
-
-
-def _compare_exactly(expected: Sequence[ExpectedCall], calls: Sequence[ToolCall], target: str) -> Score:
-    hits: list[str] = []
-    misses: list[str] = []
-    if len(expected) != len(calls):
-        misses.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
-    for position, item in enumerate(expected):
-        fault = _fault(item, calls[position] if position < len(calls) else None, target)
-        if fault is None:
-            hits.append(f"Position {position}: {item.tool}")
-        else:
-            misses.append(f"Position {position}: {fault}")
-    extra = enumerate(calls[len(expected) :], start=len(expected))
-    misses.extend(f"Position {position}: unexpected {call.tool}" for position, call in extra)
-    return _all_or_nothing(hits, misses)
-
-
-def _fault(expected: ExpectedCall, call: ToolCall | None, target: str) -> str | None:
-    """Describe the fault of the call at an expected call's position; None if there is none."""
-    if call is None:
-        return f"expected {expected.tool}, got nothing"
-    if call.tool != expected.tool:
-        return f"expected {expected.tool}, got {call.tool}"
-    fault = call_fault(expected, call, target)
-    return None if fault is None else f"{expected.tool} {fault}"
-
-
-def _all_or_nothing(hits: Sequence[str], misses: Sequence[str]) -> Score:
-    if not hits and not misses:
-        return Score(1.0, hits=("No tool sequence specified",))
-    return Score(0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
-
-
-# Stands for tool calls that a target does not report.
-
-_USES: Final = (
-    *("bool", "contains", "getitem", "iter", "len", "reversed", "add", "radd", "mul", "rmul", "hash"),
-    *("eq", "ne", "lt", "le", "gt", "ge"),
-)
-"""The special methods by which code uses a tuple."""
-
-
 class UnknownCalls:
     """Raises `EvaluatorError` when code looks at it. An empty tuple would say that no tool was called.
 
@@ -598,5 +567,8 @@ def _refuse(calls: UnknownCalls, *_: Any) -> NoReturn:
     raise EvaluatorError(calls._reason, "config")
 
 
-for _name in _USES:
+for _name in (  # the special methods by which code uses a tuple
+    *("bool", "contains", "getitem", "iter", "len", "reversed", "add", "radd", "mul", "rmul", "hash"),
+    *("eq", "ne", "lt", "le", "gt", "ge"),
+):
     setattr(UnknownCalls, f"__{_name}__", _refuse)

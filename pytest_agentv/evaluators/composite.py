@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
@@ -45,8 +45,6 @@ from pytest_agentv.model.results import (
 )
 from pytest_agentv.model.text import pretty_json
 
-# Combines the results of a composite's members into one score: by a mean, a script or a model.
-
 Results: TypeAlias = Sequence[EvaluatorResult]
 
 AGGREGATOR_SYSTEM_PROMPT: Final = """\
@@ -59,13 +57,6 @@ DEFAULT_AGGREGATOR_TEMPLATE: Final = "\n\n".join(
         section("evaluator_results", "{{EVALUATOR_RESULTS_JSON}}"),
     )
 )
-
-
-_OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
-"""Keys of results that differ in each run, and say nothing about the answer.
-
-With them, no reply would be in the cache.
-"""
 
 
 class Aggregator(Kind):
@@ -113,7 +104,23 @@ class CodeAggregator(Aggregator):
         return ((self.cwd, ("sh", "-c", self.path)),)
 
     async def combine(self, results: Results, context: Context) -> Score:
-        return await _ask_script(self, results, context)
+        try:
+            stdout = await run_judge_script(
+                ("sh", "-c", self.path),
+                {"results": results_by_name(results)},
+                cwd=self.cwd or str(Path(context.case.path).parent),
+                environment=context.services.environment,
+                timeout_seconds=context.timeout_seconds,
+            )
+        except EvaluatorError as error:
+            raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
+        score = await off_loop(len(stdout), read_aggregate, stdout)
+        return score.replace(
+            request={"aggregator": self.kind, "script": self.path},
+            results=tuple(result.replace(weight=1.0) for result in results),
+            unknown=rests_on(results),
+            unchecked=lacks_checks(results),
+        )
 
 
 class LlmAggregator(Aggregator):
@@ -140,127 +147,22 @@ class LlmAggregator(Aggregator):
         return True
 
     async def combine(self, results: Results, context: Context) -> Score:
-        return await _ask_model(self, results, context)
+        judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
+        question = build_aggregator_question(self, pretty_json(results_by_name(results)), context)
+        score = await ask_judge(judge, question, context, read_judgement)
+        return score.replace(
+            request={"aggregator": self.kind, **(score.request or {})},
+            results=tuple(result.replace(weight=None) for result in results),
+            unknown=rests_on(results),
+            unchecked=lacks_checks(results),
+        )
 
 
 AGGREGATORS: Final[Mapping[str, type[Aggregator]]] = {
     each.kind: each for each in (CodeAggregator, LlmAggregator, WeightedAverage)
 }
 
-
-def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> Score:
-    """Combine by the aggregator's weights; those of the members do not count, but sentences weigh as their number.
-
-    A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; a sum of weights of 0 gives 0.
-    """
-    weighed = tuple(result.replace(weight=weights_by_name.get(result.name, _weight(result))) for result in results)
-    counting = [result for result in weighed if result.weight]
-    reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
-    return Score(
-        weighted_mean([(result.score, result.weight or 0.0) for result in weighed]),
-        hits=tuple(f"[{result.name}] {hit}" for result in results for hit in result.hits),
-        misses=tuple(f"[{result.name}] {miss}" for result in results for miss in result.misses),
-        reasoning="; ".join(reasons if counting else [NOTHING_COUNTS, *reasons]) or None,
-        request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
-        results=weighed,
-        unmet_required=unmet_required(weighed) or None,
-        unknown=rests_on(counting) if counting else NOTHING_COUNTS,
-        unchecked=lacks_checks(counting),
-    )
-
-
-def _weight(result: EvaluatorResult) -> float:
-    return result.weight or 0.0 if result.type == Statements.kind else 1.0
-
-
-def rests_on(results: Results) -> str | None:
-    """Return what is unknown that results rest on; None: nothing."""
-    return "; ".join(f"{result.name}: {result.unknown}" for result in results if result.unknown) or None
-
-
-def lacks_checks(results: Results) -> str | None:
-    """Return which checks of results could not be made, and why; None: all were made."""
-    return "; ".join(f"{result.name}: {result.unchecked}" for result in results if result.unchecked) or None
-
-
-async def _ask_model(aggregator: LlmAggregator, results: Results, context: Context) -> Score:
-    judge = require_judge(context.services, "a composite's `llm_judge` aggregator")
-    question = build_aggregator_question(aggregator, pretty_json(results_by_name(results)), context)
-    score = await ask_judge(judge, question, context, read_judgement)
-    request = {"aggregator": aggregator.kind, **(score.request or {})}
-    members = tuple(result.replace(weight=None) for result in results)
-    return score.replace(request=request, results=members, unknown=rests_on(results), unchecked=lacks_checks(results))
-
-
-def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
-    """Show the members' results, as JSON, to the judge that combines them."""
-    quotes = Quotes([found])
-    template = aggregator.prompt or DEFAULT_AGGREGATOR_TEMPLATE
-    return JudgeQuestion(
-        f"{AGGREGATOR_SYSTEM_PROMPT} {quotes.rule}\n\n{REPLY_CONTRACT}",
-        render_template(template, {"EVALUATOR_RESULTS_JSON": quotes.around(found)}),
-        material=(found, context.candidate_answer),
-    )
-
-
-async def _ask_script(aggregator: CodeAggregator, results: Results, context: Context) -> Score:
-    try:
-        stdout = await run_judge_script(
-            ("sh", "-c", aggregator.path),
-            {"results": results_by_name(results)},
-            cwd=aggregator.cwd or str(Path(context.case.path).parent),
-            environment=context.services.environment,
-            timeout_seconds=context.timeout_seconds,
-        )
-    except EvaluatorError as error:
-        raise EvaluatorError(f"the aggregator could not judge: {error}", error.kind, error.output) from error
-    score = await off_loop(len(stdout), read_aggregate, stdout)
-    return score.replace(
-        request={"aggregator": aggregator.kind, "script": aggregator.path},
-        results=tuple(result.replace(weight=1.0) for result in results),
-        unknown=rests_on(results),
-        unchecked=lacks_checks(results),
-    )
-
-
-def results_by_name(results: Results) -> dict[str, Json]:
-    """Return the input of aggregators: AgentV's score objects, with its key names, by member.
-
-    Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
-    """
-    return {result.name: _score_object(result) for result in results}
-
-
-def _score_object(result: EvaluatorResult) -> JsonObject:
-    camel = _camel_case_result(result.to_plain())
-    found = {
-        **{key: camel[key] for key in ("score", "verdict", "hits", "misses")},
-        "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
-        "reasoning": camel.get("reasoning"),
-        "evaluatorRawRequest": camel.get("evaluatorProviderRequest"),
-        "evaluatorResults": camel.get("evaluatorResults"),
-        "details": camel.get("details"),
-    }
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _camel_case_result(plain: JsonObject) -> dict[str, Json]:
-    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in _OF_THE_RUN})
-    if "evaluatorProviderRequest" in camel:
-        camel["evaluatorProviderRequest"] = _camel_case_keys(camel["evaluatorProviderRequest"])
-    if "evaluatorResults" in camel:
-        camel["evaluatorResults"] = [_camel_case_result(member) for member in camel["evaluatorResults"]]
-    return camel
-
-
-def _camel_case_keys(plain: JsonObject) -> dict[str, Json]:
-    """Rename the keys of one level only: those below are the user's."""
-    return {re.sub(r"_([a-z])", lambda match: match[1].upper(), key): value for key, value in plain.items()}
-
-
 MEMBERS_SCHEMA: Final = {"type": "array", "items": definition("evaluator"), "minItems": 1}
-
-_OF_THE_VERDICT: Final = ("name", "weight", "required", "negate")
 
 
 def _read_members(value: Json, info: ValidationInfo) -> Json:
@@ -298,9 +200,7 @@ class Composite(Evaluator):
     kind = "composite"
     short_key = None
 
-    evaluators: Annotated[
-        Items[Evaluator], BeforeValidator(_read_members), NOT_EMPTY, WithJsonSchema(MEMBERS_SCHEMA)
-    ] = spelled(*EVALUATOR_LIST_KEYS, description="the members")
+    evaluators: Members = spelled(*EVALUATOR_LIST_KEYS, description="the members")
     aggregator: Annotated[Aggregator, BeforeValidator(_read_aggregator), WithJsonSchema(definition("aggregator"))] = (
         Field(description="how their scores are combined")
     )
@@ -342,7 +242,12 @@ class Composite(Evaluator):
 
     def prepare(self, services: Services) -> Evaluator:
         if not isinstance(self.aggregator, WeightedAverage):
-            _require_unique_names(member.label for member in self.evaluators)
+            counts = Counter(member.label for member in self.evaluators)
+            for name, count in counts.items():
+                if count > 1:
+                    message = f"the aggregator is given the members' results by name, but {name!r} names more than one"
+                    advice = "give each member of the composite a name of its own"
+                    raise EvaluatorError(f"{message}: {advice}", kind="config")
         if self.aggregator.asks_judge:
             require_judge(services, "a composite's `llm_judge` aggregator")
         return self.model_copy(update={"evaluators": tuple(prepare(member, services) for member in self.evaluators)})
@@ -378,14 +283,97 @@ class Composite(Evaluator):
 
 def _asked(member: Evaluator) -> str:
     """Return what a member asks, the same for equal members: all but its name and what its verdict counts for."""
-    plain = {key: value for key, value in member.to_plain().items() if key not in _OF_THE_VERDICT}
+    plain = {
+        key: value for key, value in member.to_plain().items() if key not in ("name", "weight", "required", "negate")
+    }
     if isinstance(member, Composite):
         plain["evaluators"] = [_asked(each) for each in member.evaluators]
     return repr(plain)
 
 
-def _require_unique_names(names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        message = f"the aggregator is given the members' results by name, but {repeated[0]!r} names more than one"
-        raise EvaluatorError(f"{message}: give each member of the composite a name of its own", kind="config")
+def weighted_average(weights_by_name: Mapping[str, float], results: Results) -> Score:
+    """Combine by the aggregator's weights; those of the members do not count, but sentences weigh as their number.
+
+    A required rubric that a member found unmet stays unmet. Source: agentv-formats 6.6; a sum of weights of 0 gives 0.
+    """
+    weights = [(result.weight or 0.0) if result.type == Statements.kind else 1.0 for result in results]
+    weighed = tuple(
+        result.replace(weight=weights_by_name.get(result.name, weight))
+        for result, weight in zip(results, weights, strict=True)
+    )
+    counting = [result for result in weighed if result.weight]
+    reasons = [f"{result.name}: {result.reasoning}" for result in results if result.reasoning]
+    return Score(
+        weighted_mean([(result.score, result.weight or 0.0) for result in weighed]),
+        hits=tuple(f"[{result.name}] {hit}" for result in results for hit in result.hits),
+        misses=tuple(f"[{result.name}] {miss}" for result in results for miss in result.misses),
+        reasoning="; ".join(reasons if counting else [NOTHING_COUNTS, *reasons]) or None,
+        request={"aggregator": WeightedAverage.kind, "weights": dict(weights_by_name)},
+        results=weighed,
+        unmet_required=unmet_required(weighed) or None,
+        unknown=rests_on(counting) if counting else NOTHING_COUNTS,
+        unchecked=lacks_checks(counting),
+    )
+
+
+def rests_on(results: Results) -> str | None:
+    """Return what is unknown that results rest on; None: nothing."""
+    return "; ".join(f"{result.name}: {result.unknown}" for result in results if result.unknown) or None
+
+
+def lacks_checks(results: Results) -> str | None:
+    """Return which checks of results could not be made, and why; None: all were made."""
+    return "; ".join(f"{result.name}: {result.unchecked}" for result in results if result.unchecked) or None
+
+
+def build_aggregator_question(aggregator: LlmAggregator, found: str, context: Context) -> JudgeQuestion:
+    """Show the members' results, as JSON, to the judge that combines them."""
+    quotes = Quotes([found])
+    template = aggregator.prompt or DEFAULT_AGGREGATOR_TEMPLATE
+    return JudgeQuestion(
+        f"{AGGREGATOR_SYSTEM_PROMPT} {quotes.rule}\n\n{REPLY_CONTRACT}",
+        render_template(template, {"EVALUATOR_RESULTS_JSON": quotes.around(found)}),
+        material=(found, context.candidate_answer),
+    )
+
+
+def results_by_name(results: Results) -> dict[str, Json]:
+    """Return the input of aggregators: AgentV's score objects, with its key names, by member.
+
+    Source: agentv-formats 6.6 and its sample S6. Names, details and all that members found are as they came.
+    """
+    return {result.name: _score_object(result) for result in results}
+
+
+def _score_object(result: EvaluatorResult) -> JsonObject:
+    camel = _camel_case_result(result.to_plain())
+    found = {
+        **{key: camel[key] for key in ("score", "verdict", "hits", "misses")},
+        "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
+        "reasoning": camel.get("reasoning"),
+        "evaluatorRawRequest": camel.get("evaluatorProviderRequest"),
+        "evaluatorResults": camel.get("evaluatorResults"),
+        "details": camel.get("details"),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+_OF_THE_RUN: Final = ("duration_ms", "judge_metrics")
+"""Keys of results that differ in each run, and say nothing about the answer.
+
+With them, no reply would be in the cache.
+"""
+
+
+def _camel_case_result(plain: JsonObject) -> dict[str, Json]:
+    camel = _camel_case_keys({key: value for key, value in plain.items() if key not in _OF_THE_RUN})
+    if "evaluatorProviderRequest" in camel:
+        camel["evaluatorProviderRequest"] = _camel_case_keys(camel["evaluatorProviderRequest"])
+    if "evaluatorResults" in camel:
+        camel["evaluatorResults"] = [_camel_case_result(member) for member in camel["evaluatorResults"]]
+    return camel
+
+
+def _camel_case_keys(plain: JsonObject) -> dict[str, Json]:
+    """Rename the keys of one level only: those below are the user's."""
+    return {re.sub(r"_([a-z])", lambda match: match[1].upper(), key): value for key, value in plain.items()}

@@ -24,8 +24,6 @@ from pytest_agentv.model.messages import (
 from pytest_agentv.model.options import DEFAULT_THRESHOLD
 from pytest_agentv.providers.base import ProviderResponse
 
-# The argument of evaluators: what they see and may call. Light to import: the classes of kinds are in `base`.
-
 
 class Judge(Protocol):
     """The target that evaluators ask for a judgement."""
@@ -168,12 +166,10 @@ class Context(Record):
     """The judge, the variables and the targets that an evaluator may use."""
 
 
-_DATA: Final = ("case", "prompt", "output_messages", "trace", "trace_summary", "metrics", "part")
-
-
 def for_own_code(context: Context) -> Context:
     """Return a context for code of users: what it changes in there changes no record and no other judgement."""
-    copied = {name: own_copy(getattr(context, name)) for name in _DATA}
+    data = ("case", "prompt", "output_messages", "trace", "trace_summary", "metrics", "part")
+    copied = {name: own_copy(getattr(context, name)) for name in data}
     return context.replace(**copied, services=services_for_own_code(context.services))
 
 
@@ -182,13 +178,11 @@ def services_for_own_code(services: Services) -> Services:
     return dataclasses.replace(services, environment=dict(services.environment), case=own_copy(services.case))
 
 
-# Builds the standard input of a code judge (agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema").
-#
-# Templates of judges and the target proxy show messages under camelCase names instead.
-
-
 def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json]:
-    """Build the payload: AgentV's keys in AgentV's order, then ours. What is not known is null.
+    """Build the standard input of a code judge: AgentV's keys in AgentV's order, then ours. What is not known is null.
+
+    Source: agentv-formats 6.5; requirement "Canonical Code Judge Wire Schema". Templates of judges and the target proxy
+    show messages under camelCase names instead.
 
     Args:
         context: The case and its answer.
@@ -218,6 +212,13 @@ def build_payload(context: Context, config: JsonObject | None) -> dict[str, Json
     return converted if case.vars is None else {**converted, "vars": case.vars}  # under the names of templates
 
 
+def _message(message: Message) -> dict[str, Json]:
+    plain = message.to_plain()
+    if not message.tool_calls:
+        del plain["tool_calls"]  # AgentV's messages have no empty list
+    return plain
+
+
 def snake_case_keys(value: Json) -> Json:
     """Rename the keys at every depth, the user's own too, as judges of AgentV expect; NaN becomes null."""
     if isinstance(value, Mapping):
@@ -232,13 +233,6 @@ def _snake_case(key: str) -> str:
     return key if re.match("[A-Z]", key) else re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
 
 
-def _message(message: Message) -> dict[str, Json]:
-    plain = message.to_plain()
-    if not message.tool_calls:
-        del plain["tool_calls"]  # AgentV's messages have no empty list
-    return plain
-
-
 def camel_case_message(message: Message) -> dict[str, Json]:
     """Return a message under AgentV's camelCase key names; user data within keeps its own."""
     plain = message.to_plain()
@@ -248,13 +242,12 @@ def camel_case_message(message: Message) -> dict[str, Json]:
     return plain
 
 
-# Meters the models that an evaluator asks: tokens and US dollars of judges, which are paid for like those of answers.
-#
-# The count belongs to the running evaluator, not to the judge, which all evaluators of a case share.
-
-
 class Meter:
-    """The calls, tokens and US dollars of the models that one evaluator asked."""
+    """The calls, tokens and US dollars of the models that one evaluator asked.
+
+    They are paid for like those of answers. The count belongs to the running evaluator, not to the judge, which all
+    evaluators of a case share.
+    """
 
     def __init__(self) -> None:
         self._parts: list[JudgeMetrics] = []

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Self
 from xml.parsers import expat
 
@@ -27,8 +27,6 @@ from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject
 from pytest_agentv.model.kind import definition
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.text import compact_json, trim
-
-# `equals`: the answer is a text, or data.
 
 
 def _of_json(value: Json) -> Json:
@@ -71,22 +69,20 @@ class Equals(Evaluator):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        if isinstance(self.value, str) and _is_text(context.part):
+        part = context.part
+        # A cell of a table is compared as a text, also where it holds a number.
+        is_text = part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
+        if isinstance(self.value, str) and is_text:
             answer, wanted = trim(context.candidate_answer), trim(self.value)
-            form = other_form(wanted, answer, operator.eq) or _of_same_value(wanted, context.part, answer)
-            held = shown(answer) if context.part is ABSENT or isinstance(context.part, str) else shown(answer)[1:-1]
+            form = other_form(wanted, answer, operator.eq) or _of_same_value(wanted, part, answer)
+            held = shown(answer) if part is ABSENT or isinstance(part, str) else shown(answer)[1:-1]
             return verdict(answer == wanted, f"is {shown(wanted)}", f"is {held}, not {shown(wanted)}{form}")
         text = context.candidate_answer
-        data = await off_loop(len(text), _data, text) if context.part is ABSENT else context.part
+        data = await off_loop(len(text), _data, text) if part is ABSENT else part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
         if data is ABSENT:
             return Score(0.0, misses=(f"holds no JSON, and so is not {wanted}",))
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
-
-
-def _is_text(part: Json | Absent) -> bool:
-    """Whether a part is compared with a text as a text: cells of tables are texts, also where they hold a number."""
-    return part is ABSENT or isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
 
 
 def _of_same_value(wanted: str, part: Json | Absent, answer: str) -> str:
@@ -109,9 +105,6 @@ def _data(answer: str) -> Json | Absent:
 
 def _brief(value: Json) -> str:
     return shown(compact_json(value))[1:-1]
-
-
-# `field`: a part of a JSON answer, checked by itself.
 
 
 def _read_check(value: Json, info: ValidationInfo) -> Json:
@@ -216,8 +209,6 @@ class AnswerField(Evaluator):
         return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))
 
 
-# `is-yaml`: the answer is YAML.
-
 DEEPEST: Final = 100
 """Levels of nesting that are read. The time for more grows with their square."""
 
@@ -236,15 +227,13 @@ class IsYaml(Evaluator):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        return await off_loop(10 * len(context.candidate_answer), _yaml_score, context.candidate_answer)
+        text = context.candidate_answer
+        return await off_loop(10 * len(text), _score_of_syntax, "YAML", text, _yaml_fault)
 
 
-def _yaml_score(text: str) -> Score:
-    try:
-        fault = _yaml_fault(text)
-    except UnicodeEncodeError:
-        fault = "it has half a character, which YAML cannot have"
-    return Score(1.0, hits=("is YAML",)) if fault is None else Score(0.0, misses=(no_data("YAML", text, fault),))
+def _score_of_syntax(name: str, text: str, find_fault: Callable[[str], str | None]) -> Score:
+    fault = find_fault(text)
+    return Score(1.0, hits=(f"is {name}",)) if fault is None else Score(0.0, misses=(no_data(name, text, fault),))
 
 
 def _yaml_fault(text: str) -> str | None:
@@ -256,6 +245,8 @@ def _yaml_fault(text: str) -> str | None:
 
     try:
         return _fault_of_syntax(yaml, text)
+    except UnicodeEncodeError:
+        return "it has half a character, which YAML cannot have"
     except EvaluatorError:
         if not _is_json(text):
             raise
@@ -265,10 +256,6 @@ def _yaml_fault(text: str) -> str | None:
             where = f" at line {mark.line + 1}" if mark is not None else ""
             return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
     return None
-
-
-def _is_json(text: str) -> bool:
-    return isinstance(parse_json(text), dict | list)
 
 
 def _fault_of_syntax(yaml: Any, text: str) -> str | None:
@@ -292,12 +279,12 @@ def _fault_of_syntax(yaml: Any, text: str) -> str | None:
     return None if has_data else "it is a text, and no mapping or list"
 
 
-# `is-xml`: the answer is XML.
+def _is_json(text: str) -> bool:
+    return isinstance(parse_json(text), dict | list)
+
 
 _ENCODING: Final = "utf-8"
 """What expat is given. It ignores the encoding that the answer declares, because an answer is a text, not bytes."""
-_NAMESPACES: Final = "\n"
-"""Has expat check prefixes: other readers of XML refuse one that is not declared. No name contains a line break."""
 
 
 class IsXml(Evaluator):
@@ -314,17 +301,14 @@ class IsXml(Evaluator):
 
     @or_sync
     async def evaluate(self, context: Context) -> Score:
-        return await off_loop(len(context.candidate_answer), _xml_score, trim(context.candidate_answer))
-
-
-def _xml_score(text: str) -> Score:
-    fault = _xml_fault(text)
-    return Score(1.0, hits=("is XML",)) if fault is None else Score(0.0, misses=(no_data("XML", text, fault),))
+        text = context.candidate_answer
+        return await off_loop(len(text), _score_of_syntax, "XML", trim(text), _xml_fault)
 
 
 def _xml_fault(text: str) -> str | None:
     """Return why a text is not XML. Raises `EvaluatorError` for declarations: without them, no entities can grow."""
-    parser = expat.ParserCreate(_ENCODING, _NAMESPACES)
+    # With a separator, expat checks prefixes: other readers refuse one that is not declared. No name has a line break.
+    parser = expat.ParserCreate(_ENCODING, "\n")
 
     def refuse(name: str, system_id: str | None, public_id: str | None, has_declarations: int) -> None:  # noqa: ARG001
         if has_declarations:

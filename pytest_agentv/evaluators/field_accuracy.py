@@ -22,22 +22,6 @@ from pytest_agentv.model.kind import NOT_EMPTY, Amount, Items, Part, Text, expec
 from pytest_agentv.model.results import Score, weighted_mean
 from pytest_agentv.model.text import digits_apart, format_fixed, format_number
 
-# One field of a JSON answer: how a file describes it, and how it is compared with the expected data.
-
-_ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class FieldFinding:
-    """The outcome of comparing one field."""
-
-    matched: bool
-    text: str
-    """The hit, or the miss with its reason."""
-    weight: float
-    is_unread: bool = False
-    """Whether the answer has a value that could not be read, so that nothing was compared."""
-
 
 def _date_format(value: str) -> str:
     if not is_date_format(value):
@@ -72,151 +56,24 @@ class FieldCheck(Part):
                 yield key, f"it belongs to match: {match}"
 
 
-def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
-    """Compare one field of the answer with the expected data."""
-    path = check.path
-    wanted, given = read_path(expected, path), read_path(candidate, path)
-    if wanted is ABSENT:
-        return FieldFinding(True, f"{path}: no expected value", check.weight)
-    if given is ABSENT and check.required:
-        return FieldFinding(False, f"{path} (required, missing)", check.weight)
-    if given is ABSENT:
-        return FieldFinding(True, f"{path}: optional field missing", 0.0)
-    match check.match:
-        case "exact":
-            return _compare_exactly(check, given, wanted)
-        case "numeric_tolerance":
-            return _compare_numbers(check, given, wanted)
-        case "date":
-            return _compare_dates(check, given, wanted)
+SHOWN_FINDINGS: Final = 4
+"""The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 
-def _compare_exactly(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    if json_equal(given, wanted):
-        return FieldFinding(True, check.path, check.weight)
-    got, expected = _type_name(given), _type_name(wanted)
-    reason = "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
+@dataclass(frozen=True, slots=True)
+class FieldFinding:
+    """The outcome of comparing one field."""
 
-
-def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    number, goal = parse_number(given), parse_number(wanted)
-    if number is None or goal is None:
-        return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight, is_unread=number is None)
-    if not (math.isfinite(number) and math.isfinite(goal)):
-        return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
-    share = abs(goal) if check.relative and goal else 1
-    difference = abs(number - goal)
-    # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
-    rounding = sum(math.ulp(each) for each in (number, goal) if type(each) is float)
-    if (difference - rounding) / share <= check.tolerance * (1 + _ROUNDING):
-        return FieldFinding(True, f"{check.path} (within tolerance: diff={format_fixed(difference, 2)})", check.weight)
-    shown = format_fixed(difference, digits_apart(difference, check.tolerance * share, 2))
-    part = "" if share == 1 else f" of {format_number(share)}"
-    reason = f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
-    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
-
-
-def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
-    got, goal = _read_date(check, given), _read_date(check, wanted)
-    if got is None or goal is None:
-        side = "candidate" if got is None else "expected"
-        return FieldFinding(False, f"{check.path} (unparseable {side} date)", check.weight, is_unread=got is None)
-    if got == goal:
-        return FieldFinding(True, check.path, check.weight)
-    return FieldFinding(False, f"{check.path} (date mismatch: got {got}, expected {goal})", check.weight)
-
-
-def _read_date(check: FieldCheck, value: Json) -> date | None:
-    return parse_date(value, check.formats or ()) if isinstance(value, str) else None
-
-
-def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
-    """Return what an expected value should be, but cannot be read as; None if it can."""
-    if check.match == "numeric_tolerance":
-        number = parse_number(wanted)
-        return None if number is not None and math.isfinite(number) else "number"
-    if check.match == "date" and _read_date(check, wanted) is None:
-        return "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
-    return None
-
-
-def _type_name(value: Json) -> str:
-    """The word of AgentV's messages: a list and null are objects."""
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
-
-
-# Finds the data of the expected messages, with which `field_accuracy` compares an answer.
-
-
-def expected_data(messages: Sequence[JsonObject], paths: Sequence[str] = ()) -> Json | Absent:
-    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has.
-
-    `paths` are those that are compared. Parts without JSON are data themselves if they have all of these paths.
-    """
-    for message in reversed(messages):
-        data = _data_of(message.get("content", ABSENT), paths) if message["role"] == "assistant" else ABSENT
-        if isinstance(data, Mapping | list | tuple):
-            return data
-    return ABSENT
-
-
-def has_parts(messages: Sequence[JsonObject]) -> bool:
-    """Whether the content of an assistant message is a list of text and file parts."""
-    return any(message["role"] == "assistant" and _is_of_parts(message.get("content")) for message in messages)
-
-
-def _data_of(content: Json, paths: Sequence[str]) -> Json | Absent:
-    """Return the data of a content: that in its text, in its parts together, or the content itself."""
-    if isinstance(content, str):
-        return parse_answer(content)
-    texts = content if isinstance(content, list | tuple) and all(isinstance(item, str) for item in content) else ()
-    if _is_of_parts(content):
-        found = parse_answer("\n".join(map(_text_of, content)))
-        return content if found is ABSENT and _has_all(content, paths) else found
-    found = parse_answer("\n".join(texts)) if texts else ABSENT
-    return content if found is ABSENT else found  # a list of texts is data, unless they hold JSON
-
-
-def _has_all(content: Json, paths: Sequence[str]) -> bool:
-    return bool(paths) and all(read_path(content, path) is not ABSENT for path in paths)
-
-
-def _is_of_parts(content: Json) -> bool:
-    """Whether a content is a list of texts and parts, with a part at least. Other lists are data."""
-    items = content if isinstance(content, list | tuple) else ()
-    return any(map(_is_part, items)) and all(isinstance(item, str) or _is_part(item) for item in items)
-
-
-def _is_part(item: Json) -> bool:
-    """Whether an item is a part. Those of files have the keys under which the loader puts what it has read."""
-    if not isinstance(item, Mapping):
-        return False
-    key = {"text": "value", "image": "value", "file": "resolvedPath"}.get(str(item.get("type")))
-    return key is not None and isinstance(item.get(key), str)
-
-
-def _text_of(item: Json) -> str:
-    """Return the text of an item; that of a picture, or of another file that is no text, is empty."""
-    if isinstance(item, str):
-        return item
-    text = {"text": item.get("value"), "file": item.get("text")}.get(item["type"])
-    return text if isinstance(text, str) else ""
+    matched: bool
+    text: str
+    """The hit, or the miss with its reason."""
+    weight: float
+    is_unread: bool = False
+    """Whether the answer has a value that could not be read, so that nothing was compared."""
 
 
 _NO_JSON: Final = "Failed to parse candidate answer as JSON"
 _NOTHING_EXPECTED: Final = "No expected data found in expected_messages"
-_NO_DATA: Final = (
-    "there is no expected data, so no answer can pass: write it into expected_messages, as a mapping or as JSON"
-)
-_NO_JSON_IN_PARTS: Final = "the text and file parts of the expected message hold no JSON to compare the answer with"
-
-_NOTHING_COUNTS: Final = "No field of the answer counts: each weighs 0, or is optional and missing"
-
-SHOWN_FINDINGS: Final = 4
-"""The most hits, and the most misses, that are listed. The reasoning counts all of them."""
 
 
 class FieldAccuracy(Evaluator):
@@ -251,7 +108,10 @@ class FieldAccuracy(Evaluator):
         expected = self._expected_data(case.expected_messages)
         yield from expected_faults(self._deciding(), expected, case.expected_messages)
         if expected is ABSENT and not has_parts(case.expected_messages):
-            yield _NO_DATA
+            yield (
+                "there is no expected data, so no answer can pass: write it into expected_messages, as a mapping or "
+                "as JSON"
+            )
         for check in self.fields if expected is not ABSENT else ():
             if check.required and read_path(expected, check.path) is ABSENT:
                 yield (
@@ -290,26 +150,16 @@ def score_fields(config: FieldAccuracy, answer: str, expected_messages: Sequence
     is_mean = config.aggregation == "weighted_average"
     hits = [finding.text for finding in findings if finding.matched]
     misses = [finding.text for finding in findings if not finding.matched]
+    weighed = [(float(finding.matched), finding.weight) for finding in findings]
+    nothing_counts = is_mean and not any(finding.weight for finding in findings)
     return Score(
-        _weighted_mean(findings) if is_mean else _all_matched(findings),
+        weighted_mean(weighed) if is_mean else float(not misses),
         hits=tuple(hits[:SHOWN_FINDINGS]),
         misses=tuple(misses[:SHOWN_FINDINGS]),
         reasoning=f"{len(hits)}/{len(findings)} fields matched",
-        unknown=_NOTHING_COUNTS if is_mean and not any(finding.weight for finding in findings) else None,
+        unknown="No field of the answer counts: each weighs 0, or is optional and missing" if nothing_counts else None,
         unchecked=_unchecked(findings, is_mean=is_mean),
     )
-
-
-def expected_faults(checks: Sequence[FieldCheck], data: Json | Absent, messages: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield why no answer can be compared with the expected data of messages. The author of the eval has to mend it."""
-    if data is ABSENT and has_parts(messages):
-        yield _NO_JSON_IN_PARTS
-    for check in checks:
-        wanted = ABSENT if data is ABSENT else read_path(data, check.path)
-        is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
-        what = None if wanted is ABSENT or is_left_out else unreadable_as(check, wanted)
-        if what is not None:
-            yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
 
 
 def _unchecked(findings: Sequence[FieldFinding], *, is_mean: bool) -> str | None:
@@ -320,9 +170,141 @@ def _unchecked(findings: Sequence[FieldFinding], *, is_mean: bool) -> str | None
     return "; ".join(unread) or None
 
 
-def _weighted_mean(findings: Sequence[FieldFinding]) -> float:
-    return weighted_mean([(float(finding.matched), finding.weight) for finding in findings])
+def check_field(check: FieldCheck, candidate: Json, expected: Json) -> FieldFinding:
+    """Compare one field of the answer with the expected data."""
+    path = check.path
+    wanted, given = read_path(expected, path), read_path(candidate, path)
+    if wanted is ABSENT:
+        return FieldFinding(True, f"{path}: no expected value", check.weight)
+    if given is ABSENT and check.required:
+        return FieldFinding(False, f"{path} (required, missing)", check.weight)
+    if given is ABSENT:
+        return FieldFinding(True, f"{path}: optional field missing", 0.0)
+    match check.match:
+        case "exact":
+            return _compare_exactly(check, given, wanted)
+        case "numeric_tolerance":
+            return _compare_numbers(check, given, wanted)
+        case "date":
+            return _compare_dates(check, given, wanted)
 
 
-def _all_matched(findings: Sequence[FieldFinding]) -> float:
-    return 1.0 if all(finding.matched for finding in findings) else 0.0
+def _compare_exactly(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
+    if json_equal(given, wanted):
+        return FieldFinding(True, check.path, check.weight)
+    got, expected = _type_name(given), _type_name(wanted)
+    reason = "value mismatch" if got == expected else f"type mismatch: got {got}, expected {expected}"
+    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
+
+
+def _type_name(value: Json) -> str:
+    """The word of AgentV's messages: a list and null are objects."""
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else "object"
+
+
+def _compare_numbers(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
+    number, goal = parse_number(given), parse_number(wanted)
+    if number is None or goal is None:
+        return FieldFinding(False, f"{check.path} (non-numeric value)", check.weight, is_unread=number is None)
+    if not (math.isfinite(number) and math.isfinite(goal)):
+        return FieldFinding(False, f"{check.path} (invalid numeric value)", check.weight)
+    share = abs(goal) if check.relative and goal else 1
+    difference = abs(number - goal)
+    # As floats, 0.8 and 0.7 are not exactly 0.1 apart.
+    rounding = sum(math.ulp(each) for each in (number, goal) if type(each) is float)
+    if (difference - rounding) / share <= check.tolerance * (1 + 1e-9):
+        return FieldFinding(True, f"{check.path} (within tolerance: diff={format_fixed(difference, 2)})", check.weight)
+    shown = format_fixed(difference, digits_apart(difference, check.tolerance * share, 2))
+    part = "" if share == 1 else f" of {format_number(share)}"
+    reason = f"outside tolerance: diff={shown}, tolerance={format_number(check.tolerance)}{part}"
+    return FieldFinding(False, f"{check.path} ({reason})", check.weight)
+
+
+def _compare_dates(check: FieldCheck, given: Json, wanted: Json) -> FieldFinding:
+    got, goal = _read_date(check, given), _read_date(check, wanted)
+    if got is None or goal is None:
+        side = "candidate" if got is None else "expected"
+        return FieldFinding(False, f"{check.path} (unparseable {side} date)", check.weight, is_unread=got is None)
+    if got == goal:
+        return FieldFinding(True, check.path, check.weight)
+    return FieldFinding(False, f"{check.path} (date mismatch: got {got}, expected {goal})", check.weight)
+
+
+def _read_date(check: FieldCheck, value: Json) -> date | None:
+    return parse_date(value, check.formats or ()) if isinstance(value, str) else None
+
+
+def expected_faults(checks: Sequence[FieldCheck], data: Json | Absent, messages: Sequence[JsonObject]) -> Iterator[str]:
+    """Yield why no answer can be compared with the expected data of messages. The author of the eval has to mend it."""
+    if data is ABSENT and has_parts(messages):
+        yield "the text and file parts of the expected message hold no JSON to compare the answer with"
+    for check in checks:
+        wanted = ABSENT if data is ABSENT else read_path(data, check.path)
+        is_left_out = not check.required and wanted in (None, "")  # a field that the answer may lack as well
+        what = None if wanted is ABSENT or is_left_out else unreadable_as(check, wanted)
+        if what is not None:
+            yield f"the expected {check.path!r} is {describe_value(wanted)}, and no {what}"
+
+
+def unreadable_as(check: FieldCheck, wanted: Json) -> str | None:
+    """Return what an expected value should be, but cannot be read as; None if it can."""
+    if check.match == "numeric_tolerance":
+        number = parse_number(wanted)
+        return None if number is not None and math.isfinite(number) else "number"
+    if check.match == "date" and _read_date(check, wanted) is None:
+        return "date that can be read (2025-01-15 can, and dates in the listed `formats`)"
+    return None
+
+
+def expected_data(messages: Sequence[JsonObject], paths: Sequence[str] = ()) -> Json | Absent:
+    """Return the mapping or list of the last assistant message that has one; `ABSENT` if none has.
+
+    `paths` are those that are compared. Parts without JSON are data themselves if they have all of these paths.
+    """
+    for message in reversed(messages):
+        data = _data_of(message.get("content", ABSENT), paths) if message["role"] == "assistant" else ABSENT
+        if isinstance(data, Mapping | list | tuple):
+            return data
+    return ABSENT
+
+
+def _data_of(content: Json, paths: Sequence[str]) -> Json | Absent:
+    """Return the data of a content: that in its text, in its parts together, or the content itself."""
+    if isinstance(content, str):
+        return parse_answer(content)
+    texts = content if isinstance(content, list | tuple) and all(isinstance(item, str) for item in content) else ()
+    if _is_of_parts(content):
+        found = parse_answer("\n".join(map(_text_of, content)))
+        is_data = bool(paths) and all(read_path(content, path) is not ABSENT for path in paths)
+        return content if found is ABSENT and is_data else found
+    found = parse_answer("\n".join(texts)) if texts else ABSENT
+    return content if found is ABSENT else found  # a list of texts is data, unless they hold JSON
+
+
+def _text_of(item: Json) -> str:
+    """Return the text of an item; that of a picture, or of another file that is no text, is empty."""
+    if isinstance(item, str):
+        return item
+    text = {"text": item.get("value"), "file": item.get("text")}.get(item["type"])
+    return text if isinstance(text, str) else ""
+
+
+def has_parts(messages: Sequence[JsonObject]) -> bool:
+    """Whether the content of an assistant message is a list of text and file parts."""
+    return any(message["role"] == "assistant" and _is_of_parts(message.get("content")) for message in messages)
+
+
+def _is_of_parts(content: Json) -> bool:
+    """Whether a content is a list of texts and parts, with a part at least. Other lists are data."""
+    items = content if isinstance(content, list | tuple) else ()
+    return any(map(_is_part, items)) and all(isinstance(item, str) or _is_part(item) for item in items)
+
+
+def _is_part(item: Json) -> bool:
+    """Whether an item is a part. Those of files have the keys under which the loader puts what it has read."""
+    if not isinstance(item, Mapping):
+        return False
+    key = {"text": "value", "image": "value", "file": "resolvedPath"}.get(str(item.get("type")))
+    return key is not None and isinstance(item.get(key), str)

@@ -21,8 +21,6 @@ from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import strict_json, whole_number
 
-# The shared part of `is-json` and `contains-json`: the schema, and the faults that the package `jsonschema-rs` finds.
-
 SHOWN_FAULTS: Final = 3
 _NOT_SEARCHED: Final = "Error executing regex"
 """How the fault of a pattern begins that was given up, because it tries too many ways to match."""
@@ -147,9 +145,6 @@ def schema_fault(schema: Json) -> str | None:
     return None
 
 
-# `is-json`: the answer is JSON.
-
-
 class IsJson(JsonCheck):
     r"""The whole answer is JSON that fits a JSON Schema.
 
@@ -177,9 +172,6 @@ class IsJson(JsonCheck):
         if faults:
             return Score(0.0, misses=tuple(faults))
         return Score(1.0, hits=("is JSON" if self.value is None else "is JSON as the schema wants it",))
-
-
-# `contains-json`: there is JSON in the answer.
 
 
 class ContainsJson(JsonCheck):

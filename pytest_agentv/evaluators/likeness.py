@@ -5,7 +5,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
@@ -19,14 +19,6 @@ from pytest_agentv.model.results import Score, clamp_score
 from pytest_agentv.model.text import digits_apart, format_fixed, format_number, trim
 from pytest_agentv.runtime.user_code import run_in_thread
 
-# The base of the kinds that measure likeness.
-
-_Threshold: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=1),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # `_can_be_missed` says why not 0
-]
-
 
 class Likeness(Evaluator):
     """A measure of how alike the answer and a text are: 1 for equal texts."""
@@ -35,7 +27,14 @@ class Likeness(Evaluator):
         description="the text that the answer is compared with; whitespace around both is ignored",
         examples=["The tent costs 120 euros."],
     )
-    threshold: _Threshold | None = Field(
+    threshold: (
+        Annotated[
+            float,
+            Field(ge=0, le=1),
+            WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),  # see `_can_be_missed`
+        ]
+        | None
+    ) = Field(
         default=None,
         description="from this similarity the score is 1, below it 0; default: the similarity is the score",
         examples=[0.8],
@@ -63,15 +62,6 @@ class Likeness(Evaluator):
             return Score(1.0, hits=(f"{shown} >= {format_number(self.threshold)}",), details=details)
         return Score(0.0, misses=(f"{shown} < {format_number(self.threshold)}",), details=details)
 
-
-def require_package(kind: str, module: str, package: str) -> None:
-    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
-    if find_spec(module) is None:
-        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
-        raise EvaluatorError(message, kind="config")
-
-
-# `similar`: how near the meaning of the answer is to that of a text.
 
 DEFAULT_TARGET: Final = "embeddings"
 _EMPTY: Final = "the answer is empty"
@@ -129,9 +119,6 @@ def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     return math.fsum(map(operator.mul, left, right)) / lengths if lengths else 0.0
 
 
-# `levenshtein`: how alike the answer and a text are, by the changes of characters that lie between them.
-
-
 class Levenshtein(Likeness):
     """The answer is nearly equal to a text: few characters differ."""
 
@@ -153,9 +140,6 @@ def _similarity(left: str, right: str) -> float:
     from rapidfuzz.distance import Levenshtein as Distance  # noqa: PLC0415 - only for this check
 
     return float(Distance.normalized_similarity(left, right))
-
-
-# `rouge`: how many words, pairs or sequences of words the answer shares with a text.
 
 
 class Rouge(Likeness):
@@ -227,9 +211,6 @@ def _f1_of_sequences(reference: str, answer: str) -> float:
     return float(fmeasure(common / len(found), common / len(wanted)))
 
 
-# `bleu`: how alike the answer and a text are, as translations are measured.
-
-
 class Bleu(Likeness):
     """The answer shares word sequences with a text: BLEU, a measure for translations, by the package sacrebleu."""
 
@@ -257,3 +238,10 @@ def _bleu(reference: str, answer: str) -> float:
     from sacrebleu import sentence_bleu  # noqa: PLC0415 - an optional package that is slow to import
 
     return min(1.0, float(sentence_bleu(answer, [reference]).score) / 100)
+
+
+def require_package(kind: str, module: str, package: str) -> None:
+    """Raise `EvaluatorError` that says what to install where a package of the extra `text` is missing."""
+    if find_spec(module) is None:
+        message = f"`{kind}` needs the package {package}: pip install 'pytest-agentv[text]'"
+        raise EvaluatorError(message, kind="config")

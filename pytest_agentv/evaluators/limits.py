@@ -1,4 +1,4 @@
-"""`latency`, `cost` and `token_usage`: amounts that are compared with limits."""
+"""`latency`, `cost` and `token_usage`: amounts that are compared with limits (agentv-formats 6.9)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,6 @@ from pytest_agentv.model.kind import Amount, spelled
 from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.text import digits_apart, format_fixed, format_number
-
-# The parts that `latency`, `cost` and `token_usage` share: they compare amounts with limits (agentv-formats 6.9).
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +81,6 @@ def score_limits(checks: Sequence[LimitCheck], reasoning: str) -> Score:
     return Score(0.0 if misses else 1.0, hits=hits, misses=misses, reasoning=reasoning)
 
 
-# `latency`: how long the answer took.
-
-
 class Latency(AmountLimit):
     """The longest an answer may take."""
 
@@ -101,9 +96,6 @@ class Latency(AmountLimit):
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
         return self.check_amount(metrics.duration_ms)
-
-
-# `cost`: what the answer cost.
 
 
 class Cost(AmountLimit):
@@ -122,9 +114,6 @@ class Cost(AmountLimit):
 
     def check(self, metrics: ExecutionMetrics | TraceSummary) -> Score:
         return self.check_amount(metrics.cost_usd)
-
-
-# `token_usage`: how many tokens the answer used.
 
 
 class TokenUsageLimit(Limit):
@@ -164,9 +153,6 @@ class TokenUsageLimit(Limit):
             for name, amount, limit in amounts
             if limit is not None
         ]
-        return score_limits(checks, f"token_usage {_describe(usage)}")
-
-
-def _describe(usage: TokenUsage) -> str:
-    amounts = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
-    return ", ".join(f"{name}={format_number(amount)}" for name, amount in amounts.items())
+        shown = {"input": usage.input, "output": usage.output, "cached": usage.cached or 0, "total": usage.total}
+        numbers = ", ".join(f"{name}={format_number(amount)}" for name, amount in shown.items())
+        return score_limits(checks, f"token_usage {numbers}")

@@ -1,5 +1,6 @@
 """Evaluators of users: kinds that a hook adds as a factory, and the scores that code of users makes."""
 
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, get_args
@@ -15,8 +16,6 @@ from pytest_agentv.model.kind import Part
 from pytest_agentv.model.messages import JudgeMetrics
 from pytest_agentv.model.results import EvaluatorResult, Score, Verdict, clamp_score
 from pytest_agentv.model.text import json_fault
-
-# Kinds that a hook adds as a factory, the older form of `pytest_agentv_evaluators`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,11 @@ class FactoryEvaluator(Evaluator):
 
 
 def factory_class(word: str, factory: EvaluatorFactory) -> type[FactoryEvaluator]:
-    """Return the class of a kind that a factory adds."""
+    """Return the class of a kind that a hook adds as a factory, the older form of `pytest_agentv_evaluators`."""
     return type("FactoryEvaluator", (FactoryEvaluator,), {"kind": word, "factory": staticmethod(factory)})
 
 
-# Checks the scores that code of users makes: what is recorded must be read again by resumed runs.
-
 T = TypeVar("T")
-
 _TEXTS: Final = ("reasoning", "raw_output", "error", "unknown", "unchecked")
 _LISTS: Final = ("hits", "misses", "warnings")
 
@@ -103,7 +99,7 @@ _TYPES: Final[Mapping[str, _Expected]] = {
     "judge_retries": _Expected(int | float | None, "a whole number or None"),
 }
 _MEMBER_TYPES: Final[Mapping[str, _Expected]] = {
-    **{name: _TYPES[name] for name in ("reasoning", "raw_output", "error", "unknown", "unchecked", "judge_retries")},
+    **{name: _TYPES[name] for name in (*_TEXTS, "judge_retries")},
     **{name: _TYPES[name] for name in ("hits", "misses", "unmet_required", "details")},
     **dict.fromkeys(("name", "type"), _Expected(str, "a text")),
     "judge_model": _TYPES["error"],
@@ -114,7 +110,6 @@ _MEMBER_TYPES: Final[Mapping[str, _Expected]] = {
     "judge_metrics": _Expected(JudgeMetrics | None, "a JudgeMetrics or None"),
 }
 """The same for the members of a score. Their figures and words are checked apart."""
-_MEMBER_LISTS: Final = (*_LISTS, "unmet_required", "evaluator_results")
 _WORDS: Final[Mapping[str, tuple[str | None, ...]]] = {
     "verdict": (*get_args(Verdict), None),
     "error_kind": get_args(ErrorKind),
@@ -141,14 +136,6 @@ def recordable(score: T, what: str) -> T:
             error.results = score.results
             raise
     return score
-
-
-def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
-    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
-    try:
-        return recordable(Score(0.0, results=members, error="it could not judge"), "it").results
-    except EvaluatorError:
-        return None
 
 
 def _with_tuples(score: Any) -> Any:
@@ -179,25 +166,19 @@ def _score_fault(score: object) -> str | None:
             return f"its `{name}` is none of {', '.join(filter(None, words))}"
     if not _is_count(score.judge_retries):
         return "its `judge_retries` is no whole number of 0 or more"
-    return next(_item_faults(score), None) or next(_data_faults("", score.request, None, score.results), None)
+    faults = itertools.chain(
+        _odd_texts("", score),
+        _member_faults("results", score.results or ()),
+        _data_faults("", score.request, None, score.results),
+    )
+    return next(faults, None)
 
 
-def _data_faults(
-    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
-) -> Iterator[str]:
-    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
-    name = "evaluator_provider_request" if place else "request"
-    for key, data in ((name, request), ("details", details)):
-        if data is not None and (fault := json_fault(data)):
-            yield f"the values of its `{place}{key}` {fault}"
-    for number, each in enumerate(members or ()):
-        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
-        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
-
-
-def _item_faults(score: Score) -> Iterator[str]:
-    yield from _odd_texts("", score)
-    yield from _member_faults("results", score.results or ())
+def _odd_texts(where: str, value: Score | EvaluatorResult) -> Iterator[str]:
+    for name in (*_LISTS, "unmet_required"):
+        for item in getattr(value, name) or ():
+            if not isinstance(item, str):
+                yield f"its `{where}{name}` has a value of type {type(item).__name__}: expected texts"
 
 
 def _member_faults(place: str, members: Sequence[object]) -> Iterator[str]:
@@ -229,22 +210,30 @@ def _odd_figures(where: str, member: EvaluatorResult) -> Iterator[str]:
         yield f"its `{where}.error_kind` is none of {', '.join(get_args(ErrorKind))}"
 
 
-def _odd_texts(where: str, value: Score | EvaluatorResult) -> Iterator[str]:
-    for name in (*_LISTS, "unmet_required"):
-        for item in getattr(value, name) or ():
-            if not isinstance(item, str):
-                yield f"its `{where}{name}` has a value of type {type(item).__name__}: expected texts"
-
-
 def _is_count(value: float | None) -> bool:
     """Whether a figure is unknown, or a whole number of 0 or more."""
     return value is None or (is_amount(value) and value == int(value))
 
 
+def _data_faults(
+    place: str, request: JsonObject | None, details: JsonObject | None, members: Sequence[EvaluatorResult] | None
+) -> Iterator[str]:
+    """Yield which data of a judgement and its members is no JSON. `build_result` looks at the details of the first."""
+    name = "evaluator_provider_request" if place else "request"
+    for key, data in ((name, request), ("details", details)):
+        if data is not None and (fault := json_fault(data)):
+            yield f"the values of its `{place}{key}` {fault}"
+    for number, each in enumerate(members or ()):
+        inner = f"{place}{'evaluator_results' if place else 'results'}[{number}]."
+        yield from _data_faults(inner, each.evaluator_provider_request, each.details, each.evaluator_results)
+
+
 def _settled(member: EvaluatorResult) -> EvaluatorResult:
     """Return a member without fault as results files have it: with tuples, and with a score from 0 to 1."""
     changes: dict[str, object] = {
-        name: tuple(value) for name in _MEMBER_LISTS if isinstance(value := getattr(member, name), list)
+        name: tuple(value)
+        for name in (*_LISTS, "unmet_required", "evaluator_results")
+        if isinstance(value := getattr(member, name), list)
     }
     if member.evaluator_results:
         changes["evaluator_results"] = tuple(map(_settled, member.evaluator_results))
@@ -267,3 +256,11 @@ def _unreadable(members: Sequence[EvaluatorResult]) -> str | None:
             place = ".".join(map(str, (f"results[{number}]", *first["loc"])))
             return f"its `{place}` cannot be read again: {first['msg']}"
     return None
+
+
+def recordable_members(members: Any) -> tuple[EvaluatorResult, ...] | None:
+    """Return the members that an error from user code holds, with tuples; None if they cannot be recorded."""
+    try:
+        return recordable(Score(0.0, results=members, error="it could not judge"), "it").results
+    except EvaluatorError:
+        return None

@@ -24,121 +24,17 @@ from pytest_agentv.evaluators.own import recordable
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Json, is_number, own_copy, unshared
 from pytest_agentv.model.kind import Text
-from pytest_agentv.model.messages import ToolCall
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import beginning, masked
 from pytest_agentv.providers.python import import_callable
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 
-# Finds a function in a file without running the file, for `agentv validate` and loading.
-
 FUNCTION: Final = re.compile(r"[^\s:()\"']+\.py:[A-Za-z_]\w*|[^:()\"']+/[^:()\"']+\.py:[A-Za-z_]\w*")
 """`file.py:function`, but nothing that could be an expression."""
 
-
-def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
-    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter.
-
-    Args:
-        path: The file.
-        name: The function.
-        known: The parameters that it may have.
-    """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError) as error:
-        line = error.lineno if isinstance(error, SyntaxError) else None
-        return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
-    names = list(_names(tree.body))
-    if name not in names and "*" not in names:
-        hint = did_you_mean(name, names)
-        return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return next((_fault(node, known) for node in reversed(found) if node.name == name), None)
-
-
-def _names(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """Yield the names that statements define."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-            yield from _names(inner)
-
-
-def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -> str | None:
-    if node.decorator_list:  # it may be called differently
-        return None
-    given = node.args
-    positional = [*given.posonlyargs, *given.args]
-    required = positional[: len(positional) - len(given.defaults)]
-    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    for each in required:
-        if each.arg not in known:
-            hint = name_hint(each.arg, known, f"parameters: {', '.join(known)}")
-            return f"the function {node.name!r} wants {each.arg!r}, which it is not given ({hint})"
-    return None
-
-
-def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return the replacement for a name that code does not get."""
-    from pytest_agentv.files.places import NAMES  # noqa: PLC0415 - only for mistakes
-
-    return NAMES.get(name) or did_you_mean(name, known) or otherwise
-
-
-# Expressions of Python: which names they read.
-
-
-@lru_cache(maxsize=512)
-def compiled(expression: str) -> types.CodeType:
-    """Return the code of an expression. Raises `SyntaxError` and `ValueError`."""
-    return compile(expression.strip(), "<python>", "eval")
-
-
-def require_known(code: types.CodeType, names: Sequence[str]) -> None:
-    """Raise `ValueError` for an unknown name, before an answer is paid for."""
-    own = frozenset(_named(code, "STORE_NAME", "STORE_GLOBAL"))
-    for name in _read(code):
-        if name not in names and name not in own and not hasattr(builtins, name):
-            hint = name_hint(name, names, f"names: {', '.join(names)}")
-            raise ValueError(f"the name {name!r} is not known ({hint})")
-
-
-def names_read(code: types.CodeType) -> frozenset[str]:
-    """Return the names that an expression reads, without those of attributes."""
-    return frozenset(_read(code))
-
-
-def _read(code: types.CodeType) -> Iterator[str]:
-    return _named(code, "LOAD_NAME", "LOAD_GLOBAL")
-
-
-def _named(code: types.CodeType, *instructions: str) -> Iterator[str]:
-    """Yield the names that some instructions have, in their order."""
-    import dis  # noqa: PLC0415 - only for expressions
-
-    found = (each for part in _codes(code) for each in dis.get_instructions(part))
-    return (each.argval for each in found if each.opname in instructions)
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _codes(each)
-
-
 NAMES: Final = ("answer", "data", "case", "vars", "tool_calls", "metrics")
 """The names that an expression may use, and the parameters that a function may have."""
-_RESULTS: Final = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
+
 _SHOWN: Final = 200
 
 
@@ -257,18 +153,17 @@ def _values(context: Context, wanted: Collection[str]) -> dict[str, Any]:
     if "vars" in wanted:
         values["vars"] = unshared(values["vars"])
     if "tool_calls" in wanted:
-        values["tool_calls"] = _calls(context)
+        calls = listed_calls(context)
+        if calls is None and not context.dry_run:  # the mock of a dry run never reports any
+            values["tool_calls"] = UnknownCalls(why_unknown(context))
+        else:
+            values["tool_calls"] = tuple(
+                call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ()
+            )
     if "data" in wanted:
         data = parse_answer(context.candidate_answer) if context.part is ABSENT else unshared(context.part)
         values["data"] = None if data is ABSENT else data
     return values
-
-
-def _calls(context: Context) -> tuple[ToolCall, ...] | UnknownCalls:
-    calls = listed_calls(context)
-    if calls is None and not context.dry_run:  # the mock of a dry run never reports any
-        return UnknownCalls(why_unknown(context))
-    return tuple(call.replace(input=unshared(call.input), output=unshared(call.output)) for call in calls or ())
 
 
 @lru_cache(maxsize=512)
@@ -335,5 +230,103 @@ def _number(value: Any, what: str) -> float:
     if not is_number(value) or not math.isfinite(value) or not 0 <= value <= 1:
         shown = masked(repr(value))
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-        raise EvaluatorError(f"{what} {shown}, expected {_RESULTS}", "config")
+        wanted = "True or False, a number from 0 to 1, a mapping with `score`, or a Score"
+        raise EvaluatorError(f"{what} {shown}, expected {wanted}", "config")
     return float(value)
+
+
+def function_fault(path: Path, name: str, known: Sequence[str]) -> str | None:
+    """Return why a function of a file cannot judge: it is missing, or has an unknown parameter.
+
+    Args:
+        path: The file.
+        name: The function.
+        known: The parameters that it may have.
+    """
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        return f"{locate(path, line)}: {error.msg if isinstance(error, SyntaxError) else error}"
+    names = list(_names(tree.body))
+    if name not in names and "*" not in names:
+        hint = did_you_mean(name, names)
+        return f"{locate(path, None)} has no function {name!r}" + (f" ({hint})" if hint else "")
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return next((_fault(node, known) for node in reversed(found) if node.name == name), None)
+
+
+def _names(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements define."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
+            yield from _names(inner)
+
+
+def _fault(node: ast.FunctionDef | ast.AsyncFunctionDef, known: Sequence[str]) -> str | None:
+    if node.decorator_list:  # it may be called differently
+        return None
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    for each in required:
+        if each.arg not in known:
+            hint = name_hint(each.arg, known, f"parameters: {', '.join(known)}")
+            return f"the function {node.name!r} wants {each.arg!r}, which it is not given ({hint})"
+    return None
+
+
+def name_hint(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return the replacement for a name that code does not get."""
+    from pytest_agentv.files.places import NAMES  # noqa: PLC0415 - only for mistakes
+
+    return NAMES.get(name) or did_you_mean(name, known) or otherwise
+
+
+@lru_cache(maxsize=512)
+def compiled(expression: str) -> types.CodeType:
+    """Return the code of an expression. Raises `SyntaxError` and `ValueError`."""
+    return compile(expression.strip(), "<python>", "eval")
+
+
+def require_known(code: types.CodeType, names: Sequence[str]) -> None:
+    """Raise `ValueError` for an unknown name, before an answer is paid for."""
+    own = frozenset(_named(code, "STORE_NAME", "STORE_GLOBAL"))
+    for name in _read(code):
+        if name not in names and name not in own and not hasattr(builtins, name):
+            hint = name_hint(name, names, f"names: {', '.join(names)}")
+            raise ValueError(f"the name {name!r} is not known ({hint})")
+
+
+def names_read(code: types.CodeType) -> frozenset[str]:
+    """Return the names that an expression reads, without those of attributes."""
+    return frozenset(_read(code))
+
+
+def _read(code: types.CodeType) -> Iterator[str]:
+    return _named(code, "LOAD_NAME", "LOAD_GLOBAL")
+
+
+def _named(code: types.CodeType, *instructions: str) -> Iterator[str]:
+    """Yield the names that some instructions have, in their order."""
+    import dis  # noqa: PLC0415 - only for expressions
+
+    found = (each for part in _codes(code) for each in dis.get_instructions(part))
+    return (each.argval for each in found if each.opname in instructions)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of an expression, and that of the generators, comprehensions and lambdas within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)

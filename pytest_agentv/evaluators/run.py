@@ -13,8 +13,6 @@ from pytest_agentv.model.results import EvaluatorResult, Score, clamp_score, is_
 from pytest_agentv.model.text import json_fault
 from pytest_agentv.runtime.user_code import attempt_async, attempt_here, run_in_thread, told, user_traceback
 
-_NO_REASON: Final = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
-
 
 class _Took(NamedTuple):
     """The duration and the figures of a judgement."""
@@ -24,28 +22,6 @@ class _Took(NamedTuple):
 
 
 _NOTHING: Final = _Took()
-
-
-def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
-    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
-
-    A `prepare` of a user that returns nothing only checks something.
-    """
-    if evaluator.own_code is None:
-        return evaluator.prepare(services)  # type: ignore[return-value]
-    found: Any = evaluator.prepare(services_for_own_code(services))
-    if found is None:
-        found = evaluator
-    if hasattr(found, "walk") and not isinstance(found, type):
-        from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
-
-        if fault := member_fault(found):
-            raise EvaluatorError(fault, "config")
-        return found  # type: ignore[no-any-return]
-    if inspect.iscoroutine(found):
-        found.close()  # else Python warns that nobody awaits it
-    kind = "a coroutine: write `def prepare`, without `async`" if inspect.isawaitable(found) else _type_of(found)
-    raise EvaluatorError(f"prepare() of {evaluator.kind!r} returned {kind}, expected an Evaluator or None", "config")
 
 
 async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
@@ -61,54 +37,59 @@ async def run_evaluator(evaluator: AnyEvaluator, context: Context) -> EvaluatorR
     return result.replace(judge_metrics=meter.total)
 
 
-def may_ask_models(evaluator: AnyEvaluator) -> bool:
-    """Whether an evaluator, or a member of one, asks a model, or runs code that may."""
-    return any(
-        each.asks_judge or each.calls_targets or each.embeds_with is not None or each.own_code is not None
-        for each in evaluator.walk()
-    )
-
-
 async def _run(evaluator: AnyEvaluator, context: Context) -> EvaluatorResult:
     started = time.perf_counter()
     # Users' evaluators may raise anything. The other evaluators continue.
     attempt = attempt_here if evaluator.own_code is None else attempt_async
     outcome = await attempt(lambda: judge(evaluator, context))
-    took = _Took(round((time.perf_counter() - started) * 1000, 3), _judge_model(evaluator, context))
+    duration_ms = round((time.perf_counter() - started) * 1000, 3)
+    asked = context.services.judge if evaluator.asks_judge else None
+    took = _Took(duration_ms, getattr(asked, "model", None) or getattr(asked, "name", None))
     try:
         return build_result(evaluator, outcome.get(), took)
     except BaseException as error:  # noqa: BLE001 - as above
         failed = _failed(evaluator, error, took)
-        return failed.replace(error=None, error_kind=None) if context.dry_run and _is_of_mock(error) else failed
+        if context.dry_run:
+            from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for failures in dry runs
+
+            if is_of_mock(error):
+                return failed.replace(error=None, error_kind=None)
+        return failed
 
 
 def _failed(evaluator: AnyEvaluator, error: BaseException, took: _Took) -> EvaluatorResult:
     if not isinstance(error, KindError):
         return failed_result(evaluator, user_traceback(error), "crash", None, took)
-    output, members = (error.output, error.results) if isinstance(error, EvaluatorError) else (None, None)
+    output: object = None
+    members = None
+    if isinstance(error, EvaluatorError):
+        output, members = error.output, error.results
     if members is not None and evaluator.own_code is not None:
         from pytest_agentv.evaluators.own import recordable_members  # noqa: PLC0415 - for kinds of users only
 
         members = recordable_members(members)
-    return failed_result(evaluator, told(error), error.kind, _text_or_none(output), took).replace(
-        evaluator_results=members
+    printed = output if isinstance(output, str | None) else repr(output)  # users may give anything
+    return failed_result(evaluator, told(error), error.kind, printed, took).replace(evaluator_results=members)
+
+
+def failed_result(
+    evaluator: AnyEvaluator, message: str, kind: ErrorKind, raw_output: str | None, took: _Took
+) -> EvaluatorResult:
+    """Build the record of an evaluator that could not judge."""
+    return EvaluatorResult(
+        name=evaluator.label,
+        type=evaluator.kind,
+        score=0.0,
+        weight=evaluator.weight,
+        verdict="fail",
+        misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
+        reasoning=message,
+        raw_output=raw_output,
+        error=message,
+        error_kind=kind,
+        judge_model=took.judge_model,
+        duration_ms=took.duration_ms,
     )
-
-
-def _text_or_none(output: object) -> str | None:
-    """Return what an `EvaluatorError` of a user says was printed, as a text."""
-    return output if isinstance(output, str | None) else repr(output)
-
-
-def _is_of_mock(error: BaseException) -> bool:
-    from pytest_agentv.evaluators.script import is_of_mock  # noqa: PLC0415 - only for checks that fail in dry runs
-
-    return is_of_mock(error)
-
-
-def _judge_model(evaluator: AnyEvaluator, context: Context) -> str | None:
-    judge = context.services.judge
-    return getattr(judge, "model", None) or getattr(judge, "name", None) if evaluator.asks_judge else None
 
 
 async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -116,36 +97,28 @@ async def judge(evaluator: AnyEvaluator, context: Context) -> Score:
 
     Raises what the evaluator raises.
     """
-    shown = await _narrowed(evaluator, context)
+    shown: Context | Score = context
+    if shared_key(evaluator, "path") is not None:
+        from pytest_agentv.evaluators.judge_reply import off_loop  # noqa: PLC0415 - only for evaluators with a path
+
+        shown = await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
     if isinstance(shown, Context):
         score = await _judge(evaluator, shown if evaluator.own_code is None else for_own_code(shown))
         if evaluator.own_code is not None:
             from pytest_agentv.evaluators.own import recordable  # noqa: PLC0415 - for kinds of users only
 
             score = recordable(score, "evaluate()")
-        error = _error_of(score)
-        if error is not None and not error.strip():  # as of `str(error)` for an error without a text
-            score = score.replace(error=_NO_REASON)
-        if shared_key(evaluator, "negate") is True and isinstance(score, Score):
-            score = negated(score)
+        if isinstance(score, Score):  # evaluators of users may return anything, for example a class
+            if score.error is not None and not score.error.strip():  # as of `str(error)` for an error without a text
+                reason = "evaluate() returned a Score with an empty `error`, which does not say why it could not judge"
+                score = score.replace(error=reason)
+            if shared_key(evaluator, "negate") is True:
+                score = negated(score)
     else:
         score = shown
     if shared_key(evaluator, "required") is True and isinstance(score, Score):
         return with_requirement(evaluator, score, context.threshold)
     return score
-
-
-def _error_of(score: object) -> str | None:
-    """Return the error of a score. A user's evaluator may return anything, for example a class."""
-    return score.error if isinstance(score, Score) else None
-
-
-async def _narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
-    if shared_key(evaluator, "path") is None:
-        return context
-    from pytest_agentv.evaluators.judge_reply import off_loop  # noqa: PLC0415 - only for evaluators with a path
-
-    return await off_loop(len(context.candidate_answer), narrowed, evaluator, context)
 
 
 async def _judge(evaluator: AnyEvaluator, context: Context) -> Score:
@@ -201,21 +174,31 @@ def _type_of(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-def failed_result(
-    evaluator: AnyEvaluator, message: str, kind: ErrorKind, raw_output: str | None, took: _Took
-) -> EvaluatorResult:
-    """Build the record of an evaluator that could not judge."""
-    return EvaluatorResult(
-        name=evaluator.label,
-        type=evaluator.kind,
-        score=0.0,
-        weight=evaluator.weight,
-        verdict="fail",
-        misses=(f"Evaluator '{evaluator.label}' failed: {message}",),
-        reasoning=message,
-        raw_output=raw_output,
-        error=message,
-        error_kind=kind,
-        judge_model=took.judge_model,
-        duration_ms=took.duration_ms,
+def may_ask_models(evaluator: AnyEvaluator) -> bool:
+    """Whether an evaluator, or a member of one, asks a model, or runs code that may."""
+    return any(
+        each.asks_judge or each.calls_targets or each.embeds_with is not None or each.own_code is not None
+        for each in evaluator.walk()
     )
+
+
+def prepare(evaluator: AnyEvaluator, services: Services) -> AnyEvaluator:
+    """Return the evaluator that judges, before the target is called. Raises `EvaluatorError`.
+
+    A `prepare` of a user that returns nothing only checks something.
+    """
+    if evaluator.own_code is None:
+        return evaluator.prepare(services)  # type: ignore[return-value]
+    found: Any = evaluator.prepare(services_for_own_code(services))
+    if found is None:
+        found = evaluator
+    if hasattr(found, "walk") and not isinstance(found, type):
+        from pytest_agentv.model.kind import member_fault  # noqa: PLC0415 - for kinds of users only
+
+        if fault := member_fault(found):
+            raise EvaluatorError(fault, "config")
+        return found  # type: ignore[no-any-return]
+    if inspect.iscoroutine(found):
+        found.close()  # else Python warns that nobody awaits it
+    kind = "a coroutine: write `def prepare`, without `async`" if inspect.isawaitable(found) else _type_of(found)
+    raise EvaluatorError(f"prepare() of {evaluator.kind!r} returned {kind}, expected an Evaluator or None", "config")

@@ -1,4 +1,8 @@
-"""`code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5)."""
+"""`code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
+
+A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
+judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
+"""
 
 import json
 import re
@@ -30,8 +34,6 @@ from pytest_agentv.runtime.fork_server import Program, run_forked
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
 
-# Runs a judge's script with JSON on standard input, and reports every possible failure.
-
 STDERR_LIMIT: Final = 2000
 """The most characters of standard error in a message. The end is kept, where the reason is."""
 
@@ -44,251 +46,11 @@ SCRIPT_LIMIT: Final = 200
 SDK_FAILURE: Final = "Evaluation failed: "
 """The beginning of the reasoning that the SDK prints before it exits with 1."""
 
-
-class ScriptFailedError(EvaluatorError):
-    """A script ran, and exited with another code than 0."""
-
-    def __init__(self, message: str, said: str, output: str | None) -> None:
-        """`said` is the part of the message that the script wrote."""
-        super().__init__(message, "process", output)
-        self.said = said
-
-
-_NOTHING_TO_MASK: Final = Masker()
-
-
-class ProcessRun(Protocol):
-    """Runs a program that reads standard input, as `run_process` does. Raises `ProcessStartError`."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        stdin: bytes,
-        timeout_seconds: float | None,
-    ) -> ProcessResult: ...
-
-
-async def run_judge_script(
-    script: Sequence[str],
-    payload: Json,
-    *,
-    cwd: str,
-    environment: Mapping[str, str],
-    timeout_seconds: float | None,
-    masker: Masker = _NOTHING_TO_MASK,
-    run: ProcessRun = run_process,
-) -> str:
-    """Give a script its payload and return what it printed, masked.
-
-    Raises:
-        EvaluatorError: It cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
-            without end or exited with another code than 0 (`process`).
-    """
-    try:
-        result = await run(
-            script,
-            cwd=cwd,
-            env=environment,
-            stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair becomes a JSON escape
-            timeout_seconds=timeout_seconds,
-        )
-    except ProcessStartError as error:
-        message = f"Code evaluator could not be started (script: {show_script(script)}, cwd: {cwd}): {error}"
-        raise EvaluatorError(message, kind="config") from error
-    stdout, stderr = masker.mask(result.stdout), masker.mask(result.stderr)
-    fault = _fault(result, timeout_seconds)
-    if fault is None:
-        return stdout
-    said = _reason(stdout, stderr)
-    message = f"Code evaluator {fault} (script: {show_script(script)}): {said}"
-    kept = cut(stdout) if stdout.strip() else None
-    if result.exit_code > 0 and not (result.timed_out or result.overflowed):
-        raise ScriptFailedError(message, said, kept)
-    raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
-
-
-def show_script(script: Sequence[str]) -> str:
-    """Return the command for a message. A command that was written as a string stays unchanged."""
-    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
-    return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
-
-
-def cut(output: str) -> str:
-    """Return the beginning of an output, with a note if it was cut."""
-    if len(output) <= OUTPUT_LIMIT:
-        return output
-    output = masked(output)
-    return f"{output[:OUTPUT_LIMIT]}\n[cut: the first {OUTPUT_LIMIT} of {len(output)} characters]"
-
-
-def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
-    if result.timed_out:
-        return f"timed out after {format_number(timeout_seconds or 0)} s"
-    if result.overflowed:
-        return "was stopped because it printed too much"
-    if result.exit_code < 0:
-        return f"was killed by {_signal_name(-result.exit_code)}"
-    if result.exit_code:
-        return f"exited with code {result.exit_code}"
-    return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _reason(stdout: str, stderr: str) -> str:
-    """Return the script's own error: the SDK's failure on standard output, or the end of its standard error."""
-    found = json_object(stdout.strip()) or {}
-    reasoning = reasoning_of(found) or ""
-    said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []
-    if errors := masked(stderr.strip()):
-        said.append(errors if len(errors) <= STDERR_LIMIT else _tail(errors))
-    return "\n".join(said) or "it wrote nothing on standard error"
-
-
-def _tail(errors: str) -> str:
-    return f"[standard error, the last {STDERR_LIMIT} of {len(errors)} characters]\n{errors[-STDERR_LIMIT:]}"
-
-
-# Turns the output of a judge script into a score.
-
 SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""
 
-_EXPECTED: Final = (
-    'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
-    "on standard output, and everything else on standard error"
-)
-
-
-def parse_judgement(stdout: str) -> Score:
-    """Turn the output of a judge into a score.
-
-    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
-    `build_result` clamps it and warns.
-    """
-    text = trim(stdout)
-    try:
-        found = _result(text)
-        details = _details(found.get("details"))
-    except ValueError as error:
-        message = str(error)
-        return Score(
-            0.0, misses=(message,), reasoning=message, raw_output=cut(stdout), error=message, error_kind="process"
-        )
-    return Score(
-        found["score"],
-        hits=feedback(found.get("hits")),
-        misses=feedback(found.get("misses")),
-        reasoning=reasoning_of(found),
-        details=details,
-    )
-
-
-def read_aggregate(stdout: str) -> Score:
-    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict.
-
-    The score decides whether the case passes. Source: agentv-formats 6.6 and its sample S6.
-    """
-    score = parse_judgement(stdout)
-    verdict = (json_object(stdout.strip()) or {}).get("verdict")
-    if verdict not in get_args(Verdict) or score.raw_output is not None:
-        return score
-    if verdict == "fail" and verdict_of(score.value) == "pass":
-        warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
-        return score.replace(verdict=verdict, warnings=(warning,))
-    return score.replace(verdict=verdict)
-
-
-def _result(text: str) -> JsonObject:
-    if not text:
-        raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
-    found = json_object(text)
-    if found is None:
-        constant = _constant_in(text)
-        if constant is not None:
-            advice = "which is no JSON: print a number, or null in details"
-            raise ValueError(f"Code evaluator printed {constant}, {advice}; it printed: {_head(text)}")
-        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
-    if "score" not in found:
-        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
-    if not has_score(found):
-        given = _head(compact_json(found["score"]))
-        raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
-    return found
-
-
-def _constant_in(text: str) -> str | None:
-    """Return the first NaN or Infinity of an object that is JSON but for these. Many programs write them."""
-    constants: list[str] = []
-    try:
-        value = json.loads(text, parse_constant=constants.append)
-    except (ValueError, RecursionError):
-        return None
-    return constants[0] if constants and isinstance(value, dict) else None
-
-
-def _details(value: Json) -> JsonObject | None:
-    """Return the details unchanged. A text that holds a JSON object counts as that object."""
-    details = json_object(value) if isinstance(value, str) else value
-    if value is None or isinstance(details, dict):
-        return details
-    given = _head(compact_json(value))
-    raise ValueError(
-        f"Code evaluator printed `details` that are no JSON object: {given}; "
-        'print a mapping such as {"reason": "…"}, or leave them out'
-    )
-
-
-def _head(text: str) -> str:
-    return beginning(text, SHOWN_OUTPUT)
-
-
-# Recognizes commands of judge scripts that run Python.
-
-_PYTHON: Final = re.compile(r"(python|pypy)[\d.]*")
-_SHEBANG_LIMIT: Final = 200
-
-
-def python_words(command: Sequence[str], cwd: Path) -> tuple[str, tuple[str, ...]] | None:
-    """Return the interpreter, and the script with its arguments; None if the command is another one."""
-    if command[0].endswith(".py"):
-        interpreter = _shebang(cwd / command[0])
-        return None if interpreter is None else (interpreter, tuple(command))
-    if _PYTHON.fullmatch(Path(command[0]).name) and len(command) > 1 and command[1].endswith(".py"):
-        return command[0], tuple(command[1:])
-    return None
-
-
-def _shebang(script: Path) -> str | None:
-    """Return the Python of a script's `#!` line."""
-    try:
-        with script.open("rb") as file:
-            line = file.readline(_SHEBANG_LIMIT).decode(errors="replace")
-    except OSError:
-        return None
-    words = line.removeprefix("#!").split()
-    if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
-    return words[0] if words and line.startswith("#!") and _PYTHON.fullmatch(Path(words[0]).name) else None
-
-
-# `code_judge`: a script that is given the case as JSON and prints its judgement as JSON (agentv-formats 6.5).
-#
-# A judge that prints something else than a result, cannot be started, takes too long or exits with an error has not
-# judged. That says nothing about the answer: the case becomes an error, and the message says how to mend the script.
-
 DEFAULT_PROXY_CALLS: Final = 50
-
 DEFAULT_MEMORY_MB: Final = 1024
-
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
 PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
 REUSE_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Reuse")]}
@@ -429,38 +191,67 @@ class CodeJudge(Evaluator):
         calls = {"call_count": proxy.call_count, "max_calls": proxy.max_calls}
         return score.replace(request={**request, "target_proxy": calls})
 
-    def _own_keys(self) -> JsonObject:
-        """Return the keys for the script: its own, and the shared keys that older scripts expect."""
-        given = [key for key in KEYS if key in self.model_fields_set]
-        shared: dict[str, Json] = {key: getattr(self, key) for key in given}
-        return {**(self.model_extra or {}), **shared}
-
     async def _judge(self, context: Context, variables: Mapping[str, str], masker: Masker) -> Score:
+        shared: dict[str, Json] = {key: getattr(self, key) for key in KEYS if key in self.model_fields_set}
+        config = {**(self.model_extra or {}), **shared}  # older scripts expect the shared keys
         cwd = self.cwd or str(Path(context.case.path).parent)
+        run: ProcessRun = run_process
+        if self.reuse is not None and (python := python_words(self.command, Path(cwd))) is not None:
+            run = forked_from(*python, self.reuse.memory_mb, variables)
         stdout = await run_judge_script(
             self.command,
-            build_payload(context, self._own_keys() or None),
+            build_payload(context, config or None),
             cwd=cwd,
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,
             masker=masker,
-            run=self._run(Path(cwd), variables),
+            run=run,
         )
         return await off_loop(len(stdout), parse_judgement, stdout)
-
-    def _run(self, cwd: Path, variables: Mapping[str, str]) -> ProcessRun:
-        python = None if self.reuse is None else python_words(self.command, cwd)
-        if self.reuse is None or python is None:
-            return run_process
-
-        return forked_from(*python, self.reuse.memory_mb, variables)
 
 
 def _command(script: str | tuple[str, ...]) -> tuple[str, ...]:
     return ("sh", "-lc", script) if isinstance(script, str) else script
 
 
-# Judge scripts in Python that are imported once and called for many cases.
+_PYTHON: Final = re.compile(r"(python|pypy)[\d.]*")
+
+
+def python_words(command: Sequence[str], cwd: Path) -> tuple[str, tuple[str, ...]] | None:
+    """Return the interpreter, and the script with its arguments; None if the command is another one."""
+    if command[0].endswith(".py"):
+        interpreter = _shebang(cwd / command[0])
+        return None if interpreter is None else (interpreter, tuple(command))
+    if _PYTHON.fullmatch(Path(command[0]).name) and len(command) > 1 and command[1].endswith(".py"):
+        return command[0], tuple(command[1:])
+    return None
+
+
+def _shebang(script: Path) -> str | None:
+    """Return the Python of a script's `#!` line."""
+    try:
+        with script.open("rb") as file:
+            line = file.readline(200).decode(errors="replace")
+    except OSError:
+        return None
+    words = line.removeprefix("#!").split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return words[0] if words and line.startswith("#!") and _PYTHON.fullmatch(Path(words[0]).name) else None
+
+
+class ProcessRun(Protocol):
+    """Runs a program that reads standard input, as `run_process` does. Raises `ProcessStartError`."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout_seconds: float | None,
+    ) -> ProcessResult: ...
 
 
 def forked_from(interpreter: str, words: tuple[str, ...], memory_mb: int, variables: Mapping[str, str]) -> ProcessRun:
@@ -486,7 +277,190 @@ def forked_from(interpreter: str, words: tuple[str, ...], memory_mb: int, variab
     return run
 
 
-# Tells, in a dry run, a check that is broken from one that only cannot read the answer of the mock.
+class ScriptFailedError(EvaluatorError):
+    """A script ran, and exited with another code than 0."""
+
+    def __init__(self, message: str, said: str, output: str | None) -> None:
+        """`said` is the part of the message that the script wrote."""
+        super().__init__(message, "process", output)
+        self.said = said
+
+
+_NOTHING_TO_MASK: Final = Masker()
+
+
+async def run_judge_script(
+    script: Sequence[str],
+    payload: Json,
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+    masker: Masker = _NOTHING_TO_MASK,
+    run: ProcessRun = run_process,
+) -> str:
+    """Give a script its payload and return what it printed, masked.
+
+    Raises:
+        EvaluatorError: It cannot be started (kind `config`), took too long (`timeout`), or was killed, printed
+            without end or exited with another code than 0 (`process`).
+    """
+    try:
+        result = await run(
+            script,
+            cwd=cwd,
+            env=environment,
+            stdin=pretty_json(payload).encode(errors="backslashreplace"),  # half a surrogate pair becomes a JSON escape
+            timeout_seconds=timeout_seconds,
+        )
+    except ProcessStartError as error:
+        message = f"Code evaluator could not be started (script: {show_script(script)}, cwd: {cwd}): {error}"
+        raise EvaluatorError(message, kind="config") from error
+    stdout, stderr = masker.mask(result.stdout), masker.mask(result.stderr)
+    fault = _fault(result, timeout_seconds)
+    if fault is None:
+        return stdout
+    said = _reason(stdout, stderr)
+    message = f"Code evaluator {fault} (script: {show_script(script)}): {said}"
+    kept = cut(stdout) if stdout.strip() else None
+    if result.exit_code > 0 and not (result.timed_out or result.overflowed):
+        raise ScriptFailedError(message, said, kept)
+    raise EvaluatorError(message, kind="timeout" if result.timed_out else "process", output=kept)
+
+
+def show_script(script: Sequence[str]) -> str:
+    """Return the command for a message. A command that was written as a string stays unchanged."""
+    text = masked(script[2] if len(script) == 3 and script[:2] == ("sh", "-lc") else shlex.join(script))
+    return text if len(text) <= SCRIPT_LIMIT else f"{text[:SCRIPT_LIMIT]}…"
+
+
+def cut(output: str) -> str:
+    """Return the beginning of an output, with a note if it was cut."""
+    if len(output) <= OUTPUT_LIMIT:
+        return output
+    output = masked(output)
+    return f"{output[:OUTPUT_LIMIT]}\n[cut: the first {OUTPUT_LIMIT} of {len(output)} characters]"
+
+
+def _fault(result: ProcessResult, timeout_seconds: float | None) -> str | None:
+    if result.timed_out:
+        return f"timed out after {format_number(timeout_seconds or 0)} s"
+    if result.overflowed:
+        return "was stopped because it printed too much"
+    if result.exit_code < 0:
+        return f"was killed by {_signal_name(-result.exit_code)}"
+    if result.exit_code:
+        return f"exited with code {result.exit_code}"
+    return f"printed what is {result.stdout_fault}" if result.stdout_fault else None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _reason(stdout: str, stderr: str) -> str:
+    """Return the script's own error: the SDK's failure on standard output, or the end of its standard error."""
+    found = json_object(stdout.strip()) or {}
+    reasoning = reasoning_of(found) or ""
+    said = [reasoning] if reasoning.startswith(SDK_FAILURE) else []
+    if errors := masked(stderr.strip()):
+        if len(errors) > STDERR_LIMIT:
+            errors = f"[standard error, the last {STDERR_LIMIT} of {len(errors)} characters]\n{errors[-STDERR_LIMIT:]}"
+        said.append(errors)
+    return "\n".join(said) or "it wrote nothing on standard error"
+
+
+_EXPECTED: Final = (
+    'print exactly one JSON object such as {"score": 0.5, "hits": [], "misses": [], "reasoning": ""} '
+    "on standard output, and everything else on standard error"
+)
+
+
+def parse_judgement(stdout: str) -> Score:
+    """Turn the output of a judge into a score.
+
+    Other output scores 0, with an `error` that says what was expected. A score outside 0..1 is left as it is:
+    `build_result` clamps it and warns.
+    """
+    text = trim(stdout)
+    try:
+        found = _result(text)
+        details = _details(found.get("details"))
+    except ValueError as error:
+        message = str(error)
+        return Score(
+            0.0, misses=(message,), reasoning=message, raw_output=cut(stdout), error=message, error_kind="process"
+        )
+    return Score(
+        found["score"],
+        hits=feedback(found.get("hits")),
+        misses=feedback(found.get("misses")),
+        reasoning=reasoning_of(found),
+        details=details,
+    )
+
+
+def read_aggregate(stdout: str) -> Score:
+    """Turn the output of an aggregator into a score, like that of a code judge. Keeps its verdict.
+
+    The score decides whether the case passes. Source: agentv-formats 6.6 and its sample S6.
+    """
+    score = parse_judgement(stdout)
+    verdict = (json_object(stdout.strip()) or {}).get("verdict")
+    if verdict not in get_args(Verdict) or score.raw_output is not None:
+        return score
+    if verdict == "fail" and verdict_of(score.value) == "pass":
+        warning = f"the aggregator prints the verdict 'fail' and the score {score.value:g}: the score counts"
+        return score.replace(verdict=verdict, warnings=(warning,))
+    return score.replace(verdict=verdict)
+
+
+def _result(text: str) -> JsonObject:
+    if not text:
+        raise ValueError(f"Code evaluator printed nothing: {_EXPECTED}")
+    found = json_object(text)
+    if found is None:
+        constant = _constant_in(text)
+        if constant is not None:
+            advice = "which is no JSON: print a number, or null in details"
+            raise ValueError(f"Code evaluator printed {constant}, {advice}; it printed: {_head(text)}")
+        raise ValueError(f"Code evaluator did not print one JSON object: {_EXPECTED}; it printed: {_head(text)}")
+    if "score" not in found:
+        raise ValueError(f"Code evaluator printed no `score`: {_EXPECTED}; it printed: {_head(text)}")
+    if not has_score(found):
+        given = _head(compact_json(found["score"]))
+        raise ValueError(f"Code evaluator printed a `score` that is no number: {given}; print one from 0 to 1")
+    return found
+
+
+def _constant_in(text: str) -> str | None:
+    """Return the first NaN or Infinity of an object that is JSON but for these. Many programs write them."""
+    constants: list[str] = []
+    try:
+        value = json.loads(text, parse_constant=constants.append)
+    except (ValueError, RecursionError):
+        return None
+    return constants[0] if constants and isinstance(value, dict) else None
+
+
+def _details(value: Json) -> JsonObject | None:
+    """Return the details unchanged. A text that holds a JSON object counts as that object."""
+    details = json_object(value) if isinstance(value, str) else value
+    if value is None or isinstance(details, dict):
+        return details
+    given = _head(compact_json(value))
+    raise ValueError(
+        f"Code evaluator printed `details` that are no JSON object: {given}; "
+        'print a mapping such as {"reason": "…"}, or leave them out'
+    )
+
+
+def _head(text: str) -> str:
+    return beginning(text, SHOWN_OUTPUT)
+
 
 _BROKEN: Final = (NameError, SyntaxError, ImportError, FileNotFoundError)
 """Errors that code raises whatever the answer is."""

@@ -1,7 +1,7 @@
 """The keys that all kinds share: judge a part of the answer, negate the verdict, be required."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ CHARACTER_DIFFERS: Final = " (only a character differs: "
 """How the note begins that a check misses a text which people would find."""
 
 _NEGATED: Final = "negated: hits and misses are swapped"
-_NOT_NEGATED: Final = "negated, but the check could not be made"
 
 
 def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
@@ -34,11 +33,7 @@ def shared_key(evaluator: AnyEvaluator, key: str) -> Any:
 @cache
 def _own_keys(kind: type[object]) -> frozenset[str]:
     """Return the shared keys that a class redefines. The last class that annotates a key is the base of all kinds."""
-    return frozenset(key for key in KEYS if len(list(_definitions(kind, key))) > 1)
-
-
-def _definitions(kind: type[object], key: str) -> Iterable[type[object]]:
-    return (each for each in kind.__mro__ if key in inspect.get_annotations(each))
+    return frozenset(key for key in KEYS if sum(key in inspect.get_annotations(each) for each in kind.__mro__) > 1)
 
 
 def narrowed(evaluator: AnyEvaluator, context: Context) -> Context | Score:
@@ -89,9 +84,13 @@ def negated(score: Score) -> Score:
         error.results = score.results
         raise error
     if score.unchecked is not None:
-        misses = (score.unchecked, *score.hits)
         return score.replace(
-            value=0.0, hits=(), misses=misses, verdict=None, reasoning=_NOT_NEGATED, unmet_required=None
+            value=0.0,
+            hits=(),
+            misses=(score.unchecked, *score.hits),
+            verdict=None,
+            reasoning="negated, but the check could not be made",
+            unmet_required=None,
         )
     doubts = [miss for miss in score.misses if FORM_DIFFERS in miss or CHARACTER_DIFFERS in miss]
     return score.replace(

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
@@ -11,13 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from pytest_agentv.evaluators.base import Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.shared import CHARACTER_DIFFERS, FORM_DIFFERS
-from pytest_agentv.model.base import Json
 from pytest_agentv.model.kind import FILLED_TEXT, NOT_EMPTY, Items, Text, expected, spelled
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import MASK, beginning, masked
 from pytest_agentv.model.text import trim
-
-# The base of checks of a text, and the wording of their findings.
 
 _SHOWN: Final = 80
 """Characters of a text that a finding shows."""
@@ -106,11 +103,6 @@ def _contained(word: str) -> str:
     return f"contains {shown(word)}"
 
 
-def _lacks(word: str, answer: str, found: Found) -> str:
-    """Say that a text is not in the answer."""
-    return f"lacks {shown(word)}{other_form(word, answer, found)}"
-
-
 def other_form(wanted: str, answer: str, found: Found) -> str:
     """Return a note if a check misses only because of a character that people take for another one.
 
@@ -170,10 +162,7 @@ def share_of(words: Iterable[str], answer: str, found: Found) -> Score:
 
 
 def _lacking(words: Iterable[str], answer: str, found: Found) -> tuple[str, ...]:
-    return tuple(_lacks(word, answer, found) for word in words)
-
-
-# `contains`: a text is in the answer.
+    return tuple(f"lacks {shown(word)}{other_form(word, answer, found)}" for word in words)
 
 
 class Contains(TextCheck):
@@ -186,9 +175,6 @@ class Contains(TextCheck):
 
     def check(self, answer: str) -> Score:
         return presence(self.value, answer, is_in)
-
-
-# `contains-all`: several texts are in the answer.
 
 
 class ContainsAll(TextsCheck):
@@ -205,9 +191,6 @@ class ContainsAll(TextsCheck):
         return share_of(self.value, answer, is_in)
 
 
-# `contains-any`: one of several texts is in the answer.
-
-
 class ContainsAny(TextsCheck):
     """One of several texts is in the answer."""
 
@@ -222,9 +205,6 @@ class ContainsAny(TextsCheck):
         return any_of(self.value, answer, is_in)
 
 
-# `icontains`: a text is in the answer, in upper or lower case.
-
-
 class IContains(TextCheck):
     """A text is in the answer (case-insensitive)."""
 
@@ -235,9 +215,6 @@ class IContains(TextCheck):
 
     def check(self, answer: str) -> Score:
         return presence(self.value, answer.casefold(), is_in_folded)
-
-
-# `icontains-all`: several texts are in the answer (case-insensitive).
 
 
 class IContainsAll(TextsCheck):
@@ -255,9 +232,6 @@ class IContainsAll(TextsCheck):
         return share_of(self.value, answer.casefold(), is_in_folded)
 
 
-# `icontains-any`: one of several texts is in the answer (case-insensitive).
-
-
 class IContainsAny(TextsCheck):
     """One of several texts is in the answer (case-insensitive)."""
 
@@ -271,9 +245,6 @@ class IContainsAny(TextsCheck):
 
     def check(self, answer: str) -> Score:
         return any_of(self.value, answer.casefold(), is_in_folded)
-
-
-# `starts-with`: the answer begins with a text.
 
 
 class StartsWith(TextCheck):
@@ -295,9 +266,6 @@ class StartsWith(TextCheck):
         return verdict(False, "", f"starts with {shown(begin)}, not {shown(wanted)}{form}")
 
 
-# `ends-with`: the answer ends with a text.
-
-
 class EndsWith(TextCheck):
     """The answer ends with a text."""
 
@@ -313,9 +281,6 @@ class EndsWith(TextCheck):
         end = masked(text)[-len(wanted) :]  # the masker could not find half a secret later
         form = other_form(wanted, text, lambda ending, whole: whole.endswith(ending))
         return verdict(False, "", f"ends with {shown(end)}, not {shown(wanted)}{form}")
-
-
-# `word`: a word, or several in a row, is in the answer.
 
 
 class Word(TextCheck):
@@ -344,9 +309,6 @@ def _pattern(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){parts}(?!\w)")
 
 
-# `words`: several words are in the answer.
-
-
 class Words(TextsCheck):
     """Several words are in the answer, and not only as parts of words."""
 
@@ -361,8 +323,6 @@ class Words(TextsCheck):
     def check(self, answer: str) -> Score:
         return share_of(self.value, answer.casefold(), has_word)
 
-
-# `length`: how long the answer is.
 
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 
@@ -438,11 +398,6 @@ class Length(TextCheck):
                 yield name, amount, limit, what
 
 
-# `heuristic`: keywords an answer must and must not hold, and signs that it is an error message.
-#
-# Source: the requirement "Heuristic Grading". The score is hit ratio * (1 - miss ratio); an error sign is reported, and
-# does not change it.
-
 ERROR_SIGN: Final = re.compile(
     r"""(?mx)
     Traceback\ \(most\ recent\ call\ last\):
@@ -458,14 +413,9 @@ ERROR_SIGN: Final = re.compile(
 
 SHOWN_SIGN: Final = 100
 
-
-def _one_or_more(value: Json) -> Json:
-    return [value] if isinstance(value, str) else value
-
-
 Keywords: TypeAlias = Annotated[
     Items[Text],
-    BeforeValidator(_one_or_more),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     WithJsonSchema({"anyOf": [{"type": "array", "items": FILLED_TEXT}, FILLED_TEXT]}),
 ]
 
@@ -491,27 +441,35 @@ class Heuristic(Evaluator):
 
 
 def score_keywords(config: Heuristic, answer: str) -> Score:
-    """Score an answer by its keywords: case does not matter, parts of words count."""
-    hits, misses = _found(config.hits, answer), _found(config.misses, answer)
+    """Score an answer by its keywords: case does not matter, parts of words count.
+
+    Source: the requirement "Heuristic Grading". The score is hit ratio * (1 - miss ratio); an error sign is reported,
+    and does not change it.
+    """
+    folded = answer.casefold()
+    hits = tuple(keyword for keyword in config.hits if is_in_folded(keyword, folded))
+    misses = tuple(keyword for keyword in config.misses if is_in_folded(keyword, folded))
     hit_ratio = len(hits) / len(config.hits) if config.hits else 1.0
     miss_ratio = len(misses) / len(config.misses) if config.misses else 0.0
     sign = error_sign(answer)
     details = {"hit_ratio": hit_ratio, "miss_ratio": miss_ratio, "has_error": sign is not None}
-    lacking = tuple(keyword for keyword in config.hits if keyword not in hits)
+    lacking = [keyword for keyword in config.hits if keyword not in hits]
+    said: list[str] = []
+    if config.hits:
+        said.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
+    if lacking:
+        said.append("missing: " + ", ".join(lacking))
+    if config.misses:
+        said.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
+    if sign is not None:
+        said.append(f"the answer looks like an error: {sign}")
     return Score(
         hit_ratio * (1 - miss_ratio),
         hits=hits,
-        misses=(*misses, *(_missing(lacking, answer) if lacking else ())),
-        reasoning=_reasoning(config, hits, misses, sign),
+        misses=(*misses, *(f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}" for keyword in lacking)),
+        reasoning="; ".join(said) or "no keywords to look for",
         details=details,
     )
-
-
-def _missing(keywords: Iterable[str], answer: str) -> Iterator[str]:
-
-    folded = answer.casefold()
-    for keyword in keywords:
-        yield f"missing: {keyword}{other_form(keyword, folded, is_in_folded)}"
 
 
 def error_sign(answer: str) -> str | None:
@@ -521,21 +479,3 @@ def error_sign(answer: str) -> str | None:
         return None
     line = answer[found.start() :].lstrip().partition("\n")[0].rstrip()
     return beginning(line, SHOWN_SIGN)
-
-
-def _found(keywords: Sequence[str], answer: str) -> tuple[str, ...]:
-    folded = answer.casefold()
-    return tuple(keyword for keyword in keywords if keyword.casefold() in folded)
-
-
-def _reasoning(config: Heuristic, hits: Sequence[str], misses: Sequence[str], sign: str | None) -> str:
-    parts = []
-    if config.hits:
-        parts.append(f"{len(hits)}/{len(config.hits)} expected keywords found")
-    if lacking := [keyword for keyword in config.hits if keyword not in hits]:
-        parts.append("missing: " + ", ".join(lacking))
-    if config.misses:
-        parts.append(f"{len(misses)}/{len(config.misses)} forbidden keywords found")
-    if sign is not None:
-        parts.append(f"the answer looks like an error: {sign}")
-    return "; ".join(parts) or "no keywords to look for"

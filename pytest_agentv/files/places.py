@@ -29,8 +29,6 @@ from pytest_agentv.model.base import Json, JsonObject, is_number
 from pytest_agentv.model.options import MAX_REPEAT
 from pytest_agentv.model.text import format_number
 
-# Places of values in a file, where faults are noted.
-
 _MISSPELT: Final = 0.75
 """Higher than the cutoff for unknown keys, because `match` is not a misspelling of `path`."""
 
@@ -406,15 +404,14 @@ def _given(value: Json) -> Json:
     return value.strip() or None if isinstance(value, str) else value
 
 
-# Replacements for the keys and names of other tools. Import this lazily: few files have them.
+# Replacements for the keys and names of other tools.
 
-_ASKED: Final = "the target gives the answer; the ideal one is `expected_output`"
 _CHECKED: Final = "write the checks as a list under `assert`"
 _CONTEXTS: Final = "no check reads the ideal context: as a variable under `vars`, prompts of `llm_judge` may use it"
 
 INSTEAD: Final[Mapping[str, str]] = {
     **REFUSED,
-    "actual_output": _ASKED,
+    "actual_output": "the target gives the answer; the ideal one is `expected_output`",
     "answer": "write the ideal answer as `expected_output`, or the variable under `vars`",
     "commandLineOptions": "options of a run are those of pytest: see `pytest --help`",
     "completion_time": "the answer is timed: write `latency` under `assert`",

@@ -18,108 +18,243 @@ from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.text import format_number
 
-# Values of YAML scalars in the core schema 1.2, as in AgentV: `yes` is a text, `0o10` is 8.
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The path of a value: `("evalcases", 3, "id")`."""
 
-_CONSTANTS: Final[dict[str, Json]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-}
-_NUMBER: Final = re.compile(
-    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
-    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
-    re.ASCII,
-)
-_FLOAT_BITS: Final = 1024
-_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
-_OLD_BREAKS: Final = "\x85\u2028\u2029"
-"""Line breaks in YAML 1.1, which libyaml and PyYAML read, but not in 1.2."""
-_STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
-"""Characters for private use that no file holds."""
-_HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
-_SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
-_NO_TAG: Final = "!"
-"""What YAML puts before a value that is to be read as if it had quotes."""
-_TAG_PREFIX: Final = "tag:yaml.org,2002:"
-_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "null": (type(None),),
-    "map": (dict,),
-    "seq": (list,),
-}
-_TEXT_TAGS: Final = frozenset((f"{_TAG_PREFIX}str", f"{_TAG_PREFIX}timestamp"))
+Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
+"""The places of a mapping's inherited values, by their paths in it."""
+
+_SHALLOW: Final = 2
+"""The depth to which line numbers are kept: that of cases. A second parse finds deeper lines for a problem."""
+_DEEP: Final = 1_000
+_SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 
 
-def hide_old_breaks(text: str) -> str:
-    """Return a YAML text of the same length in which a parser for YAML 1.1 finds only the line breaks of 1.2."""
-    return text.translate(_HIDING) if any(each in text for each in _OLD_BREAKS) else text
+class Source:
+    """The values of a file and their lines."""
+
+    row: str | None = None
+    """The row of a table from which the values were made: `questions.csv:17`."""
+
+    def __init__(
+        self,
+        path: Path,
+        value: Json,
+        text: str,
+        lines: dict[KeyPath, int],
+        unread_tags: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        self.path = path
+        self.value = value
+        self.text = text
+        self._lines = lines
+        self._unread_tags = unread_tags
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """One for each YAML tag that is not read. AgentV warns, too, and reads the value without the tag."""
+        hint = "we do not read it; a text that begins with ! needs quotes"
+        return [
+            Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
+            for line, tag in self._unread_tags
+        ]
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        """Whether each case has its own line, so that messages need no case number."""
+        return self.path.suffix == ".jsonl"
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a message can name a line. Parquet files and functions have rows without lines."""
+        return True
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
+        lines = self._lines
+        if len(key_path) > _SHALLOW and not self.tells_case_by_line:
+            lines = _deep_lines(self)
+        while key_path and key_path not in lines:
+            key_path = key_path[:-1]
+        return lines.get(key_path, 1)
+
+    def origin(self, key_path: KeyPath) -> "tuple[Source, KeyPath]":
+        """Return the file of a value, and its path there."""
+        return self, key_path
 
 
-def show_old_breaks(text: str) -> str:
-    """Return a scalar of a text that `hide_old_breaks` has changed, as it is written."""
-    return text.translate(_SHOWING)
+class JsonlSource(Source):
+    """The values of a JSONL file, one on each line that is not blank."""
+
+    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
+        super().__init__(path, values, text, {})
+        self._numbers = numbers
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        index = key_path[0] if key_path else None
+        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
+
+    def lines_only(self) -> "JsonlSource":
+        """Return the source without its values and its text, which take most of the memory of a large file."""
+        return JsonlSource(self.path, None, "", self._numbers)
 
 
-def plain_value(text: str) -> Json:
-    """Return the value of an unquoted scalar."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
-        if match["int"]:
-            return _whole_number(text, 10)
-        if match["oct"]:
-            return _whole_number(match["oct"], 8)
-        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
-    return text
+class LayeredSource(Source):
+    """A source with inherited values in one mapping, so that faults are shown where the values are written.
 
-
-def _whole_number(digits: str, base: int) -> int | float:
-    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
-    try:
-        number = int(digits, base)
-    except ValueError:  # more digits than Python converts
-        return float(digits)
-    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
-
-
-def unread_tag(tag: str) -> str | None:
-    """Return a tag that we do not read, as it is written; None: we read it."""
-    kind = tag.removeprefix(_TAG_PREFIX)
-    if tag == _NO_TAG or tag in _TEXT_TAGS or (kind != tag and kind in _TAGGED_TYPES):
-        return None
-    return tag if kind == tag else f"!!{kind}"
-
-
-def tagged_value(written: Json, tag: str) -> Json:
-    """Return the value of a scalar's text, a list or a mapping with a tag that we read.
-
-    Raises `ValueError` if it is not of the tag's type.
+    Args:
+        base: The source of all other values.
+        where: The path of the mapping in `base`.
+        origins: The places of the mapping's inherited values.
+        row: The row of a table from which the mapping was made.
     """
-    if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
-        return written
-    kind = tag.removeprefix(_TAG_PREFIX)
-    expected = _TAGGED_TYPES.get(kind, (str,))
-    value = plain_value(written) if isinstance(written, str) else written
-    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)
-        raise ValueError(f"{shown} is no !!{kind}")
+
+    def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
+        super().__init__(base.path, base.value, base.text, {})
+        self.row = row
+        self._base = base
+        self._where = where
+        self._origins = origins
+
+    @property
+    def tells_case_by_line(self) -> bool:
+        return self._base.tells_case_by_line
+
+    def line_of(self, key_path: KeyPath = ()) -> int:
+        source, keys = self.origin(key_path)
+        return source.line_of(keys)
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        found = [self._base, *(source for source, _ in self._origins.values())]
+        return list(dict.fromkeys(each for source in found for each in source.warnings))
+
+    def origin(self, key_path: KeyPath) -> tuple[Source, KeyPath]:
+        depth = len(self._where)
+        if key_path[:depth] == self._where:
+            for end in range(len(key_path), depth, -1):
+                if found := self._origins.get(key_path[depth:end]):
+                    return found[0].origin(found[1] + key_path[end:])
+        return self._base.origin(key_path)
+
+
+@lru_cache(maxsize=2)
+def _deep_lines(source: Source) -> dict[KeyPath, int]:
+    return build_yaml(source.path, source.text, _DEEP)[1]
+
+
+def read_yaml(path: Path) -> Source:
+    """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
+    with within_memory(path):
+        text = _join_surrogates(read_text(path))
+        with _no_garbage_collection():
+            built = build_yaml(path, text, _SHALLOW)
+        return Source(path, built.value, text, built.lines, built.unread_tags)
+
+
+def _join_surrogates(text: str) -> str:
+    """Join the two escapes of JSON for a character above U+FFFF. AgentV reads them, but YAML parsers do not."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Turn garbage collection off. It would scan millions of new values, find nothing and double the parse time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def read_jsonl(path: Path) -> JsonlSource:
+    """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
+    values: list[Json] = []
+    numbers: list[int] = []
+    with within_memory(path):
+        text = read_text(path)
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                numbers.append(number)
+                values.append(parse_json_object(path, line, number))
+        return JsonlSource(path, values, text, numbers)
+
+
+@contextmanager
+def within_memory(path: Path) -> Iterator[None]:
+    """Raise `SourceError` if memory does not suffice for a file."""
+    try:
+        yield
+    except MemoryError:
+        raise SourceError(path, f"cannot be read: {TOO_LARGE}") from None
+
+
+def parse_json_object(path: Path, line: str, number: int) -> Json:
+    """Return the object of a line of a JSONL file. Raises `SourceError`."""
+    try:
+        value = STRICT_JSON.decode(line)
+    except json.JSONDecodeError as error:
+        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
+    except ValueError as error:
+        raise SourceError(path, f"invalid JSON: {error}", number) from None
+    except RecursionError:
+        raise SourceError(path, "the values are nested too deeply", number) from None
+    if not isinstance(value, dict):
+        raise SourceError(path, f"expected a JSON object, got {line.strip()[:40]}", number)
     return value
 
 
-# Builds plain values from a YAML text, by the core schema of YAML 1.2, as AgentV reads it.
-#
-# `yes`, `on`, `12:30` and `2025-01-15` are strings, `0o10` is 8. Duplicate keys are errors, merge keys `<<` are merged,
-# keys are strings. Values are built directly from libyaml's events, because parsing dominates the collection of large
-# files, and trees of nodes would double its time and memory.
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
 
-KeyPath: TypeAlias = tuple[str | int, ...]
-"""The path of a value: `("evalcases", 3, "id")`."""
+
+def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Return a mapping of pairs. Raises `ValueError` for a duplicate key, because one value would be lost."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return value
+
+
+def _read_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python's own message names one of its functions
+        raise ValueError("a number has more digits than can be read") from None
+
+
+STRICT_JSON: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
+)
+"""Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            raise SourceError(path, f"cannot be read: {NO_REGULAR_FILE}")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
+
+
+@lru_cache
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file. Cached, because making and hashing a path is slow."""
+    return path.parent
+
+
+# Values are built directly from libyaml's events, because parsing dominates the collection of large files, and trees of
+# nodes would double its time and memory.
 
 _Event: TypeAlias = Any
 """An event of PyYAML. The type stubs lack its anchor and value."""
@@ -139,6 +274,11 @@ else:
             yaml.parser.Parser.__init__(self)
 
 
+_TOO_DEEP: Final = "the values are nested too deeply"
+_LIMIT: Final = "exceeded maximum nesting depth"
+"""What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
+
+
 class BuiltYaml(NamedTuple):
     """The value of a document, the lines of its values, and the tags that we do not read, with their lines."""
 
@@ -149,6 +289,8 @@ class BuiltYaml(NamedTuple):
 
 def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> BuiltYaml:
     """Return the value of a text with one document, and the lines of its values down to a depth.
+
+    Duplicate keys are errors, merge keys `<<` are merged, and keys are strings.
 
     The text starts on line `first_line` of the file.
     Raises `SourceError` with the line of the first fault.
@@ -173,11 +315,6 @@ def build_yaml(path: Path, text: str, line_depth: int, first_line: int = 1) -> B
         raise SourceError(path, f"invalid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise SourceError(path, _TOO_DEEP, _deepest_line(text) + first_line) from None
-
-
-_TOO_DEEP: Final = "the values are nested too deeply"
-_LIMIT: Final = "exceeded maximum nesting depth"
-"""What newer releases of libyaml say of more than 1,000 levels. Older ones have no limit."""
 
 
 def _deepest_line(text: str) -> int:
@@ -340,242 +477,6 @@ def _count(value: Json, limit: int) -> int:
     return count
 
 
-# Reads YAML and JSONL files to plain values, and finds the line of each value.
-
-Origins: TypeAlias = "Mapping[KeyPath, tuple[Source, KeyPath]]"
-"""The places of a mapping's inherited values, by their paths in it."""
-
-_SHALLOW: Final = 2
-"""The depth to which line numbers are kept: that of cases. A second parse finds deeper lines for a problem."""
-_DEEP: Final = 1_000
-_SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
-
-
-class Source:
-    """The values of a file and their lines."""
-
-    row: str | None = None
-    """The row of a table from which the values were made: `questions.csv:17`."""
-
-    def __init__(
-        self,
-        path: Path,
-        value: Json,
-        text: str,
-        lines: dict[KeyPath, int],
-        unread_tags: Sequence[tuple[int, str]] = (),
-    ) -> None:
-        self.path = path
-        self.value = value
-        self.text = text
-        self._lines = lines
-        self._unread_tags = unread_tags
-
-    @property
-    def warnings(self) -> Sequence[Problem]:
-        """One for each YAML tag that is not read. AgentV warns, too, and reads the value without the tag."""
-        hint = "we do not read it; a text that begins with ! needs quotes"
-        return [
-            Problem(self.path, line, "", f"unknown YAML tag {tag}: only the value behind it counts", hint, "warning")
-            for line, tag in self._unread_tags
-        ]
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        """Whether each case has its own line, so that messages need no case number."""
-        return self.path.suffix == ".jsonl"
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether a message can name a line. Parquet files and functions have rows without lines."""
-        return True
-
-    def line_of(self, key_path: KeyPath = ()) -> int:
-        """Return the 1-based line of a value (in a mapping, of its key), or of the nearest value around it."""
-        lines = self._lines
-        if len(key_path) > _SHALLOW and not self.tells_case_by_line:
-            lines = _deep_lines(self)
-        while key_path and key_path not in lines:
-            key_path = key_path[:-1]
-        return lines.get(key_path, 1)
-
-    def origin(self, key_path: KeyPath) -> "tuple[Source, KeyPath]":
-        """Return the file of a value, and its path there."""
-        return self, key_path
-
-
-class JsonlSource(Source):
-    """The values of a JSONL file, one on each line that is not blank."""
-
-    def __init__(self, path: Path, values: Sequence[Json] | None, text: str, numbers: Sequence[int]) -> None:
-        super().__init__(path, values, text, {})
-        self._numbers = numbers
-
-    def line_of(self, key_path: KeyPath = ()) -> int:
-        index = key_path[0] if key_path else None
-        return self._numbers[index] if isinstance(index, int) and index < len(self._numbers) else 1
-
-    def lines_only(self) -> "JsonlSource":
-        """Return the source without its values and its text, which take most of the memory of a large file."""
-        return JsonlSource(self.path, None, "", self._numbers)
-
-
-class LayeredSource(Source):
-    """A source with inherited values in one mapping, so that faults are shown where the values are written.
-
-    Args:
-        base: The source of all other values.
-        where: The path of the mapping in `base`.
-        origins: The places of the mapping's inherited values.
-        row: The row of a table from which the mapping was made.
-    """
-
-    def __init__(self, base: Source, where: KeyPath, origins: Origins, row: str | None = None) -> None:
-        super().__init__(base.path, base.value, base.text, {})
-        self.row = row
-        self._base = base
-        self._where = where
-        self._origins = origins
-
-    @property
-    def tells_case_by_line(self) -> bool:
-        return self._base.tells_case_by_line
-
-    def line_of(self, key_path: KeyPath = ()) -> int:
-        source, keys = self.origin(key_path)
-        return source.line_of(keys)
-
-    @property
-    def warnings(self) -> Sequence[Problem]:
-        found = [self._base, *(source for source, _ in self._origins.values())]
-        return list(dict.fromkeys(each for source in found for each in source.warnings))
-
-    def origin(self, key_path: KeyPath) -> tuple[Source, KeyPath]:
-        depth = len(self._where)
-        if key_path[:depth] == self._where:
-            for end in range(len(key_path), depth, -1):
-                if found := self._origins.get(key_path[depth:end]):
-                    return found[0].origin(found[1] + key_path[end:])
-        return self._base.origin(key_path)
-
-
-def read_yaml(path: Path) -> Source:
-    """Read a file of one YAML document. Raises `SourceError` with the line of the first fault."""
-    with within_memory(path):
-        text = _join_surrogates(read_text(path))
-        with _no_garbage_collection():
-            built = build_yaml(path, text, _SHALLOW)
-        return Source(path, built.value, text, built.lines, built.unread_tags)
-
-
-def read_jsonl(path: Path) -> JsonlSource:
-    """Read a file with one JSON object per line into a list. Raises `SourceError` with the line of the first fault."""
-    values: list[Json] = []
-    numbers: list[int] = []
-    with within_memory(path):
-        text = read_text(path)
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                numbers.append(number)
-                values.append(parse_json_object(path, line, number))
-        return JsonlSource(path, values, text, numbers)
-
-
-@contextmanager
-def within_memory(path: Path) -> Iterator[None]:
-    """Raise `SourceError` if memory does not suffice for a file."""
-    try:
-        yield
-    except MemoryError:
-        raise SourceError(path, f"cannot be read: {TOO_LARGE}") from None
-
-
-def parse_json_object(path: Path, line: str, number: int) -> Json:
-    """Return the object of a line of a JSONL file. Raises `SourceError`."""
-    try:
-        value = STRICT_JSON.decode(line)
-    except json.JSONDecodeError as error:
-        raise SourceError(path, f"invalid JSON: {error.msg} (column {error.colno})", number) from None
-    except ValueError as error:
-        raise SourceError(path, f"invalid JSON: {error}", number) from None
-    except RecursionError:
-        raise SourceError(path, "the values are nested too deeply", number) from None
-    if not isinstance(value, dict):
-        raise SourceError(path, f"expected a JSON object, got {line.strip()[:40]}", number)
-    return value
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _unlike_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
-    """Return a mapping of pairs. Raises `ValueError` for a duplicate key, because one value would be lost."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
-    return value
-
-
-def _read_integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # Python's own message names one of its functions
-        raise ValueError("a number has more digits than can be read") from None
-
-
-STRICT_JSON: Final = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=_unlike_keys
-)
-"""Decodes users' JSON. Raises `ValueError` for `NaN` and for duplicate keys in a mapping."""
-
-
-@lru_cache
-def folder_of(path: Path) -> Path:
-    """Return the folder of a file. Cached, because making and hashing a path is slow."""
-    return path.parent
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file without its byte order mark. Raises `SourceError`."""
-    try:
-        if path.exists() and not path.is_file():  # reading a pipe would block
-            raise SourceError(path, f"cannot be read: {NO_REGULAR_FILE}")
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise SourceError(path, f"cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise SourceError(path, f"is not UTF-8: byte 0x{error.object[error.start]:02x}", line) from None
-
-
-def _join_surrogates(text: str) -> str:
-    """Join the two escapes of JSON for a character above U+FFFF. AgentV reads them, but YAML parsers do not."""
-    if "\\ud" not in text and "\\uD" not in text:
-        return text
-    return _SURROGATES.sub(lambda pair: pair[1] + json.loads(f'"{pair[2]}"'), text)
-
-
-@lru_cache(maxsize=2)
-def _deep_lines(source: Source) -> dict[KeyPath, int]:
-    return build_yaml(source.path, source.text, _DEEP)[1]
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Turn garbage collection off. It would scan millions of new values, find nothing and double the parse time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-# Says what is wrong with a text that is no YAML.
-
 _HINTS: Final = {
     "did not find expected '-' indicator": "is this line indented as its neighbours are?",
     "did not find expected key": "is this line indented as its neighbours are, and a quote not closed too early?",
@@ -596,3 +497,98 @@ def reason_of(error: yaml.MarkedYAMLError, text: str, first_line: int) -> str:
     is_tab = end is not None and text[end.index : end.index + 1] == "\t"
     hint = "a tab cannot indent YAML: use spaces" if is_tab else _HINTS.get(error.problem or "")
     return ", ".join(filter(None, parts)) + (f" ({hint})" if hint else "")
+
+
+# Scalars, in the core schema of YAML 1.2, as AgentV reads them: `yes`, `on`, `12:30` and `2025-01-15` are texts, and
+# `0o10` is 8.
+
+_CONSTANTS: Final[dict[str, Json]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_NUMBER: Final = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+    re.ASCII,
+)
+_FLOAT_BITS: Final = 1024
+_FIRST_OF_NUMBER: Final = frozenset("+-.0123456789")
+_OLD_BREAKS: Final = "\x85\u2028\u2029"
+"""Line breaks in YAML 1.1, which libyaml and PyYAML read, but not in 1.2."""
+_STAND_INS: Final = "\U0010fffb\U0010fffc\U0010fffd"
+"""Characters for private use that no file holds."""
+_HIDING: Final = str.maketrans(_OLD_BREAKS, _STAND_INS)
+_SHOWING: Final = str.maketrans(_STAND_INS, _OLD_BREAKS)
+_NO_TAG: Final = "!"
+"""What YAML puts before a value that is to be read as if it had quotes."""
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
+_TAGGED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+    "map": (dict,),
+    "seq": (list,),
+}
+_TEXT_TAGS: Final = frozenset((f"{_TAG_PREFIX}str", f"{_TAG_PREFIX}timestamp"))
+
+
+def hide_old_breaks(text: str) -> str:
+    """Return a YAML text of the same length in which a parser for YAML 1.1 finds only the line breaks of 1.2."""
+    return text.translate(_HIDING) if any(each in text for each in _OLD_BREAKS) else text
+
+
+def show_old_breaks(text: str) -> str:
+    """Return a scalar of a text that `hide_old_breaks` has changed, as it is written."""
+    return text.translate(_SHOWING)
+
+
+def plain_value(text: str) -> Json:
+    """Return the value of an unquoted scalar."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in _FIRST_OF_NUMBER and (match := _NUMBER.fullmatch(text)):
+        if match["int"]:
+            return _whole_number(text, 10)
+        if match["oct"]:
+            return _whole_number(match["oct"], 8)
+        return _whole_number(match["hex"], 16) if match["hex"] else float(text)
+    return text
+
+
+def _whole_number(digits: str, base: int) -> int | float:
+    """Return a whole number. A number too large for a float becomes infinite, as in AgentV."""
+    try:
+        number = int(digits, base)
+    except ValueError:  # more digits than Python converts
+        return float(digits)
+    return number if number.bit_length() < _FLOAT_BITS else float("-inf" if number < 0 else "inf")
+
+
+def unread_tag(tag: str) -> str | None:
+    """Return a tag that we do not read, as it is written; None: we read it."""
+    kind = tag.removeprefix(_TAG_PREFIX)
+    if tag == _NO_TAG or tag in _TEXT_TAGS or (kind != tag and kind in _TAGGED_TYPES):
+        return None
+    return tag if kind == tag else f"!!{kind}"
+
+
+def tagged_value(written: Json, tag: str) -> Json:
+    """Return the value of a scalar's text, a list or a mapping with a tag that we read.
+
+    Raises `ValueError` if it is not of the tag's type.
+    """
+    if tag == _NO_TAG or (tag in _TEXT_TAGS and isinstance(written, str)):
+        return written
+    kind = tag.removeprefix(_TAG_PREFIX)
+    expected = _TAGGED_TYPES.get(kind, (str,))
+    value = plain_value(written) if isinstance(written, str) else written
+    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
+        shown = "a mapping" if isinstance(written, dict) else "a list" if isinstance(written, list) else repr(written)
+        raise ValueError(f"{shown} is no !!{kind}")
+    return value

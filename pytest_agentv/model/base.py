@@ -30,7 +30,6 @@ class Escaped(str):
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
 
-
 LARGEST: Final = 1e100
 """The largest figure of a run. Sums and squares of many such numbers are finite."""
 
@@ -85,7 +84,6 @@ class Absent(enum.Enum):
 
 ABSENT: Final = Absent.ABSENT
 """A key that was not written, where `null` means something else (a message's content, a tool's input)."""
-
 
 _FROZEN: Final = ATOMS | {float, Absent}
 """Types of values that nobody can change."""
@@ -153,12 +151,9 @@ def _plain(value: Any) -> Json:
         return {key: item if type(item) in ATOMS else _plain(item) for key, item in value.items()}
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value  # AgentV writes 1, not 1.0
-    return value.to_plain() if isinstance(value, Record) else _rare_plain(value)
-
-
-def _rare_plain(value: object) -> Json:
-    """Return plain data for rare types. Checking for an abstract class is slow."""
-    if isinstance(value, tuple):
+    if isinstance(value, Record):
+        return value.to_plain()
+    if isinstance(value, tuple):  # rare types from here on: checking for an abstract class is slow
         return _plain(tuple(value))
     if isinstance(value, Mapping):
         return _plain(dict(value))

@@ -10,8 +10,6 @@ from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import InputMessage
 from pytest_agentv.model.results import Score
 
-# Eval cases, as the engine runs them.
-
 
 class AnyEvaluator(Protocol):
     """The interface of evaluators that `EvalCase` needs. Each is an `Evaluator`."""
@@ -141,8 +139,6 @@ def _folder(path: str) -> Path:
     """Return the same object for all cases of a file: making and hashing a path takes long."""
     return Path(path).parent
 
-
-# Targets, with every variable of their definitions resolved.
 
 DEFAULT_RETRY_STATUS_CODES: Final = (500, 408, 409, 429, 502, 503, 504, 520, 522, 524, 529)
 """Those of the requirements, and those of Cloudflare and Anthropic, which the vendors' own clients retry as well."""

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pytest_agentv.model.secrets import GAP, MASK
 
-# Finds what is left of a secret in a text that was shortened: `sk-live-AbCd...9012MnOp`, as pytest shows values.
-
 _RUN: Final = re.compile(r"\.{3,}")
 _LEAST_SIDE: Final = 4
 """The least characters on each side of a gap that belong to one secret. Few texts have both by chance."""
@@ -37,7 +35,7 @@ class _Sides(NamedTuple):
 
 
 class Shortened:
-    """Replaces the beginning and the end of secrets around a gap.
+    """Replaces the beginning and the end of secrets around a gap: `sk-live-AbCd...9012MnOp`, as pytest shows values.
 
     One side alone has to be half of its secret: many keys begin alike, and so do URLs.
     """
@@ -109,15 +107,16 @@ def _spellings(secret: str) -> tuple[str, ...]:
     return secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]
 
 
-# Masks pieces of secrets in a short text of a server: half of one, in another case, or with blanks in between.
-
 _SHORTEST: Final = 8
 """The least number of characters that are masked, if they are at least half of a secret."""
 _ESCAPE: Final = re.compile(r"\\+[nrt]?")
 
 
 def mask_pieces(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without large pieces of secrets. Slow for long texts."""
+    """Return the text of a server without large pieces of secrets, in any case or with blanks in between.
+
+    Slow for long texts.
+    """
     for secret in sorted(secrets, key=len, reverse=True):
         for begin, end in reversed(list(_pieces(text, secret.lower()))):
             text = f"{text[:begin]}{MASK}{text[end:]}"

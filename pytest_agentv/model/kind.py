@@ -1,4 +1,9 @@
-"""What a kind is: a class whose fields are the keys that a file may have for it."""
+"""What a kind is: a class whose fields are the keys that a file may have for it.
+
+The class says everything about its keys: names and other spellings, types, limits, defaults, descriptions. Reading a
+file, the JSON Schema, did-you-mean and the tables in the docs come from it. Importing this costs pydantic: import it
+lazily.
+"""
 
 import inspect
 import sys
@@ -20,12 +25,6 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from pytest_agentv.model.base import ABSENT, is_amount, is_number
-
-# What a kind is: a class whose fields are the keys that a file may have for it.
-#
-# The class says everything about its keys: names and other spellings, types, limits, defaults, descriptions. Reading a
-# file, the JSON Schema, did-you-mean and the tables in the docs come from it. Importing this costs pydantic: import it
-# lazily.
 
 EXPECTED: Final = "expected"
 """The error type of `expected`."""
@@ -202,15 +201,16 @@ def _classes(annotation: Any) -> Iterator[type[Part]]:
         yield from _classes(argument)
 
 
-# Looks whether the members of a user's kind of evaluator have the types that the rest of the code relies on.
-
-
 class _Member(NamedTuple):
-    """A member that a kind may override."""
+    """A member that a user's kind may override. The rest of the code relies on its type."""
 
     read: Callable[[Any], object]
     is_right: Callable[[Any], bool]
     expected: str
+
+
+def _are_evaluators(value: Any) -> bool:
+    return all(hasattr(each, "evaluate") for each in value)
 
 
 def _is_text(value: object) -> bool:
@@ -219,10 +219,6 @@ def _is_text(value: object) -> bool:
 
 def _is_text_or_none(value: object) -> bool:
     return isinstance(value, str | None)
-
-
-def _are_evaluators(value: Any) -> bool:
-    return all(hasattr(each, "evaluate") for each in value)
 
 
 def _are_scripts(value: Any) -> bool:

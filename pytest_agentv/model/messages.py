@@ -9,8 +9,6 @@ from typing import Final, Literal, TypeAlias, TypeGuard
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, Record, is_amount, is_number, mapping
 from pytest_agentv.model.text import compact_json
 
-# Messages: the input of a case and the answer of a target.
-
 Role = Literal["system", "user", "assistant", "tool"]
 """Who says a message of a case's input."""
 
@@ -209,8 +207,6 @@ class Message(Record):
     """Whatever else the target reported."""
 
 
-# Why a model stopped: the words of the APIs (`finish_reason`) and their meaning for the answer.
-
 _CUT: Final = frozenset(
     {
         *("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete"),
@@ -263,8 +259,6 @@ def incomplete_reason(finish_reason: str | None) -> str | None:
         return "the API stopped it before its end"
     return "the model refused" if word in _REFUSED else None
 
-
-# The steps of a target towards its answer, and their cost.
 
 UNNAMED: Final = "(unnamed tool)"
 
@@ -460,9 +454,6 @@ def added_judge_metrics(parts: Iterable[JudgeMetrics | None]) -> JudgeMetrics | 
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if is_amount(value)]
     return math.fsum(known) if known else None
-
-
-# Finds the answer in the messages of a target.
 
 
 def is_answer(message: Message) -> bool:

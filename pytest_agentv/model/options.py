@@ -9,8 +9,6 @@ from typing import Final, Literal, TypeVar
 
 from pytest_agentv.model.base import Record
 
-# The properties of an option.
-
 
 @dataclass(frozen=True, slots=True)
 class RunOption:
@@ -37,8 +35,6 @@ class RunOption:
         return self.name.replace("-", "_")
 
 
-# The defaults of options.
-
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 DEFAULT_MAX_RETRIES: Final = 2
 DEFAULT_THRESHOLD: Final = 1.0
@@ -56,9 +52,6 @@ DEFAULT_BASELINE: Final = Path("agentv.baseline.jsonl")
 """In pytest's root directory."""
 CACHE_FOLDER: Final = Path(".agentv/cache")
 LOGS_FOLDER: Final = Path(".agentv/logs")
-
-
-# Parses the values of run options. Each parser raises `ValueError` with a message that names the valid values.
 
 Word = TypeVar("Word", bound=str)
 
@@ -302,8 +295,6 @@ def _number(text: str, expected: str) -> float:
     return value
 
 
-# The options that decide what passes: a case, and a run as a whole.
-
 CASE_VERDICT_OPTIONS: Final = (
     RunOption(
         "threshold",
@@ -390,9 +381,6 @@ RUN_VERDICT_OPTIONS: Final = (
     ),
 )
 """When a run as a whole is good enough."""
-
-
-# The table of run options: the one source of the `--agentv-*` flags, the ini keys and the `agentv eval` options.
 
 RUN_OPTIONS: Final = (
     RunOption(

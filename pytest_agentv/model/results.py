@@ -9,8 +9,6 @@ from pytest_agentv.errors import ErrorKind, ErrorStage
 from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics, Message, TraceEvent, TraceSummary
 
-# Scores, verdicts and the results of evaluators.
-
 Verdict = Literal["pass", "borderline", "fail"]
 """The word for a score: `pass` from 0.8, `borderline` from 0.6, else `fail`."""
 
@@ -185,8 +183,6 @@ class Score(Record):
     unchecked: str | None = None
     """Why the check could not be made on this answer. Negating such a score gives 0; None: it was made."""
 
-
-# The result of a case: exactly one line of the results file.
 
 SCHEMA_VERSION: Final = 1
 """Incremented when a key of the results file changes its meaning or is removed, but not for a new key."""

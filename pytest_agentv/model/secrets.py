@@ -1,4 +1,7 @@
-"""What is a secret, and the masker that keeps secrets out of everything that is written."""
+"""What is a secret, and the masker that keeps secrets out of everything that is written.
+
+No other module decides which values are secrets. docs/secrets.md explains the rule to users.
+"""
 
 import base64
 import functools
@@ -18,11 +21,6 @@ from pytest_agentv.model.base import Json
 
 if TYPE_CHECKING:
     from pytest_agentv.model.cut_secrets import Shortened  # only for texts that were shortened
-
-
-# The rule that decides which values are secrets, by the name of a variable and the look of its value.
-#
-# No other module decides this. docs/secrets.md explains the rule to users.
 
 SHORTEST_SECRET: Final = 6
 """Shorter values are never masked: replacing every `1` or `test` would destroy texts and hide nothing."""
@@ -216,8 +214,6 @@ def _is_secret_pair(name: str, value: str) -> bool:
     return is_secret_name(name) and is_secret_value(value, is_password=_is_password(_words(name)))
 
 
-# Finds the spellings of a secret: as it is, escaped, quoted, URL-encoded or in base64.
-
 _UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+")
 """Characters that no escaping changes."""
 _UNCHANGED_BASE64: Final = re.compile("[A-Za-z0-9]+")
@@ -243,7 +239,7 @@ GAP: Final = "..."
 
 
 class Spellings:
-    """Finds and replaces every spelling of some texts.
+    """Finds and replaces every spelling of some texts: as they are, escaped, quoted, URL-encoded or in base64.
 
     Almost no text holds a secret. So it first searches a text for a piece of each spelling that never varies. That is
     several times as fast as the expression for all spellings.
@@ -357,13 +353,10 @@ def _any_case(digits: str) -> str:
     return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
 
 
-# Secrets, and the masker that keeps them out of everything that is written.
-
 MASK: Final = "***"
 
 _PEM_FRAME: Final = "-----"
 """Start of the first and last line of a private key. These lines are the same in all keys, so not secret."""
-
 
 _CURRENT_TEST: Final = os.fsencode("PYTEST_CURRENT_TEST")
 

@@ -15,11 +15,9 @@ _WHITE_SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff
 )
 """The characters that JavaScript trims."""
 
-
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FOREIGN_NUMBERS: Final = (".0,", ".0]", ".0}", '.0":', "e+", "NaN", "Infinity")
 """Parts of numbers which JavaScript writes differently. They may also be in texts. A pattern would take longer."""
-
 
 _MOST_DECIMALS: Final = 9
 """Numbers that differ less are taken for equal."""

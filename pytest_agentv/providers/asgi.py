@@ -22,14 +22,134 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import filled_text
 
-# The lifespan of an ASGI application, from its start to the end of the run. Runs on the loop for user code.
+_LOGGER: Final = logging.getLogger(__name__)
+_START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 10.0
+
+VERSIONS = {"version": "3.0", "spec_version": "2.3"}
+
+HOST = "localhost"
 
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
 App: TypeAlias = Callable[
     [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]], Awaitable[None]
 ]
 
-VERSIONS = {"version": "3.0", "spec_version": "2.3"}
+
+def _app(value: object) -> str:
+    text = filled_text(value)
+    module, _, name = text.rpartition(":")
+    if not module.strip() or not name.strip():
+        raise ValueError(f"expected package.module:app or path/to/file.py:app, got {describe_value(value)}")
+    return text
+
+
+def _url_path(value: object) -> str:
+    text = filled_text(value)
+    if not text.startswith("/"):
+        raise ValueError(f"expected a path that starts with /, got {describe_value(value)}")
+    return text
+
+
+AppName: TypeAlias = Annotated[str, BeforeValidator(_app)]
+UrlPath: TypeAlias = Annotated[str, BeforeValidator(_url_path)]
+
+
+class Asgi(Service):
+    """An ASGI application, asked in the pytest process."""
+
+    kind = "asgi"
+
+    app: AppName = Field(description="package.module:app or path/to/file.py:app")
+    path: Annotated[UrlPath, TEMPLATE] = Field(
+        default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
+    )
+
+    def open(self, environment: TargetEnvironment) -> ServiceProvider:
+        transport = AppTransport(self, environment)
+        return ServiceProvider(self, f"http://{HOST}{self.path}", environment, transport, reads_environ=True)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(callable=self.app)
+
+
+class AppTransport:
+    """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
+
+    def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
+        path = environment.target.path
+        self._app_name = settings.app
+        self._folder = Path.cwd() if path is None else Path(path).parent
+        self._label = f"target {environment.name!r}: {settings.app}"
+        self._start_label = f"{environment.where}: {settings.app}"
+        """The beginning of messages about the target's definition."""
+        self._lock = asyncio.Lock()
+        self._imported: ImportedCallable | None = None
+        self._lifespan: Lifespan | None = None
+
+    async def check(self) -> None:
+        """Import and start the application. Raises `ProviderError`."""
+        await self._started()
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
+        app, lifespan = await self._started()
+
+        async def call() -> HttpReply | NoReplyError:
+            try:
+                return await call_app(app, request, lifespan.state)
+            except NoReplyError as error:
+                return error
+
+        reply = await call_async(call, self._label, None)
+        if isinstance(reply, NoReplyError):
+            raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
+        return reply
+
+    async def close(self) -> None:
+        """End the lifespan."""
+        lifespan, self._lifespan = self._lifespan, None
+        if lifespan is None:
+            return
+        try:
+            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
+        except ProviderError as error:
+            _LOGGER.warning("%s", error)
+        else:
+            if fault:
+                _LOGGER.warning("%s did not end well: %s", self._label, fault)
+
+    async def _started(self) -> tuple[Any, "Lifespan"]:
+        """Import and start the application once, in a thread, because importing may take seconds."""
+        async with self._lock:
+            if self._imported is None:
+                self._imported = await run_in_thread(
+                    lambda: import_callable(self._app_name, self._folder, self._start_label, "an ASGI application"),
+                    "agentv-import",
+                )
+            if self._lifespan is None:
+                lifespan = Lifespan(self._imported.function)
+                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
+                    raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
+                if lifespan.fault:  # it may treat every scope as a request, as servers allow
+                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
+                    lifespan = Lifespan(_no_lifespan)
+                self._lifespan = lifespan
+        self._imported.check()
+        return self._imported.function, self._lifespan
+
+
+async def _no_lifespan(*_: object) -> None:
+    """Replace the lifespan of an application without one."""
+
+
+async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:
+    try:
+        await step()
+    except LifespanError as error:
+        return str(error)
+    return None
 
 
 class LifespanError(Exception):
@@ -37,7 +157,7 @@ class LifespanError(Exception):
 
 
 class Lifespan:
-    """The lifespan of one application."""
+    """The lifespan of one application. Runs on the loop for user code."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -93,17 +213,12 @@ class Lifespan:
             self._from_app.put_nowait(None)
 
 
-# One request to an ASGI application in this process, and its reply. Runs on the loop of users.
-
-HOST = "localhost"
-
-
 class NoReplyError(Exception):
     """The application gave no complete reply. The text says why."""
 
 
 async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply:
-    """Call an application. Raises `NoReplyError`, and any exception of the application."""
+    """Call an application, on the loop for user code. Raises `NoReplyError`, and any exception of the application."""
     call = _Call(request)
     try:
         await app(_scope(request, state), call.receive, call.send)
@@ -197,126 +312,3 @@ def _scope(request: HttpRequest, state: Mapping[str, Any]) -> AsgiMessage:
         "server": (HOST, 80),
         "state": dict(state),
     }
-
-
-# The `asgi` provider: an application of FastAPI, Starlette, Django or the like, asked in the pytest process.
-
-_LOGGER: Final = logging.getLogger(__name__)
-_START_SECONDS: Final = 60.0
-_STOP_SECONDS: Final = 10.0
-
-
-def _app(value: object) -> str:
-    text = filled_text(value)
-    module, _, name = text.rpartition(":")
-    if not module.strip() or not name.strip():
-        raise ValueError(f"expected package.module:app or path/to/file.py:app, got {describe_value(value)}")
-    return text
-
-
-def _url_path(value: object) -> str:
-    text = filled_text(value)
-    if not text.startswith("/"):
-        raise ValueError(f"expected a path that starts with /, got {describe_value(value)}")
-    return text
-
-
-AppName: TypeAlias = Annotated[str, BeforeValidator(_app)]
-UrlPath: TypeAlias = Annotated[str, BeforeValidator(_url_path)]
-
-
-class Asgi(Service):
-    """An ASGI application, asked in the pytest process."""
-
-    kind = "asgi"
-
-    app: AppName = Field(description="package.module:app or path/to/file.py:app")
-    path: Annotated[UrlPath, TEMPLATE] = Field(
-        default="/", description="the path to ask, with its query; filled-in values are percent-encoded"
-    )
-
-    def open(self, environment: TargetEnvironment) -> ServiceProvider:
-        transport = AppTransport(self, environment)
-        return ServiceProvider(self, f"http://{HOST}{self.path}", environment, transport, reads_environ=True)
-
-    @property
-    def sources(self) -> Sources:
-        return Sources(callable=self.app)
-
-
-class AppTransport:
-    """Calls an application on the loop for user code. Its lifespan is from the first request to the end of the run."""
-
-    def __init__(self, settings: Asgi, environment: TargetEnvironment) -> None:
-        path = environment.target.path
-        self._app_name = settings.app
-        self._folder = Path.cwd() if path is None else Path(path).parent
-        self._label = f"target {environment.name!r}: {settings.app}"
-        self._start_label = f"{environment.where}: {settings.app}"
-        """The beginning of messages about the target's definition."""
-        self._lock = asyncio.Lock()
-        self._imported: ImportedCallable | None = None
-        self._lifespan: Lifespan | None = None
-
-    async def check(self) -> None:
-        """Import and start the application. Raises `ProviderError`."""
-        await self._started()
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
-        app, lifespan = await self._started()
-
-        async def call() -> HttpReply | NoReplyError:
-            try:
-                return await call_app(app, request, lifespan.state)
-            except NoReplyError as error:
-                return error
-
-        reply = await call_async(call, self._label, None)
-        if isinstance(reply, NoReplyError):
-            raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
-        return reply
-
-    async def close(self) -> None:
-        """End the lifespan."""
-        lifespan, self._lifespan = self._lifespan, None
-        if lifespan is None:
-            return
-        try:
-            fault = await call_async(lambda: _fault_of(lifespan.stop), self._label, _STOP_SECONDS)
-        except ProviderError as error:
-            _LOGGER.warning("%s", error)
-        else:
-            if fault:
-                _LOGGER.warning("%s did not end well: %s", self._label, fault)
-
-    async def _started(self) -> tuple[Any, Lifespan]:
-        """Import and start the application once, in a thread, because importing may take seconds."""
-        async with self._lock:
-            if self._imported is None:
-                self._imported = await run_in_thread(
-                    lambda: import_callable(self._app_name, self._folder, self._start_label, "an ASGI application"),
-                    "agentv-import",
-                )
-            if self._lifespan is None:
-                lifespan = Lifespan(self._imported.function)
-                if fault := await call_async(lambda: _fault_of(lifespan.start), self._label, _START_SECONDS):
-                    raise ProviderError(f"{self._start_label} did not start: {fault}", "config")
-                if lifespan.fault:  # it may treat every scope as a request, as servers allow
-                    _LOGGER.warning("%s raised in its lifespan: %s", self._label, lifespan.fault)
-                    lifespan = Lifespan(_no_lifespan)
-                self._lifespan = lifespan
-        self._imported.check()
-        return self._imported.function, self._lifespan
-
-
-async def _no_lifespan(*_: object) -> None:
-    """Replace the lifespan of an application without one."""
-
-
-async def _fault_of(step: Callable[[], Awaitable[None]]) -> str | None:
-    try:
-        await step()
-    except LifespanError as error:
-        return str(error)
-    return None

@@ -29,9 +29,10 @@ from pytest_agentv.runtime.files import read_regular_file
 RUN_VARIABLE: Final = "AGENTV_RUN_ID"
 """In the environment of some providers: what names the run, where it has several processes."""
 
-_IS_NULL: Final = "the target gave no answer: the content of its last message is null"
+TRACE_LIMIT: Final = 64 * 2**20
+"""Largest trace file in bytes."""
 
-_NO_REASON: Final = "the target gave an empty `error`, which does not say why there is no answer"
+EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,9 @@ ProviderFactory: TypeAlias = Callable[[Target, Mapping[str, str]], Any]
 
 def error_text(response: ProviderResponse) -> str | None:
     """Return why a response holds no answer; None: it holds one. Its text may be blank, as `str(TimeoutError())` is."""
-    return None if response.error is None else response.error.strip() or _NO_REASON
+    if response.error is None:
+        return None
+    return response.error.strip() or "the target gave an empty `error`, which does not say why there is no answer"
 
 
 def require_answer(response: ProviderResponse) -> ProviderResponse:
@@ -198,7 +201,8 @@ def require_answer(response: ProviderResponse) -> ProviderResponse:
     reason = incomplete_reason(response.finish_reason)
     if reason is None:
         is_missing = is_null(response.output_messages, response.trace)
-        return response.replace(error=_IS_NULL, error_kind="no_answer") if is_missing else response
+        error = "the target gave no answer: the content of its last message is null"
+        return response.replace(error=error, error_kind="no_answer") if is_missing else response
     if is_broken(response.finish_reason):
         error = f"the answer is not whole: {reason} (finish_reason={response.finish_reason})"
         return response.replace(error=error, error_kind="network")
@@ -230,14 +234,6 @@ def shortest(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-# Reads trace files, in which a target may write the steps to its answer.
-
-TRACE_LIMIT: Final = 64 * 2**20
-"""Largest trace file in bytes."""
-
-EVENT_TYPES: Final[tuple[TraceEventType, ...]] = get_args(TraceEventType)
-
-
 def with_trace(response: ProviderResponse) -> ProviderResponse:
     """Return a response with the trace of the file that it names.
 
@@ -266,13 +262,6 @@ def read_trace(path: Path, left_out: list[str] | None = None) -> tuple[TraceEven
     return parse_events(_raw_events(path, text), [] if left_out is None else left_out)
 
 
-def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
-    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
-    found = [_parse_event(where, value) for where, value in values]
-    left_out += [fault for fault in found if isinstance(fault, str)]
-    return tuple(event for event in found if isinstance(event, TraceEvent))
-
-
 def _raw_events(path: Path, text: str) -> Iterator[tuple[str, Json]]:
     """Yield each event of a trace file with its place, for error messages."""
     if text.lstrip().startswith("["):
@@ -296,6 +285,13 @@ def _parse_json(path: Path, text: str, first_line: int) -> Json:
         raise ProviderError(message, "config") from error
 
 
+def parse_events(values: Iterable[tuple[str, Json]], left_out: list[str]) -> tuple[TraceEvent, ...]:
+    """Return the valid events of values with their places. An invalid one that may be a call raises `ProviderError`."""
+    found = [_parse_event(where, value) for where, value in values]
+    left_out += [fault for fault in found if isinstance(fault, str)]
+    return tuple(event for event in found if isinstance(event, TraceEvent))
+
+
 def _parse_event(where: str, value: Json) -> TraceEvent | str:
     if not isinstance(value, dict):
         return f"{where}: {masked(compact_json(value))[:80]} was left out: an event is a JSON object"
@@ -308,14 +304,11 @@ def _parse_event(where: str, value: Json) -> TraceEvent | str:
             raise ProviderError(fault, "config")
         return f"{fault}; it was left out"
     texts = {key: value[key] for key in ("timestamp", "id", "name", "text") if isinstance(value.get(key), str)}
+    metadata = value.get("metadata")
     return TraceEvent(
         kind,
         **texts,
         input=value.get("input", ABSENT),
         output=value.get("output", ABSENT),
-        metadata=_object(value.get("metadata")),
+        metadata=metadata if isinstance(metadata, dict) else None,
     )
-
-
-def _object(value: Json) -> JsonObject | None:
-    return value if isinstance(value, dict) else None

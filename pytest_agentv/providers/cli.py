@@ -74,97 +74,15 @@ from pytest_agentv.targets.fields import (
     text_of,
 )
 
-# The command line of a `cli` target, which is filled in and run for each call.
-
 _LOGGER: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRun(Record):
-    """A command that ended well, and its answer."""
-
-    content: str
-    raw: JsonObject
-    duration_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Command(Record):
-    """A command line with placeholders, and how to run it."""
-
-    target: str
-    template: str
-    stdin: str | None
-    cwd: str
-    environment: Mapping[str, str] = field(repr=False)
-    is_verbose: bool
-    keeps_files: bool
-
-    @property
-    def leaves_files(self) -> bool:
-        """Whether the folder of a call stays, because its files are kept for debugging."""
-        return self.keeps_files and (self._has_output_file or self._has_prompt_file)
-
-    async def run(self, call: CallValues, limit: float | None) -> CommandRun:
-        """Run the command once, for at most `limit` seconds. Raises `ProviderError`."""
-        result, command, duration_ms = await self._run(call, limit)
-        values = call.for_shell()
-        used = {name: values[name] for name in PLACEHOLDERS if f"{{{name}}}" in self.template}
-        raise_for_failure(result, limit, used)
-        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
-        if not self._has_output_file:
-            return CommandRun(read_output(result, None), raw, duration_ms)
-        if self.keeps_files:
-            raw["output_file"] = str(call.output_file)
-        # in a thread: a file on a network may block, and other cases must not wait
-        content = await run_in_thread(lambda: read_output(result, call.output_file), "agentv-read")
-        return CommandRun(content, raw, duration_ms)
-
-    async def _run(self, call: CallValues, limit: float | None) -> tuple[ProcessResult, str, float]:
-        command = render_command(self.template, call.for_shell())
-        if self._has_prompt_file:
-            call.prompt_file.write_text(clean(call.prompt), "utf-8", newline="")
-        self._log("target %s: running %s", self.target, command)
-        started = time.perf_counter()
-        try:
-            result = await run_process(
-                shell_argv(command, call.output_file.parent),
-                cwd=self.cwd,
-                env=with_prompt(self.environment, call.prompt),
-                stdin=self._input(call),
-                timeout_seconds=limit,
-            )
-        except ProcessStartError as error:
-            raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
-        duration_ms = round((time.perf_counter() - started) * 1000)
-        self._log("target %s: exit code %d after %d ms", self.target, result.exit_code, duration_ms)
-        if result.stderr:
-            self._log("target %s: stderr: %s", self.target, result.stderr.rstrip())
-        return result, command, duration_ms
-
-    @property
-    def _has_output_file(self) -> bool:
-        return "{OUTPUT_FILE}" in self.template
-
-    @property
-    def _has_prompt_file(self) -> bool:
-        return "{PROMPT_FILE}" in self.template + (self.stdin or "")
-
-    def _input(self, call: CallValues) -> bytes | None:
-        if self.stdin is None:
-            return None
-        return render_command(self.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
-
-    def _log(self, message: str, *values: object) -> None:
-        level = logging.INFO if self.is_verbose else logging.DEBUG
-        if _LOGGER.isEnabledFor(level):
-            _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
-
-
-# Health checks of command line targets, by a URL or a command.
 
 DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 """The default limit. Without one, a check that hangs would block the whole run."""
+
+_LONG_ANSWER: Final = 256 * 1024
+"""Characters; shorter answers are parsed on the event loop."""
+
+T = TypeVar("T")
 
 
 class HttpHealthcheck(Settings):
@@ -207,121 +125,6 @@ Healthcheck: TypeAlias = Annotated[
 ]
 
 
-async def run_healthcheck(
-    healthcheck: HttpHealthcheck | CommandHealthcheck,
-    *,
-    target_name: str,
-    environment: Mapping[str, str],
-    timeout_seconds: float | None,
-    kind: str = "CLI",
-) -> None:
-    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
-
-    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
-    """
-    limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
-    try:
-        if isinstance(healthcheck, HttpHealthcheck):
-            await _probe_url_within(healthcheck.url, limit, environment)
-        else:
-            await _probe_command(healthcheck, environment, limit)
-    except _UnhealthyError as fault:
-        raise ProviderError(f"{kind} healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
-
-
-class _UnhealthyError(Exception):
-    def __init__(self, reason: str, kind: ErrorKind) -> None:
-        super().__init__(reason)
-        self.kind: ErrorKind = kind
-
-
-async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
-    """Probe a URL within the limit.
-
-    Without this, a server that sends single bytes would never exceed its limit per read.
-    """
-    try:
-        async with asyncio.timeout(limit):
-            await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
-    except TimeoutError as error:
-        raise _too_late(url, limit) from error
-
-
-def _too_late(url: str, limit: float) -> _UnhealthyError:
-    return _UnhealthyError(f"GET {shown_url(url)} did not answer within {format_number(limit)}s", "timeout")
-
-
-def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
-    """GET a URL and expect 2xx. Uses the proxies and certificates of models."""
-    shown = shown_url(url)
-    try:
-        with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
-            return
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _UnhealthyError(f"GET {shown} answered {_status(error.code)}, expected 2xx", "network") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(reason, TimeoutError):
-            raise _too_late(url, timeout_seconds) from error
-        raise _UnhealthyError(f"GET {shown} failed: {reason}", "network") from error
-
-
-def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
-    proxy = None if is_loopback(url) else find_proxy(url, environment)
-    scheme = urlsplit(url).scheme
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({scheme: proxy} if proxy else {})]
-    if scheme == "https":
-        variable = certificate_variable(environment)
-        trust = ssl.create_default_context(cafile=environment[variable] if variable else None)
-        handlers.append(urllib.request.HTTPSHandler(context=trust))
-    return urllib.request.build_opener(*handlers)
-
-
-def _request(url: str) -> urllib.request.Request:
-    """Return the request for a URL. Moves its login into a header, because urllib takes it for a part of the host."""
-    parts = urlsplit(url)
-    login, at, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` has been checked
-    if at:
-        request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
-    return request
-
-
-async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
-    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
-    command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
-    try:
-        result = await run_process(
-            ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
-        )
-    except ProcessStartError as error:
-        raise _UnhealthyError(str(error), "process") from error
-    if result.timed_out:
-        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
-    if result.exit_code != 0:
-        said = report_output(result)
-        text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
-        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")
-
-
-def _status(code: int) -> str:
-    try:
-        return f"{code} {HTTPStatus(code).phrase}"
-    except ValueError:
-        return str(code)
-
-
-T = TypeVar("T")
-
-_LONG_ANSWER: Final = 256 * 1024
-"""Characters; shorter answers are parsed on the event loop."""
-
-
-def _environment_text(value: object) -> str | Secret:
-    return value if isinstance(value, Secret) else text_of(value)
-
-
 def _variable_name(value: str) -> str:
     if not value.strip() or "=" in value or "\0" in value:
         raise ValueError(f"{value!r} is no name of an environment variable")
@@ -329,7 +132,9 @@ def _variable_name(value: str) -> str:
 
 
 VariableName: TypeAlias = Annotated[str, AfterValidator(_variable_name)]
-EnvironmentText: TypeAlias = Annotated[ShieldedText, BeforeValidator(_environment_text)]
+EnvironmentText: TypeAlias = Annotated[
+    ShieldedText, BeforeValidator(lambda value: value if isinstance(value, Secret) else text_of(value))
+]
 
 
 class Cli(Provider):
@@ -431,7 +236,11 @@ class CliProvider:
             values = request_values(request, self._settings.files_format, folder / "output.json")
             limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
             run = await self._command.run(values, limit)
-            response = await _beside_the_loop(run.content, lambda: self._parse(run.content, request.eval_id))
+            content, ids = run.content, self._batch_ids
+            response = await _beside_the_loop(
+                content,
+                lambda: parse_output(content) if ids is None else parse_one_of_batch(content, request.eval_id, ids),
+            )
             return await self._complete(response, run, run.duration_ms)
 
     async def invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
@@ -459,11 +268,7 @@ class CliProvider:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", eval_id)[:40]
         return temporary_folder(f"agentv-{name}-", keep=self._command.leaves_files)
 
-    def _parse(self, content: str, eval_id: str) -> ProviderResponse:
-        ids = self._batch_ids
-        return parse_output(content) if ids is None else parse_one_of_batch(content, eval_id, ids)
-
-    async def _complete(self, response: ProviderResponse, run: CommandRun, duration_ms: float) -> ProviderResponse:
+    async def _complete(self, response: ProviderResponse, run: "CommandRun", duration_ms: float) -> ProviderResponse:
         """Add what the run knows. Reads the trace now, because the command may have written it into its own folder."""
         took = duration_ms if response.duration_ms is None else response.duration_ms
         response = response.replace(duration_ms=took, raw=run.raw)
@@ -476,3 +281,188 @@ class CliProvider:
 async def _beside_the_loop(content: str, parse: Callable[[], T]) -> T:
     """Parse a long answer in a thread, so that other cases go on meanwhile."""
     return parse() if len(content) <= _LONG_ANSWER else await run_in_thread(parse, "agentv-parse")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun(Record):
+    """A command that ended well, and its answer."""
+
+    content: str
+    raw: JsonObject
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Record):
+    """A command line with placeholders, and how to run it."""
+
+    target: str
+    template: str
+    stdin: str | None
+    cwd: str
+    environment: Mapping[str, str] = field(repr=False)
+    is_verbose: bool
+    keeps_files: bool
+
+    @property
+    def leaves_files(self) -> bool:
+        """Whether the folder of a call stays, because its files are kept for debugging."""
+        return self.keeps_files and (self._has_output_file or self._has_prompt_file)
+
+    async def run(self, call: CallValues, limit: float | None) -> CommandRun:
+        """Run the command once, for at most `limit` seconds. Raises `ProviderError`."""
+        result, command, duration_ms = await self._run(call, limit)
+        values = call.for_shell()
+        used = {name: values[name] for name in PLACEHOLDERS if f"{{{name}}}" in self.template}
+        raise_for_failure(result, limit, used)
+        raw: dict[str, object] = {"command": command, "exit_code": result.exit_code, "stderr": result.stderr}
+        if not self._has_output_file:
+            return CommandRun(read_output(result, None), raw, duration_ms)
+        if self.keeps_files:
+            raw["output_file"] = str(call.output_file)
+        # in a thread: a file on a network may block, and other cases must not wait
+        content = await run_in_thread(lambda: read_output(result, call.output_file), "agentv-read")
+        return CommandRun(content, raw, duration_ms)
+
+    async def _run(self, call: CallValues, limit: float | None) -> tuple[ProcessResult, str, float]:
+        command = render_command(self.template, call.for_shell())
+        if self._has_prompt_file:
+            call.prompt_file.write_text(clean(call.prompt), "utf-8", newline="")
+        stdin = None
+        if self.stdin is not None:
+            stdin = render_command(self.stdin, call.as_texts()).encode("utf-8", "surrogateescape")
+        self._log("target %s: running %s", self.target, command)
+        started = time.perf_counter()
+        try:
+            result = await run_process(
+                shell_argv(command, call.output_file.parent),
+                cwd=self.cwd,
+                env=with_prompt(self.environment, call.prompt),
+                stdin=stdin,
+                timeout_seconds=limit,
+            )
+        except ProcessStartError as error:
+            raise ProviderError(f"CLI provider could not be started: {error}", "process") from error
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        self._log("target %s: exit code %d after %d ms", self.target, result.exit_code, duration_ms)
+        if result.stderr:
+            self._log("target %s: stderr: %s", self.target, result.stderr.rstrip())
+        return result, command, duration_ms
+
+    @property
+    def _has_output_file(self) -> bool:
+        return "{OUTPUT_FILE}" in self.template
+
+    @property
+    def _has_prompt_file(self) -> bool:
+        return "{PROMPT_FILE}" in self.template + (self.stdin or "")
+
+    def _log(self, message: str, *values: object) -> None:
+        level = logging.INFO if self.is_verbose else logging.DEBUG
+        if _LOGGER.isEnabledFor(level):
+            _LOGGER.log(level, message, *(masked(value) if isinstance(value, str) else value for value in values))
+
+
+async def run_healthcheck(
+    healthcheck: HttpHealthcheck | CommandHealthcheck,
+    *,
+    target_name: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float | None,
+    kind: str = "CLI",
+) -> None:
+    """Probe a target; `timeout_seconds` is the target's own limit, `kind` its name in messages.
+
+    Raises `ProviderError` if it is not healthy. Source: "Optional health check".
+    """
+    limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    try:
+        if isinstance(healthcheck, HttpHealthcheck):
+            await _probe_url_within(healthcheck.url, limit, environment)
+        else:
+            await _probe_command(healthcheck, environment, limit)
+    except _UnhealthyError as fault:
+        raise ProviderError(f"{kind} healthcheck failed for '{target_name}': {fault}", fault.kind) from fault
+
+
+class _UnhealthyError(Exception):
+    def __init__(self, reason: str, kind: ErrorKind) -> None:
+        super().__init__(reason)
+        self.kind: ErrorKind = kind
+
+
+async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
+    """Probe a URL within the limit.
+
+    Without this, a server that sends single bytes would never exceed its limit per read.
+    """
+    try:
+        async with asyncio.timeout(limit):
+            await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
+    except TimeoutError as error:
+        raise _too_late(url, limit) from error
+
+
+def _too_late(url: str, limit: float) -> _UnhealthyError:
+    return _UnhealthyError(f"GET {shown_url(url)} did not answer within {format_number(limit)}s", "timeout")
+
+
+def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
+    """GET a URL and expect 2xx. Uses the proxies and certificates of models."""
+    shown = shown_url(url)
+    try:
+        with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
+            return
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _UnhealthyError(f"GET {shown} answered {_status(error.code)}, expected 2xx", "network") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            raise _too_late(url, timeout_seconds) from error
+        raise _UnhealthyError(f"GET {shown} failed: {reason}", "network") from error
+
+
+def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
+    proxy = None if is_loopback(url) else find_proxy(url, environment)
+    scheme = urlsplit(url).scheme
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({scheme: proxy} if proxy else {})]
+    if scheme == "https":
+        variable = certificate_variable(environment)
+        trust = ssl.create_default_context(cafile=environment[variable] if variable else None)
+        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    return urllib.request.build_opener(*handlers)
+
+
+def _request(url: str) -> urllib.request.Request:
+    """Return the request for a URL. Moves its login into a header, because urllib takes it for a part of the host."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` has been checked
+    if at:
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
+    return request
+
+
+def _status(code: int) -> str:
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return str(code)
+
+
+async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:
+    values = CallValues("healthcheck", Path(tempfile.gettempdir(), "agentv-healthcheck.json")).for_shell()
+    command = render_command(healthcheck.command_template, {**values, "PROMPT_FILE": "/dev/null"})
+    try:
+        result = await run_process(
+            ["/bin/sh", "-c", command], cwd=healthcheck.cwd or str(Path.cwd()), env=environment, timeout_seconds=limit
+        )
+    except ProcessStartError as error:
+        raise _UnhealthyError(str(error), "process") from error
+    if result.timed_out:
+        raise _UnhealthyError(f"the command `{command}` timed out after {format_number(limit)}s", "timeout")
+    if result.exit_code != 0:
+        said = report_output(result)
+        text = f"the command `{command}` ended with {describe_exit(result.exit_code)}"
+        raise _UnhealthyError(f"{text}: {said}" if said else text, "process")

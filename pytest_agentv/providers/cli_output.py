@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import Json, JsonObject
+from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.api.failures import read_error_text
@@ -27,8 +27,6 @@ _LONGEST_LINE: Final = 300
 
 _LONGEST_REPORT: Final = 2000
 """The most characters of a command's output in an error. The end is kept, where programs report errors."""
-
-_NO_TEXT: Final = "the target gave no answer: its 'text' is null"
 
 _LOOKS_MEANT: Final = re.compile(r'\s*\{.*?"(?:text|output_messages|outputMessages|output)"\s*:', re.DOTALL)
 
@@ -53,7 +51,13 @@ def parse_output(content: str) -> ProviderResponse:
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     if response.output_messages is not None:
         return response
-    return response.replace(error=_NO_TEXT, error_kind="no_answer") if "text" in data else _plain_text(content)
+    if "text" not in data:
+        return _plain_text(content)
+    return response.replace(error="the target gave no answer: its 'text' is null", error_kind="no_answer")
+
+
+def _plain_text(content: str, *warnings: str) -> ProviderResponse:
+    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True, warnings=warnings)
 
 
 def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderResponse]:
@@ -77,6 +81,36 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
         fault.answers = answers
         raise fault
     return [answers[eval_id] if eval_id in answers else _missing(eval_id) for eval_id in eval_ids]
+
+
+def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
+    try:
+        data = _parse_json(line)
+    except ValueError as error:
+        raise _batch_error(number, f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise _batch_error(number, "expected a JSON object")
+    eval_id = data.get("id")
+    if not isinstance(eval_id, str) or not eval_id:
+        raise _batch_error(number, "expected a string 'id', the eval id it answers")
+    try:
+        response = parse_response(data)
+    except WireError as error:
+        raise _batch_error(number, str(error)) from None
+    if response.output_messages is not None:
+        return eval_id, response
+    said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
+    reason = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
+    return eval_id, response.replace(error=reason, error_kind="no_answer")
+
+
+def _batch_error(number: int, reason: str) -> OutputError:
+    return OutputError(f"CLI batch output, line {number}: {reason}", "process")
+
+
+def _missing(eval_id: str) -> ProviderResponse:
+    error = f"Batch output missing id '{eval_id}'"
+    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
 
 
 def parse_one_of_batch(content: str, eval_id: str, batch_ids: Collection[str]) -> ProviderResponse:
@@ -114,6 +148,13 @@ def _json_or_none(text: str) -> Json:
         return None
 
 
+def _parse_json(text: str) -> Json:
+    try:
+        return strict_json(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:
     """Raise if the command did not end well. Source: "Timeout and retries"."""
     if result.timed_out:
@@ -125,15 +166,13 @@ def raise_for_failure(result: ProcessResult, limit: float | None, values: Mappin
         raise ProviderError(f"CLI wrote more than {size} MiB and was stopped (exit code unknown)", "process")
     if result.exit_code != 0:
         said = report_output(result)
+        if said or result.exit_code < 0:
+            cause, newline, rest = (said or "CLI failed").partition("\n")
+            text = f"{cause} ({describe_exit(result.exit_code)}){newline}{rest}"
+        else:
+            text = f"CLI exited with code {result.exit_code}"
         hint = _long_argument_hint(values) if result.exit_code == _CANNOT_EXECUTE else ""
-        raise ProviderError(_describe_failure(result.exit_code, said) + hint, "process")
-
-
-def _describe_failure(exit_code: int, said: str) -> str:
-    if not said and exit_code >= 0:
-        return f"CLI exited with code {exit_code}"
-    cause, newline, rest = (said or "CLI failed").partition("\n")
-    return f"{cause} ({describe_exit(exit_code)}){newline}{rest}"
+        raise ProviderError(text + hint, "process")
 
 
 def _long_argument_hint(values: Mapping[str, str]) -> str:
@@ -207,46 +246,3 @@ def describe_exit(code: int) -> str:
         return f"exit code unknown: killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"exit code unknown: killed by signal {-code}"
-
-
-def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
-    try:
-        data = _parse_json(line)
-    except ValueError as error:
-        raise _batch_error(number, f"not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise _batch_error(number, "expected a JSON object")
-    eval_id = data.get("id")
-    if not isinstance(eval_id, str) or not eval_id:
-        raise _batch_error(number, "expected a string 'id', the eval id it answers")
-    try:
-        response = parse_response(data)
-    except WireError as error:
-        raise _batch_error(number, str(error)) from None
-    return eval_id, _unanswered(response, data, eval_id) if response.output_messages is None else response
-
-
-def _parse_json(text: str) -> Json:
-    try:
-        return strict_json(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _plain_text(content: str, *warnings: str) -> ProviderResponse:
-    return ProviderResponse(output_messages=(answer_message(content),), is_text_only=True, warnings=warnings)
-
-
-def _missing(eval_id: str) -> ProviderResponse:
-    error = f"Batch output missing id '{eval_id}'"
-    return ProviderResponse(output_messages=(answer_message(f"Error: {error}"),), error=error, error_kind="no_answer")
-
-
-def _unanswered(response: ProviderResponse, data: JsonObject, eval_id: str) -> ProviderResponse:
-    said = f": {read_error_text(json.dumps({'error': data['error']}))}" if data.get("error") else ""
-    error = f"Batch output has neither 'text' nor 'output_messages' for id '{eval_id}'{said}"
-    return response.replace(error=error, error_kind="no_answer")
-
-
-def _batch_error(number: int, reason: str) -> OutputError:
-    return OutputError(f"CLI batch output, line {number}: {reason}", "process")

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Final, TypeAlias
@@ -16,8 +16,6 @@ from pytest_agentv.model.text import compact_json, format_number
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.definitions import REFERENCE
 from pytest_agentv.targets.fields import FinalFault, filled_text, optional_text
-
-# Fills command templates with values that the shell takes literally.
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """In bytes. Linux accepts no longer argument of a program or variable. The final NUL is not counted."""
@@ -62,7 +60,7 @@ class CallValues(Record):
             "ATTEMPT": str(self.attempt),
         }
         paths = {"OUTPUT_FILE": str(self.output_file), "PROMPT_FILE": str(self.prompt_file)}
-        files = _render_files(self.files, self.files_format, write)
+        files = " ".join(_render_file(path, self.files_format, write) for path in dict.fromkeys(self.files))
         return (
             {name: write(clean(text)) for name, text in texts.items()}
             | {name: write(path) for name, path in paths.items()}
@@ -120,205 +118,12 @@ def shell_argv(command: str, folder: Path) -> list[str]:
     return ["/bin/sh", str(script)]
 
 
-def _render_files(paths: Iterable[str], files_format: str, write: Callable[[str], str]) -> str:
-    """Return each path once, in the files' format, joined by blanks; empty without paths."""
-    return " ".join(_render_file(path, files_format, write) for path in dict.fromkeys(paths))
-
-
 def _render_file(path: str, files_format: str, write: Callable[[str], str]) -> str:
     values = {"path": write(path), "basename": write(PurePath(path).name)}
     return _FILE_PLACEHOLDER.sub(lambda match: values[match[1]], files_format)
 
 
-# Finds placeholders of a command template in places where quoting cannot protect the shell.
-#
-# A placeholder's value is put into single quotes. They protect the shell only where it expects a plain word. Inside
-# quotes of the template's author, the value's quotes would end these, and its text would run as a command.
-
-_WORD_ENDS: Final = " \t\n;&|()<>"
-_SIMPLE_EXPANSION: Final = re.compile(r"""\$\{[^'"\\`{}()]*\}""")
-_HEREDOC: Final = re.compile(r"""<<(-?)[ \t]*((?:[^\s;&|()<>'"\\]|\\.|'[^'\n]*'|"[^"\n]*")+)""")
-_CASE: Final = re.compile(r"case\b")
-
-_SINGLE: Final = "inside single quotes"
-_DOUBLE: Final = "inside double quotes"
-_UNCLEAR: Final = "behind shell code whose quoting cannot be told for certain"
-
-
-def find_unsafe(template: str, placeholder: re.Pattern[str]) -> tuple[str, str] | None:
-    """Return the first unprotected placeholder and its place; None if all are safe.
-
-    Reads the template like `/bin/sh`. If in doubt, a placeholder counts as unsafe.
-    """
-    return _Scanner(template, placeholder).scan()
-
-
-class _Found(Exception):
-    def __init__(self, found: str, where: str) -> None:
-        super().__init__(found, where)
-        self.result = (found, where)
-
-
-class _Scanner:
-    """Scans a template and tracks the shell's context."""
-
-    def __init__(self, text: str, placeholder: re.Pattern[str]) -> None:
-        self._text = text
-        self._placeholder = placeholder
-        self._at = 0
-        self._open: list[str] = []
-        """Open constructs, `"`, `(`, `$(` or `$((`, the innermost last."""
-        self._is_unclear = False
-        self._starts_word = True
-        self._heredocs: list[tuple[str, bool]] = []
-        """The end words of here-documents that begin on the next line, and whether leading tabs are dropped."""
-
-    def scan(self) -> tuple[str, str] | None:
-        try:
-            while self._at < len(self._text):
-                self._step()
-        except _Found as found:
-            return found.result
-        return None
-
-    @property
-    def _context(self) -> str:
-        return self._open[-1] if self._open else ""
-
-    def _step(self) -> None:
-        match = self._placeholder.match(self._text, self._at)
-        if match:
-            self._check(match[0])
-            self._go(match.end())
-        elif self._context == '"':
-            self._step_in_double_quotes()
-        else:
-            self._step_in_command()
-
-    def _check(self, found: str) -> None:
-        if self._is_unclear:
-            raise _Found(found, _UNCLEAR)
-        if self._context == '"':
-            raise _Found(found, _DOUBLE)
-        if "$((" in self._open:
-            raise _Found(found, "inside $((…))")
-
-    def _step_in_double_quotes(self) -> None:
-        character = self._text[self._at]
-        if character == '"':
-            self._open.pop()
-            self._go(self._at + 1)
-        elif character == "\\":
-            self._skip_escape()
-        elif not self._step_into_expansion(character):
-            self._go(self._at + 1)
-
-    def _step_in_command(self) -> None:
-        character, at = self._text[self._at], self._at
-        if character == "\\":
-            self._skip_escape()
-        elif character == "'":
-            self._skip_quoted(at + 1, self._text.find("'", at + 1), _SINGLE)
-        elif character == '"':
-            self._open.append('"')
-            self._go(at + 1)
-        elif character == "#" and self._starts_word:
-            self._skip_quoted(at, self._text.find("\n", at), "in a comment", keeps_end=True)
-        elif character == "\n" and self._heredocs:
-            self._skip_heredocs()
-        elif self._text.startswith("<<", at) and not self._text.startswith("<<<", at):
-            self._begin_heredoc()
-        elif self._text.startswith("<<<", at):
-            self._go(at + 3, starts_word=True)
-        elif character == "(":
-            self._open.append("(")
-            self._go(at + 1, starts_word=True)
-        elif character == ")":
-            self._close_parenthesis()
-        elif not self._step_into_expansion(character):
-            if self._starts_word and "$(" in self._open and _CASE.match(self._text, at):
-                self._is_unclear = True  # a pattern of `case` ends with a parenthesis that closes nothing
-            self._go(at + 1, starts_word=character in _WORD_ENDS)
-
-    def _step_into_expansion(self, character: str) -> bool:
-        """Read an expansion that is the same inside and outside of double quotes; return False for any other text."""
-        at = self._at
-        if character == "`":
-            self._skip_quoted(at + 1, self._end_of_backticks(), "inside backticks")
-        elif self._text.startswith("$((", at):
-            self._open.append("$((")
-            self._go(at + 3)
-        elif self._text.startswith("$(", at):
-            self._open.append("$(")
-            self._go(at + 2, starts_word=True)
-        elif character == "$" and (match := self._placeholder.match(self._text, at + 1)):
-            raise _Found(match[0], "behind a dollar sign")
-        elif self._text.startswith("${", at):
-            simple = _SIMPLE_EXPANSION.match(self._text, at)
-            self._is_unclear = self._is_unclear or simple is None
-            self._go(simple.end() if simple else at + 2)
-        elif self._text.startswith("$'", at) and self._context != '"':
-            self._is_unclear = True  # special quotes in some shells, a dollar sign and a quote in others
-            self._go(at + 1)
-        else:
-            return False
-        return True
-
-    def _go(self, at: int, *, starts_word: bool = False) -> None:
-        self._at = at
-        self._starts_word = starts_word
-
-    def _skip_escape(self) -> None:
-        match = self._placeholder.match(self._text, self._at + 1)
-        if match:
-            raise _Found(match[0], "behind a backslash")
-        is_continuation = self._text.startswith("\n", self._at + 1)
-        self._go(self._at + 2, starts_word=self._starts_word and is_continuation)
-
-    def _skip_quoted(self, start: int, end: int, where: str, *, keeps_end: bool = False) -> None:
-        end = len(self._text) if end < 0 else end
-        match = self._placeholder.search(self._text, start, end)
-        if match:
-            raise _Found(match[0], where)
-        self._go(end if keeps_end else end + 1)
-
-    def _end_of_backticks(self) -> int:
-        match = re.compile(r"(?:[^`\\]|\\.)*", re.DOTALL).match(self._text, self._at + 1)
-        return match.end() if match else len(self._text)
-
-    def _close_parenthesis(self) -> None:
-        is_arithmetic = self._context == "$((" and self._text.startswith("))", self._at)
-        is_substitution = self._context == "$("
-        if self._context in ("(", "$(") or is_arithmetic:
-            self._open.pop()
-        # A `)` of arithmetic belongs to a `(` that was not counted. At the top level it ends a pattern of `case`.
-        self._go(self._at + (2 if is_arithmetic else 1), starts_word=not (is_substitution or is_arithmetic))
-
-    def _begin_heredoc(self) -> None:
-        match = _HEREDOC.match(self._text, self._at)
-        if match is None or self._placeholder.search(match[2]):
-            self._is_unclear = True
-            self._go(self._at + 2)
-            return
-        end = re.sub(r"\\(.)|['\"]", lambda found: found[1] or "", match[2])
-        self._heredocs.append((end, match[1] == "-"))
-        self._go(match.end())
-
-    def _skip_heredocs(self) -> None:
-        start = self._at + 1
-        for end, drops_tabs in self._heredocs:
-            pattern = ("^\\t*" if drops_tabs else "^") + re.escape(end) + "$"
-            match = re.compile(pattern, re.MULTILINE).search(self._text, start)
-            stop = match.end() if match else len(self._text)
-            inside = self._placeholder.search(self._text, start, stop)
-            if inside:
-                raise _Found(inside[0], "inside a here-document")
-            start = min(stop + 1, len(self._text))
-        self._heredocs.clear()
-        self._go(start, starts_word=True)
-
-
-# Checks the placeholders in braces of a command template when the targets file is read.
+# The placeholders are checked when the targets file is read.
 
 PLACEHOLDERS: Final = (
     *("PROMPT", "PROMPT_FILE", "PROMPT_JSON", "GUIDELINES", "EVAL_ID", "ATTEMPT"),
@@ -408,8 +213,179 @@ CommandTemplate: TypeAlias = Annotated[str, BeforeValidator(_command)]
 InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_input)]
 FilesFormat: TypeAlias = Annotated[str, BeforeValidator(_files_format)]
 
+_WORD_ENDS: Final = " \t\n;&|()<>"
+_SIMPLE_EXPANSION: Final = re.compile(r"""\$\{[^'"\\`{}()]*\}""")
+_HEREDOC: Final = re.compile(r"""<<(-?)[ \t]*((?:[^\s;&|()<>'"\\]|\\.|'[^'\n]*'|"[^"\n]*")+)""")
+_CASE: Final = re.compile(r"case\b")
 
-# Makes texts of data as AgentV does, which is written in JavaScript.
+
+def find_unsafe(template: str, placeholder: re.Pattern[str]) -> tuple[str, str] | None:
+    """Return the first unprotected placeholder and its place; None if all are safe.
+
+    A placeholder's value is put into single quotes, which protect the shell only where it expects a plain word. Inside
+    quotes of the template's author, they would end these, and the value's text would run as a command.
+
+    Reads the template like `/bin/sh`. If in doubt, a placeholder counts as unsafe.
+    """
+    return _Scanner(template, placeholder).scan()
+
+
+class _Found(Exception):
+    def __init__(self, found: str, where: str) -> None:
+        super().__init__(found, where)
+        self.result = (found, where)
+
+
+class _Scanner:
+    """Scans a template and tracks the shell's context."""
+
+    def __init__(self, text: str, placeholder: re.Pattern[str]) -> None:
+        self._text = text
+        self._placeholder = placeholder
+        self._at = 0
+        self._open: list[str] = []
+        """Open constructs, `"`, `(`, `$(` or `$((`, the innermost last."""
+        self._is_unclear = False
+        self._starts_word = True
+        self._heredocs: list[tuple[str, bool]] = []
+        """The end words of here-documents that begin on the next line, and whether leading tabs are dropped."""
+
+    def scan(self) -> tuple[str, str] | None:
+        try:
+            while self._at < len(self._text):
+                if match := self._placeholder.match(self._text, self._at):
+                    self._check(match[0])
+                    self._go(match.end())
+                elif self._context == '"':
+                    self._step_in_double_quotes()
+                else:
+                    self._step_in_command()
+        except _Found as found:
+            return found.result
+        return None
+
+    @property
+    def _context(self) -> str:
+        return self._open[-1] if self._open else ""
+
+    def _check(self, found: str) -> None:
+        if self._is_unclear:
+            raise _Found(found, "behind shell code whose quoting cannot be told for certain")
+        if self._context == '"':
+            raise _Found(found, "inside double quotes")
+        if "$((" in self._open:
+            raise _Found(found, "inside $((…))")
+
+    def _step_in_double_quotes(self) -> None:
+        character = self._text[self._at]
+        if character == '"':
+            self._open.pop()
+            self._go(self._at + 1)
+        elif character == "\\":
+            self._skip_escape()
+        elif not self._step_into_expansion(character):
+            self._go(self._at + 1)
+
+    def _step_in_command(self) -> None:
+        character, at = self._text[self._at], self._at
+        if character == "\\":
+            self._skip_escape()
+        elif character == "'":
+            self._skip_quoted(at + 1, self._text.find("'", at + 1), "inside single quotes")
+        elif character == '"':
+            self._open.append('"')
+            self._go(at + 1)
+        elif character == "#" and self._starts_word:
+            self._skip_quoted(at, self._text.find("\n", at), "in a comment", keeps_end=True)
+        elif character == "\n" and self._heredocs:
+            self._skip_heredocs()
+        elif self._text.startswith("<<", at) and not self._text.startswith("<<<", at):
+            self._begin_heredoc()
+        elif self._text.startswith("<<<", at):
+            self._go(at + 3, starts_word=True)
+        elif character == "(":
+            self._open.append("(")
+            self._go(at + 1, starts_word=True)
+        elif character == ")":
+            self._close_parenthesis()
+        elif not self._step_into_expansion(character):
+            if self._starts_word and "$(" in self._open and _CASE.match(self._text, at):
+                self._is_unclear = True  # a pattern of `case` ends with a parenthesis that closes nothing
+            self._go(at + 1, starts_word=character in _WORD_ENDS)
+
+    def _step_into_expansion(self, character: str) -> bool:
+        """Read an expansion that is the same inside and outside of double quotes; return False for any other text."""
+        at = self._at
+        if character == "`":
+            inside = re.compile(r"(?:[^`\\]|\\.)*", re.DOTALL).match(self._text, at + 1)
+            self._skip_quoted(at + 1, inside.end() if inside else len(self._text), "inside backticks")
+        elif self._text.startswith("$((", at):
+            self._open.append("$((")
+            self._go(at + 3)
+        elif self._text.startswith("$(", at):
+            self._open.append("$(")
+            self._go(at + 2, starts_word=True)
+        elif character == "$" and (match := self._placeholder.match(self._text, at + 1)):
+            raise _Found(match[0], "behind a dollar sign")
+        elif self._text.startswith("${", at):
+            simple = _SIMPLE_EXPANSION.match(self._text, at)
+            self._is_unclear = self._is_unclear or simple is None
+            self._go(simple.end() if simple else at + 2)
+        elif self._text.startswith("$'", at) and self._context != '"':
+            self._is_unclear = True  # special quotes in some shells, a dollar sign and a quote in others
+            self._go(at + 1)
+        else:
+            return False
+        return True
+
+    def _go(self, at: int, *, starts_word: bool = False) -> None:
+        self._at = at
+        self._starts_word = starts_word
+
+    def _skip_escape(self) -> None:
+        match = self._placeholder.match(self._text, self._at + 1)
+        if match:
+            raise _Found(match[0], "behind a backslash")
+        is_continuation = self._text.startswith("\n", self._at + 1)
+        self._go(self._at + 2, starts_word=self._starts_word and is_continuation)
+
+    def _skip_quoted(self, start: int, end: int, where: str, *, keeps_end: bool = False) -> None:
+        end = len(self._text) if end < 0 else end
+        match = self._placeholder.search(self._text, start, end)
+        if match:
+            raise _Found(match[0], where)
+        self._go(end if keeps_end else end + 1)
+
+    def _close_parenthesis(self) -> None:
+        is_arithmetic = self._context == "$((" and self._text.startswith("))", self._at)
+        is_substitution = self._context == "$("
+        if self._context in ("(", "$(") or is_arithmetic:
+            self._open.pop()
+        # A `)` of arithmetic belongs to a `(` that was not counted. At the top level it ends a pattern of `case`.
+        self._go(self._at + (2 if is_arithmetic else 1), starts_word=not (is_substitution or is_arithmetic))
+
+    def _begin_heredoc(self) -> None:
+        match = _HEREDOC.match(self._text, self._at)
+        if match is None or self._placeholder.search(match[2]):
+            self._is_unclear = True
+            self._go(self._at + 2)
+            return
+        end = re.sub(r"\\(.)|['\"]", lambda found: found[1] or "", match[2])
+        self._heredocs.append((end, match[1] == "-"))
+        self._go(match.end())
+
+    def _skip_heredocs(self) -> None:
+        start = self._at + 1
+        for end, drops_tabs in self._heredocs:
+            pattern = ("^\\t*" if drops_tabs else "^") + re.escape(end) + "$"
+            match = re.compile(pattern, re.MULTILINE).search(self._text, start)
+            stop = match.end() if match else len(self._text)
+            inside = self._placeholder.search(self._text, start, stop)
+            if inside:
+                raise _Found(inside[0], "inside a here-document")
+            start = min(stop + 1, len(self._text))
+        self._heredocs.clear()
+        self._go(start, starts_word=True)
 
 
 def javascript_string(value: Json) -> str:
@@ -420,12 +396,8 @@ def javascript_string(value: Json) -> str:
         return "[object Object]"
     if isinstance(value, list):
         return ",".join("" if item is None else javascript_string(item) for item in value)
-    if is_number(value):
-        return _javascript_number(value)
-    return compact_json(value)
-
-
-def _javascript_number(value: float) -> str:
+    if not is_number(value):
+        return compact_json(value)
     try:
         number = float(value)
     except OverflowError:  # an integer of more than 300 digits

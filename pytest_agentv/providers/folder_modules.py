@@ -17,79 +17,21 @@ from typing import Any, Final
 
 from pytest_agentv.runtime.user_code import without_prefixes
 
-# Finds the files of modules, for ordinary imports and for imports from one folder.
+_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
 
 _NOT_IMPORTED: Final = re.compile(r"conftest|setup|test_.*|.*_test")
 """Files that no other file imports. So the same name in two folders is no conflict."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
-def find_in(folder: Path, name: str) -> ModuleSpec | None:
-    """Find a module by its name in one folder."""
-    return PathFinder.find_spec(name, [str(folder)])
-
-
-def find_ordinary(name: str) -> ModuleSpec | None:
-    """Find the module of an import outside of the folder, without importing it."""
-    if name in sys.modules:
-        return getattr(sys.modules[name], "__spec__", None)
-    try:
-        return find_spec(name)
-    except Exception:  # noqa: BLE001 - finders of others may raise anything; the import itself will report it
-        return None
-
-
-def is_stand_in(name: str) -> bool:
-    """Whether a test has replaced a module by an object without a file."""
-    module = sys.modules.get(name)
-    return module is not None and getattr(module, "__file__", None) is None and not hasattr(module, "__path__")
-
-
-def file_of(spec: ModuleSpec | None) -> str | None:
-    """Return the file of a module; None if it has none."""
-    return os.path.realpath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
-
-
-def portions_of(spec: ModuleSpec | None) -> list[str]:
-    """Return the folders of a package without `__init__.py`."""
-    if spec is None or spec.origin is not None:
-        return []
-    return [os.path.realpath(place) for place in spec.submodule_search_locations or ()]
-
-
-def foreign_file(folder: Path, name: str) -> tuple[str, str] | None:
-    """Return a file of another project folder that an ordinary import finds, and the folder's own file.
-
-    Installed packages do not count as other folders, because it is clear which of the two is meant.
-    """
-    found, own = file_of(find_ordinary(name)), file_of(find_in(folder, name))
-    if found is None or own is None or found == own or any(part in found for part in _INSTALLED):
-        return None
-    return found, own
-
-
-def importable_names(folder: Path) -> Iterator[str]:
-    """Yield the names of modules and packages in a folder that other files may import."""
-    for path in sorted(folder.iterdir()):
-        name = path.stem if path.suffix == ".py" else path.name
-        is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-        is_meant = name not in sys.stdlib_module_names and not _NOT_IMPORTED.fullmatch(name)
-        if is_module and is_meant and name.isidentifier():
-            yield name
-
-
-# Gives each folder modules of its own, so that two folders may both have an `agent.py` or a `prices.py`.
-#
-# The modules of a folder are in `sys.modules` under names with a prefix. Their code has its own `__import__`, which
-# searches the folder first. So imports at the top of a file and inside of a function find the same module, in any
-# thread, and `sys.path` stays unchanged. If an ordinary import finds a module in the same file, that module is used:
-# the user's tests import the same one.
-
-_PREFIX: Final = re.compile(r"agentv_[0-9a-f]{12}_")
-
-
 class FolderModules:
-    """The modules of one folder. Get it from `modules_of`."""
+    """The modules of one folder. Get it from `modules_of`.
+
+    They are in `sys.modules` under names with a prefix. Their code has its own `__import__`, which searches the folder
+    first. So imports at the top of a file and inside of a function find the same module, in any thread, and `sys.path`
+    stays unchanged. If an ordinary import finds a module in the same file, that module is used: the user's tests import
+    the same one.
+    """
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
@@ -263,3 +205,57 @@ def _plain_names() -> Iterator[None]:
             error.name, error.msg = without_prefixes(error.name), without_prefixes(error.msg)
             error.args = (error.msg,)
         raise
+
+
+def find_in(folder: Path, name: str) -> ModuleSpec | None:
+    """Find a module by its name in one folder."""
+    return PathFinder.find_spec(name, [str(folder)])
+
+
+def find_ordinary(name: str) -> ModuleSpec | None:
+    """Find the module of an import outside of the folder, without importing it."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__spec__", None)
+    try:
+        return find_spec(name)
+    except Exception:  # noqa: BLE001 - finders of others may raise anything; the import itself will report it
+        return None
+
+
+def is_stand_in(name: str) -> bool:
+    """Whether a test has replaced a module by an object without a file."""
+    module = sys.modules.get(name)
+    return module is not None and getattr(module, "__file__", None) is None and not hasattr(module, "__path__")
+
+
+def file_of(spec: ModuleSpec | None) -> str | None:
+    """Return the file of a module; None if it has none."""
+    return os.path.realpath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def portions_of(spec: ModuleSpec | None) -> list[str]:
+    """Return the folders of a package without `__init__.py`."""
+    if spec is None or spec.origin is not None:
+        return []
+    return [os.path.realpath(place) for place in spec.submodule_search_locations or ()]
+
+
+def foreign_file(folder: Path, name: str) -> tuple[str, str] | None:
+    """Return a file of another project folder that an ordinary import finds, and the folder's own file.
+
+    Installed packages do not count as other folders, because it is clear which of the two is meant.
+    """
+    found, own = file_of(find_ordinary(name)), file_of(find_in(folder, name))
+    if found is None or own is None or found == own or any(part in found for part in _INSTALLED):
+        return None
+    return found, own
+
+
+def importable_names(folder: Path) -> Iterator[str]:
+    """Yield the names of modules and packages in a folder that other files may import."""
+    for path in sorted(folder.iterdir()):
+        name = path.stem if path.suffix == ".py" else path.name
+        is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+        is_meant = name not in sys.stdlib_module_names and not _NOT_IMPORTED.fullmatch(name)
+        if is_module and is_meant and name.isidentifier():
+            yield name

@@ -5,7 +5,7 @@ import importlib
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -18,12 +18,11 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import FilePart
 from pytest_agentv.model.secrets import secrets_of
 from pytest_agentv.providers.api.base import HttpReply, HttpRequest, encoded
 from pytest_agentv.providers.api.client import shown_url
 from pytest_agentv.providers.api.failures import Repeater, refused
-from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
 from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
 from pytest_agentv.providers.kind import RetryKeys
@@ -33,8 +32,6 @@ from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal, secrets_in
 
-# Fills the values of a case into the URL, headers and body of a request. Values are data and need no quotes.
-
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
 
@@ -42,24 +39,323 @@ _REFERENCE: Final = re.compile(r"\$\{\{.*?\}\}")
 _SHOWING: Final = re.compile(r"\{[{%][^}]*\b(?:messages|files)\b")
 _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
+_TOKENS: Final = ("input", "output", "cached", "reasoning")
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS: Final = 5
+_HINTS: Final = {
+    401: "check the headers of",
+    403: "check the headers of",
+    404: "check the URL of",
+    405: "check the method of",
+    422: "check the body of",
+}
+
+
+def _template(value: Any) -> Any:
+    check_templates(value)
+    return value
+
+
+TEMPLATE: Final = AfterValidator(_template)
+"""A field for data with `{{ prompt }}` and the like."""
+
+
+def _path(value: object) -> str:
+    text = filled_text(value)
+    parse_path(text)
+    return text
+
+
+PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
+
+
+def _token_paths(value: object) -> object:
+    if not isinstance(value, dict):
+        return _path(value)
+    if unknown := [key for key in value if key not in _TOKENS]:
+        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(unknown[0])}")
+    return {key: _path(item) for key, item in value.items()}
+
+
+_PATH_SCHEMA: Final = {"type": "string"}
+TokenPaths: TypeAlias = Annotated[
+    str | dict[str, str],
+    BeforeValidator(_token_paths),
+    WithJsonSchema({"anyOf": [_PATH_SCHEMA, {"type": "object", "additionalProperties": _PATH_SCHEMA}]}),
+]
+
+
+class Service(RetryKeys):
+    """A service that answers requests over HTTP."""
+
+    is_strict = True
+
+    method: Literal["GET", "POST", "PUT", "PATCH"] = Field(default="POST", description="the method of the request")
+    headers: Annotated[Headers, TEMPLATE] = Field(default={}, description="sent with each request")
+    body: Annotated[Any, TEMPLATE, SHIELDED] = Field(
+        default=None,
+        description="what is sent, as JSON, or a text as it is (default: the prompt as `prompt`; none for GET)",
+    )
+    answer: PathText | None = Field(
+        default=None, description="where the answer is in the reply (default: the reply, in one of the known shapes)"
+    )
+    tokens: TokenPaths | None = Field(
+        default=None, description="where the tokens are: a path, or paths for `input`, `output`, `cached`, `reasoning`"
+    )
+    tool_calls: PathText | None = spelled(
+        *("tool_calls", "toolCalls"), default=None, description="where the list of tool calls is"
+    )
+    context: PathText | None = Field(default=None, description="where the list of retrieved texts is")
+    stream: Literal["sse"] | None = Field(
+        default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
+    )
+    timeout_seconds: RealSeconds | None = spelled(
+        *("timeout_seconds", "timeoutSeconds"),
+        default=None,
+        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
+    )
+
+    @property
+    def content(self) -> Json:
+        """The body with templates to fill in; None: there is none."""
+        if self.body is None:
+            return None if self.method == "GET" else {"prompt": "{{ prompt }}"}
+        return reveal(self.body)
+
+    @property
+    def paths(self) -> Paths:
+        """The paths of the parts of an answer."""
+        tokens = self.tokens
+        return Paths(
+            _parsed(self.answer),
+            {name: parse_path(path) for name, path in tokens.items()}
+            if isinstance(tokens, Mapping)
+            else _parsed(tokens),
+            _parsed(self.tool_calls),
+            _parsed(self.context),
+        )
+
+    @property
+    def secrets(self) -> Collection[str]:
+        """The values that must not appear in messages."""
+        return set(secrets_in([self.headers, self.body]))
+
+
+def _parsed(text: str | None) -> JsonPath | None:
+    return None if text is None else parse_path(text)
+
+
+class Http(Service):
+    """A service, asked over the network."""
+
+    kind = "http"
+
+    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; filled-in values are percent-encoded")
+    healthcheck: Healthcheck | None = Field(
+        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
+    )
+
+    def open(self, environment: TargetEnvironment) -> "ServiceProvider":
+        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
+
+    @property
+    def secrets(self) -> Collection[str]:
+        return {*super().secrets, *secrets_of("url", self.url)}
+
+    @property
+    def is_probed(self) -> bool:
+        return self.healthcheck is not None
+
+
+class NetworkTransport:
+    """Sends requests over the network."""
+
+    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._client: Any = None
+        self._lock = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Run the target's health check. Raises `ProviderError`."""
+        if self._settings.healthcheck is not None:
+            await run_healthcheck(
+                self._settings.healthcheck,
+                target_name=self._environment.name,
+                environment=self._environment.variables,
+                timeout_seconds=self._settings.timeout_seconds,
+                kind="HTTP",
+            )
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
+        client = await self._opened()
+        reply: HttpReply = await client.exchange(request)
+        return reply
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _opened(self) -> Any:
+        async with self._lock:
+            if self._client is None:
+                try:
+                    module = await run_in_thread(
+                        lambda: importlib.import_module("pytest_agentv.providers.api.client"), "agentv-import-http"
+                    )
+                except ImportError as error:
+                    raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
+                name, where = self._environment.name, self._environment.where
+                self._client = module.HttpClient(f"the service of target {name!r}", where, self._environment.variables)
+        return self._client
+
+
+class Transport(Protocol):
+    """Carries requests to a service."""
+
+    async def check(self) -> None:
+        """Check that the service is available. Raises `ProviderError`."""
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
+        ...
+
+    async def close(self) -> None:
+        """Release resources."""
+
+
+class ServiceProvider:
+    """A service. Its requests are repeated by the target's retry policy."""
+
+    mode: PromptMode = "lm"
+    keeps_limits = True
+
+    def __init__(
+        self,
+        settings: Service,
+        address: str,
+        environment: TargetEnvironment,
+        transport: Transport,
+        *,
+        reads_environ: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._address = address
+        self._where = environment.where
+        self._label = f"{settings.kind} service of target {environment.name!r}"
+        self._transport = transport
+        self._paths = settings.paths
+        self._headers: dict[str, str] = reveal(settings.headers)
+        self._content = settings.content
+        self._shows_files = shows_files(settings.content)
+        self._repeater = Repeater(settings.retry, self._label, settings.secrets)
+        self.reads_environ = reads_environ
+
+    async def check(self) -> None:
+        await self._transport.check()
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Ask, with repetitions by the retry policy. The time limit covers all requests."""
+        built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
+
+        async def send_timed() -> tuple[HttpReply, int]:
+            started = time.perf_counter()
+            reply = await self._send(built)
+            return reply, round((time.perf_counter() - started) * 1000)
+
+        limit = shortest(self._settings.timeout_seconds, request.timeout_seconds)
+        (reply, duration), log = await self._repeater.ask(send_timed, limit)
+        is_stream = self._settings.stream is not None
+        html = asks_for_html(built.headers)
+        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
+        raw = {**response.raw, "status": reply.status, **log.to_raw()}
+        return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _build(self, request: ProviderRequest) -> HttpRequest:
+        """Build a request. Reads pictures and PDFs."""
+        if not self._shows_files:
+            require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
+        values = values_of(request)
+        try:
+            url = fill_url(self._address, values)
+            headers = {name.lower(): as_text(fill_data(text, values)) for name, text in self._headers.items()}
+            content = fill_data(self._content, values)
+        except TemplateFault as fault:
+            raise ProviderError(f"{self._where}: {fault}", "config") from None
+        accept = "text/event-stream" if self._settings.stream else "application/json"
+        type_ = {"content-type": "text/plain; charset=utf-8" if isinstance(content, str) else "application/json"}
+        known = {"accept": accept, **({} if content is None else type_)}
+        headers = {name: " ".join(text.splitlines()) for name, text in headers.items()}
+        body = None
+        if content is not None:
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+            body = text.encode("utf-8", "surrogatepass")
+        is_stream = self._settings.stream is not None
+        return HttpRequest(self._settings.method, url, {**known, **headers}, body, is_stream)
+
+    async def _send(self, request: HttpRequest) -> HttpReply:
+        for _ in range(_MOST_REDIRECTS):
+            reply = await self._transport.send(request)
+            place = reply.headers.get("location")
+            if reply.status not in _REDIRECTS or not place:
+                break
+            request = self._redirected(request, reply.status, place)
+        else:
+            message = f"{self._label} redirects more than {_MOST_REDIRECTS} times, at last to {_site(request.url)}"
+            raise RequestError(RequestFailure(message, "config", reply.status))
+        if not 200 <= reply.status < 300:
+            failure = refused(reply.status, reply.headers, reply.text, self._label, self._where, hints=_HINTS)
+            raise RequestError(failure)
+        return reply
+
+    def _redirected(self, request: HttpRequest, status: int, place: str) -> HttpRequest:
+        """Return the request for a redirect. Raises `RequestError` for another server, which would get the headers."""
+        try:
+            url = urljoin(request.url, place)
+            is_elsewhere = _origin(url) != _origin(request.url)
+        except ValueError:
+            message = f"{self._label} redirects to {shown_url(place)}, which is no URL"
+            raise RequestError(RequestFailure(message, "config", status)) from None
+        if is_elsewhere:
+            message = f"{self._label} redirects to {_site(url)}, which must not get the headers and the body"
+            raise RequestError(RequestFailure(f"{message} (name that URL in {self._where})", "config", status))
+        if status in (307, 308) or request.method == "GET":
+            return request.replace(url=url)
+        return request.replace(url=url, method="GET", content=None)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _site(url: str) -> str:
+    """Return the server of a URL, without the login and the query, which may be secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:
-    """Return the values for templates.
+    """Return the values for templates. They are data, and need no quotes.
 
     Reads pictures and PDFs: raises `ProviderError` for those that cannot be sent.
     """
     return {
         "prompt": prompt_text(request),
         "messages": conversation(request),
-        "files": [_file(file) for file in request.prompt.media],
+        "files": [
+            {"name": sent.name, "media_type": sent.media_type, "data": sent.data, "url": sent.url}
+            for sent in map(encoded, request.prompt.media)
+        ],
         "eval_id": request.eval_id,
         "attempt": request.attempt,
     }
-
-
-def _file(file: FilePart) -> JsonObject:
-    sent = encoded(file)
-    return {"name": sent.name, "media_type": sent.media_type, "data": sent.data, "url": sent.url}
 
 
 def fill_data(value: Json, values: JsonObject) -> Json:
@@ -114,317 +410,3 @@ def _check(text: str) -> None:
     except TemplateFault as fault:
         if str(fault).startswith(("unknown variable", "is no valid template")):
             raise ValueError(f"{fault} ({fault.hint})" if fault.hint else str(fault)) from None
-
-
-# The keys that all services share.
-
-_DEFAULT_BODY: Final = {"prompt": "{{ prompt }}"}
-_TOKENS: Final = ("input", "output", "cached", "reasoning")
-
-
-def _template(value: Any) -> Any:
-    check_templates(value)
-    return value
-
-
-def _path(value: object) -> str:
-    text = filled_text(value)
-    parse_path(text)
-    return text
-
-
-def _token_paths(value: object) -> object:
-    if not isinstance(value, dict):
-        return _path(value)
-    if unknown := [key for key in value if key not in _TOKENS]:
-        raise ValueError(f"expected paths for {', '.join(_TOKENS)}, got {describe_value(unknown[0])}")
-    return {key: _path(item) for key, item in value.items()}
-
-
-TEMPLATE: Final = AfterValidator(_template)
-"""A field for data with `{{ prompt }}` and the like."""
-
-PathText: TypeAlias = Annotated[str, BeforeValidator(_path)]
-_PATH_SCHEMA: Final = {"type": "string"}
-TokenPaths: TypeAlias = Annotated[
-    str | dict[str, str],
-    BeforeValidator(_token_paths),
-    WithJsonSchema({"anyOf": [_PATH_SCHEMA, {"type": "object", "additionalProperties": _PATH_SCHEMA}]}),
-]
-
-
-def _parsed(text: str | None) -> JsonPath | None:
-    return None if text is None else parse_path(text)
-
-
-class Service(RetryKeys):
-    """A service that answers requests over HTTP."""
-
-    is_strict = True
-
-    method: Literal["GET", "POST", "PUT", "PATCH"] = Field(default="POST", description="the method of the request")
-    headers: Annotated[Headers, TEMPLATE] = Field(default={}, description="sent with each request")
-    body: Annotated[Any, TEMPLATE, SHIELDED] = Field(
-        default=None,
-        description="what is sent, as JSON, or a text as it is (default: the prompt as `prompt`; none for GET)",
-    )
-    answer: PathText | None = Field(
-        default=None, description="where the answer is in the reply (default: the reply, in one of the known shapes)"
-    )
-    tokens: TokenPaths | None = Field(
-        default=None, description="where the tokens are: a path, or paths for `input`, `output`, `cached`, `reasoning`"
-    )
-    tool_calls: PathText | None = spelled(
-        *("tool_calls", "toolCalls"), default=None, description="where the list of tool calls is"
-    )
-    context: PathText | None = Field(default=None, description="where the list of retrieved texts is")
-    stream: Literal["sse"] | None = Field(
-        default=None, description="`sse`: the reply is a stream of events; the paths apply to each"
-    )
-    timeout_seconds: RealSeconds | None = spelled(
-        *("timeout_seconds", "timeoutSeconds"),
-        default=None,
-        description="limit of one call; `--agentv-timeout` applies as well, the shorter one counts",
-    )
-
-    @property
-    def content(self) -> Json:
-        """The body with templates to fill in; None: there is none."""
-        if self.body is None:
-            return None if self.method == "GET" else _DEFAULT_BODY
-        return reveal(self.body)
-
-    @property
-    def paths(self) -> Paths:
-        """The paths of the parts of an answer."""
-        tokens = self.tokens
-        return Paths(
-            _parsed(self.answer),
-            {name: parse_path(path) for name, path in tokens.items()}
-            if isinstance(tokens, Mapping)
-            else _parsed(tokens),
-            _parsed(self.tool_calls),
-            _parsed(self.context),
-        )
-
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
-        return set(secrets_in([self.headers, self.body]))
-
-
-# Asks a service: builds the request of a case, sends it, follows redirects, reads the reply.
-
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_MOST_REDIRECTS: Final = 5
-_HINTS: Final = {
-    401: "check the headers of",
-    403: "check the headers of",
-    404: "check the URL of",
-    405: "check the method of",
-    422: "check the body of",
-}
-
-
-class Transport(Protocol):
-    """Carries requests to a service."""
-
-    async def check(self) -> None:
-        """Check that the service is available. Raises `ProviderError`."""
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if a retry could not help."""
-        ...
-
-    async def close(self) -> None:
-        """Release resources."""
-
-
-class ServiceProvider:
-    """A service. Its requests are repeated by the target's retry policy."""
-
-    mode: PromptMode = "lm"
-    keeps_limits = True
-
-    def __init__(
-        self,
-        settings: Service,
-        address: str,
-        environment: TargetEnvironment,
-        transport: Transport,
-        *,
-        reads_environ: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._address = address
-        self._where = environment.where
-        self._label = f"{settings.kind} service of target {environment.name!r}"
-        self._transport = transport
-        self._paths = settings.paths
-        self._headers: dict[str, str] = reveal(settings.headers)
-        self._content = settings.content
-        self._shows_files = shows_files(settings.content)
-        self._repeater = Repeater(settings.retry, self._label, settings.secrets)
-        self.reads_environ = reads_environ
-
-    async def check(self) -> None:
-        await self._transport.check()
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Ask, with repetitions by the retry policy. The time limit covers all requests."""
-        built = await asyncio.to_thread(self._build, request) if request.prompt.media else self._build(request)
-        limits = (self._settings.timeout_seconds, request.timeout_seconds)
-        limit = min((each for each in limits if each is not None), default=None)
-        (reply, duration), log = await self._repeater.ask(lambda: _timed(lambda: self._send(built)), limit)
-        is_stream = self._settings.stream is not None
-        html = asks_for_html(built.headers)
-        response = await read_reply(reply, self._paths, self._label, is_stream=is_stream, takes_html=html)
-        raw = {**response.raw, "status": reply.status, **log.to_raw()}
-        return response.replace(raw=raw, duration_ms=duration if response.duration_ms is None else response.duration_ms)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-    def _build(self, request: ProviderRequest) -> HttpRequest:
-        """Build a request. Reads pictures and PDFs."""
-        if not self._shows_files:
-            require_no_media(request, f"the body of {self._where}", "write {{ messages }} or {{ files }} into it")
-        values = values_of(request)
-        try:
-            url = fill_url(self._address, values)
-            headers = {name.lower(): as_text(fill_data(text, values)) for name, text in self._headers.items()}
-            content = fill_data(self._content, values)
-        except TemplateFault as fault:
-            raise ProviderError(f"{self._where}: {fault}", "config") from None
-        accept = "text/event-stream" if self._settings.stream else "application/json"
-        type_ = {"content-type": "text/plain; charset=utf-8" if isinstance(content, str) else "application/json"}
-        known = {"accept": accept, **({} if content is None else type_)}
-        headers = {name: " ".join(text.splitlines()) for name, text in headers.items()}
-        is_stream = self._settings.stream is not None
-        return HttpRequest(self._settings.method, url, {**known, **headers}, _encoded(content), is_stream)
-
-    async def _send(self, request: HttpRequest) -> HttpReply:
-        for _ in range(_MOST_REDIRECTS):
-            reply = await self._transport.send(request)
-            place = reply.headers.get("location")
-            if reply.status not in _REDIRECTS or not place:
-                break
-            request = self._redirected(request, reply.status, place)
-        else:
-            message = f"{self._label} redirects more than {_MOST_REDIRECTS} times, at last to {_site(request.url)}"
-            raise RequestError(RequestFailure(message, "config", reply.status))
-        if not 200 <= reply.status < 300:
-            failure = refused(reply.status, reply.headers, reply.text, self._label, self._where, hints=_HINTS)
-            raise RequestError(failure)
-        return reply
-
-    def _redirected(self, request: HttpRequest, status: int, place: str) -> HttpRequest:
-        """Return the request for a redirect. Raises `RequestError` for another server, which would get the headers."""
-        try:
-            url = urljoin(request.url, place)
-            is_elsewhere = _origin(url) != _origin(request.url)
-        except ValueError:
-            message = f"{self._label} redirects to {shown_url(place)}, which is no URL"
-            raise RequestError(RequestFailure(message, "config", status)) from None
-        if is_elsewhere:
-            message = f"{self._label} redirects to {_site(url)}, which must not get the headers and the body"
-            raise RequestError(RequestFailure(f"{message} (name that URL in {self._where})", "config", status))
-        if status in (307, 308) or request.method == "GET":
-            return request.replace(url=url)
-        return request.replace(url=url, method="GET", content=None)
-
-
-async def _timed(send: Callable[[], Awaitable[HttpReply]]) -> tuple[HttpReply, int]:
-    started = time.perf_counter()
-    reply = await send()
-    return reply, round((time.perf_counter() - started) * 1000)
-
-
-def _encoded(content: Any) -> bytes | None:
-    if content is None:
-        return None
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _site(url: str) -> str:
-    """Return the server of a URL, without the login and the query, which may be secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-# The `http` provider: a service, asked over the network.
-
-
-class Http(Service):
-    """A service, asked over the network."""
-
-    kind = "http"
-
-    url: Annotated[Url, TEMPLATE] = Field(description="the URL to ask; filled-in values are percent-encoded")
-    healthcheck: Healthcheck | None = Field(
-        default=None, description="a probe, once per run, before the first case; if it fails, the run ends"
-    )
-
-    def open(self, environment: TargetEnvironment) -> ServiceProvider:
-        return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
-
-    @property
-    def secrets(self) -> Collection[str]:
-        return {*super().secrets, *secrets_of("url", self.url)}
-
-    @property
-    def is_probed(self) -> bool:
-        return self.healthcheck is not None
-
-
-class NetworkTransport:
-    """Sends requests over the network."""
-
-    def __init__(self, settings: Http, environment: TargetEnvironment) -> None:
-        self._settings = settings
-        self._environment = environment
-        self._client: Any = None
-        self._lock = asyncio.Lock()
-
-    async def check(self) -> None:
-        """Run the target's health check. Raises `ProviderError`."""
-        if self._settings.healthcheck is not None:
-            await run_healthcheck(
-                self._settings.healthcheck,
-                target_name=self._environment.name,
-                environment=self._environment.variables,
-                timeout_seconds=self._settings.timeout_seconds,
-                kind="HTTP",
-            )
-
-    async def send(self, request: HttpRequest) -> HttpReply:
-        """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        client = await self._opened()
-        reply: HttpReply = await client.exchange(request)
-        return reply
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-
-    async def _opened(self) -> Any:
-        async with self._lock:
-            if self._client is None:
-                try:
-                    module = await run_in_thread(_import_client, "agentv-import-http")
-                except ImportError as error:
-                    raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
-                name, where = self._environment.name, self._environment.where
-                self._client = module.HttpClient(f"the service of target {name!r}", where, self._environment.variables)
-        return self._client
-
-
-def _import_client() -> Any:
-    return importlib.import_module("pytest_agentv.providers.api.client")

@@ -13,8 +13,6 @@ from pytest_agentv.model.kind import Kind, Part, spelled
 from pytest_agentv.providers.base import ProviderFactory, TargetEnvironment
 from pytest_agentv.targets.fields import Count, Factor, Items, Milliseconds, StatusCode
 
-# The base of all kinds of targets. Importing this costs pydantic: `providers.base` does it when it must.
-
 
 @dataclass(frozen=True, slots=True)
 class Sources(Record):
@@ -40,6 +38,14 @@ class Settings(Part):
     def to_plain(self) -> dict[str, Json]:
         """Return the keys that have a value, by their names; secrets stay `Secret`."""
         return {name: _plain(value) for name, value in self if value is not None}
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Settings):
+        return value.to_plain()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
 class Provider(Settings, Kind):
@@ -99,17 +105,6 @@ class Provider(Settings, Kind):
         return None if type(self).__module__.startswith("pytest_agentv.") else type(self)
 
 
-def _plain(value: object) -> Json:
-    if isinstance(value, Settings):
-        return value.to_plain()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-# Kinds of plugins with a factory instead of a class. Their keys are not checked.
-
-
 class FactoryProvider(Provider):
     """Keeps the keys as written, with variables filled in, and passes them to the factory as `target.settings`."""
 
@@ -132,9 +127,6 @@ class FactoryProvider(Provider):
 def class_of_factory(word: str, factory: ProviderFactory) -> type[FactoryProvider]:
     """Return the class of a kind that has a factory."""
     return type(f"Factory_{word}", (FactoryProvider,), {"kind": word, "factory": staticmethod(factory)})
-
-
-# The keys for repeating failed requests.
 
 
 class RetryKeys(Provider):

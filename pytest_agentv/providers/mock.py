@@ -66,10 +66,13 @@ class MockProvider:
         """Do nothing: a mock has no requirements."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        await self._delay(request.timeout_seconds)
-        if self._text_answer is None:
-            return self._answer()
-        return self._text_answer
+        limit, seconds = request.timeout_seconds, choose_delay(self._settings) / 1000
+        if limit is not None and seconds > limit:
+            await self._sleep(limit)
+            raise ProviderError(f"target '{self._name}' timed out after {format_number(limit)}s", "timeout")
+        if seconds:
+            await self._sleep(seconds)
+        return self._answer() if self._text_answer is None else self._text_answer
 
     def _answer(self) -> ProviderResponse:
         settings = self._settings
@@ -91,14 +94,6 @@ class MockProvider:
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
-
-    async def _delay(self, limit: float | None) -> None:
-        seconds = choose_delay(self._settings) / 1000
-        if limit is not None and seconds > limit:
-            await self._sleep(limit)
-            raise ProviderError(f"target '{self._name}' timed out after {format_number(limit)}s", "timeout")
-        if seconds:
-            await self._sleep(seconds)
 
 
 def dry_run_provider(delay_ms: float = 0, delay_min_ms: float = 0, delay_max_ms: float = 0) -> MockProvider:

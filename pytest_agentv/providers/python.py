@@ -20,7 +20,14 @@ from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import is_null
 from pytest_agentv.model.text import json_fault
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment, total_seconds
+from pytest_agentv.providers.base import (
+    Adapter,
+    ProviderRequest,
+    ProviderResponse,
+    TargetEnvironment,
+    shortest,
+    total_seconds,
+)
 from pytest_agentv.providers.folder_modules import FolderModules, modules_of
 from pytest_agentv.providers.frameworks.answer import (
     SIZE_LIMIT,
@@ -52,8 +59,6 @@ from pytest_agentv.providers.wire import (
 from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.targets.fields import Flag, Seconds, filled_text
 
-# Reads the return value of a function: a text, a mapping in the shape of `wire.py`, or a result of another package.
-
 _MESSAGES: Final = ("output_messages", "outputMessages")
 _CALLS: Final = ("tool_calls", "toolCalls")
 _DURATIONS: Final = ("duration_ms", "durationMs")
@@ -66,326 +71,6 @@ _METRICS: Final = {
 }
 
 _COSTS: Final = ("token_usage", "cost_usd", "duration_ms")
-
-_EXPECTED: Final = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
-
-
-async def read_value(value: object, label: str) -> ProviderResponse:
-    """Return the response for a user's value. Raises `ProviderError`.
-
-    Only a text is read on the event loop. Other values may be large, so a thread reads them.
-    """
-    if isinstance(value, ProviderResponse):
-        fault = response_fault(value)
-        return with_tuples(value) if fault is None else _without_answer(value, f"{label} returned {fault}")
-    if isinstance(value, str):
-        return _read_text(value, label)
-    return await run_in_thread(lambda: _read(value, label), "agentv-answer")
-
-
-def _read_text(value: str, label: str) -> ProviderResponse:
-    if len(value) > SIZE_LIMIT:
-        raise ProviderError(f"{label} returned a text that cannot be read: {TOO_LARGE}", "crash")
-    return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
-
-
-def _read(value: Any, label: str) -> ProviderResponse:
-    if isinstance(value, Mapping) and any(key in value for key in _OWN_KEYS):
-        return _read_mapping(value, label)
-    try:
-        value = _joined(value)
-        answer = None if isinstance(value, str) else _native(value)
-        response = None if answer is None else build_response(answer)
-    except Exception as error:
-        reason = str(error) or type(error).__name__
-        returned = value.value if isinstance(value, AgentOutput) else value
-        what = "a generator" if isinstance(value, Chunks) else f"a value of type {type(returned).__name__}"
-        raise ProviderError(f"{label} returned {what} that cannot be read: {reason}", "crash") from error
-    if isinstance(value, str):
-        return _read_text(value, label)
-    if isinstance(value, Mapping):
-        return _read_mapping(value, label, response)
-    if response is not None:
-        return response
-    returned = "None" if value is None else f"a value of type {type(value).__name__}"
-    raise ProviderError(f"{label} returned {returned}: expected {_EXPECTED}", "crash")
-
-
-def _joined(value: Any) -> Any:
-    """Return the whole answer from the chunks of a generator; any other value unchanged."""
-    if not isinstance(value, Chunks):
-        return value
-    from pytest_agentv.providers.frameworks.reading import join  # noqa: PLC0415 - only for streams
-
-    return join(value)
-
-
-def _native(value: Any) -> NativeAnswer | None:
-    if isinstance(value, NativeAnswer):
-        return value
-    if isinstance(value, AgentOutput):
-        return value.read(value.value)
-    from pytest_agentv.providers.frameworks.reading import read_native  # noqa: PLC0415 - imports the readers of all packages
-
-    return read_native(value)
-
-
-def _plain_entry(key: str, value: Any) -> Any:
-    """Return an entry of an answer, with its metrics passed through `_plain_metric`."""
-    if key in _METRICS:
-        return _plain_metric(value)
-    return _in_mappings(value, _plain_message) if key in _MESSAGES else value
-
-
-def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _in_mappings(value, _plain_call) if key in _CALLS else value for key, value in message.items()}
-
-
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _plain_metric(value) if key in _DURATIONS else value for key, value in call.items()}
-
-
-def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """Return a list with its mappings changed; any other value unchanged."""
-    if not isinstance(items, list | tuple):
-        return items
-    return [change(item) if isinstance(item, Mapping) else item for item in items]
-
-
-def _plain_metric(value: Any) -> Any:
-    """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        try:
-            return repr(value)
-        except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
-            return f"a value of type {type(value).__name__}"
-    return value
-
-
-def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:
-    """Read a mapping. Native messages may come with tokens, cost and so on under our own keys."""
-    if native is not None:
-        value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
-    try:
-        text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
-        if len(text) > SIZE_LIMIT:
-            raise WireError(TOO_LARGE)
-        response = parse_response(json.loads(text))
-    except WireError as error:
-        return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
-    except (TypeError, ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        return _without_answer(_figures(value), f"{label} returned a mapping that is no JSON: {reason}")
-    if native is not None:
-        told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
-        return native.replace(**told)
-    if response.output_messages is None:
-        if "text" in value:
-            reason = f"{label} returned a mapping whose 'text' is None: expected a text"
-            return _without_answer(response, reason, "no_answer")
-        keys = ", ".join(map(repr, value)) or "no keys"
-        return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
-    if is_null(response.output_messages, response.trace):
-        reason = f"{label} returned a message whose 'content' is None: expected a text"
-        return _without_answer(response, reason, "no_answer")
-    return response
-
-
-def _figures(value: Mapping[str, Any]) -> ProviderResponse:
-    """Return what a mapping costs that cannot be read otherwise, without figures that are nested too deeply."""
-    figures = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
-    plain = {key: item for key, item in figures.items() if json_fault(item, with_texts=True) is None}
-    return parse_response(json.loads(json.dumps(plain)))
-
-
-def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
-    """Return the figures of a response that holds no answer, because it was paid for, with the error.
-
-    Raises `ProviderError` if it reports neither tokens nor cost.
-    """
-    if response.token_usage is None and response.cost_usd is None:
-        raise ProviderError(error, kind)
-    return ProviderResponse(
-        token_usage=response.token_usage,
-        cost_usd=response.cost_usd,
-        cost_source=response.cost_source if isinstance(response.cost_source, str) else None,
-        duration_ms=response.duration_ms,
-        error=error,
-        error_kind=kind,
-    )
-
-
-# Calls a Python function, or runs an agent: one from a targets file, or a user's object.
-
-_WAYS_OUT: Final = "set `messages: true`, or take a parameter `request` and read `request.prompt.media`"
-
-
-class FunctionProvider:
-    """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
-
-    Or runs an agent of another package. `answers.py` says which return values are allowed.
-    """
-
-    mode: PromptMode = "lm"
-
-    def __init__(
-        self,
-        label: str,
-        function: Any,
-        arguments: JsonObject,
-        timeout_seconds: float | None = None,
-        *,
-        as_messages: bool | None = None,
-    ) -> None:
-        """Take a function.
-
-        Args:
-            label: The beginning of messages.
-            function: A function or an agent. A sync function runs in a thread of its own.
-            arguments: Extra keyword arguments of every call.
-            timeout_seconds: The longest duration of a call; None: only the limit of the run.
-            as_messages: Whether to pass the prompt as a list of messages; None: agents get the messages of
-                conversations, functions get a text.
-        """
-        self._label = label
-        self._function = function
-        self._extra = arguments
-        self._timeout_seconds = timeout_seconds
-        self._as_messages = as_messages
-        self._runner: AgentRunner | None = runner_of(function)
-        self._turns = asyncio.Lock()
-
-    @property
-    def keeps_limits(self) -> bool:
-        """Whether calls wait for others first."""
-        return self._runner is not None and self._runner.is_serial
-
-    async def check(self) -> None:
-        """Do nothing: a function has no requirements."""
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        if self.keeps_limits:
-            async with self._turns:
-                return await self._invoke(request)
-        return await self._invoke(request)
-
-    async def close(self) -> None:
-        """Do nothing: no resource is open."""
-
-    async def _invoke(self, request: ProviderRequest) -> ProviderResponse:
-        if request.prompt.media:  # pictures are read from disk
-            function, positional, keywords = await asyncio.to_thread(self._call, request)
-        else:
-            function, positional, keywords = self._call(request)
-        limits = (self._timeout_seconds, request.timeout_seconds)
-        limit = min((limit for limit in limits if limit is not None), default=None)
-        started = time.perf_counter()
-        value = await call_user(function, positional, keywords, label=self._label, limit=limit)
-        duration = round((time.perf_counter() - started) * 1000)
-        response = await read_value(value, self._label)
-        return response.replace(duration_ms=duration) if response.duration_ms is None else response
-
-    def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
-        """Return the callable with its arguments."""
-        if self._runner is not None:
-            question = build_question(request, as_messages=self._as_messages)
-            return self._runner.run, (self._function, question), dict(self._extra)
-        keywords = self._arguments(request)
-        if self._as_messages:
-            return self._function, (conversation(request),), keywords
-        if keywords.get("request") is not request:
-            require_no_media(request, f"{self._label} gets a text, which", _WAYS_OUT)
-        return self._function, (prompt_text(request),), keywords
-
-    def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
-        arguments = dict(self._extra)
-        try:
-            signature = inspect.signature(self._function)
-        except (TypeError, ValueError):  # some functions in C have no signature
-            return arguments
-        if "request" in list(signature.parameters)[1:]:
-            arguments.setdefault("request", request)
-        try:
-            signature.bind("prompt", **arguments)
-        except TypeError as error:
-            names = "".join(f", {name}=…" for name in arguments)
-            raise ProviderError(
-                f"{self._label} cannot be called as function(prompt{names}): {error}", "config"
-            ) from None
-        return arguments
-
-
-# Imports the function or agent of `callable: package.module:function` or `path/to/file.py:function`.
-
-_FUNCTION_OR_AGENT: Final = "a function, or an agent of a framework that is known"
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedCallable:
-    """A function or an agent, its module, and the modules of its folder."""
-
-    function: Any
-    module: ModuleType
-    modules: FolderModules
-    label: str
-
-    def check(self) -> None:
-        """Raise `ProviderError` if the function's imports may find another folder's modules."""
-        reason = self.modules.ambiguity(self.module)
-        if reason:
-            raise _config_error(self.label, reason)
-
-
-def import_callable(name: str, cwd: Path, label: str, expected: str | None = None) -> ImportedCallable:
-    """Import a function or an agent. Blocks.
-
-    Args:
-        name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
-        cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
-        label: The beginning of messages: target and callable.
-        expected: What is needed instead, where an agent is of no use: "a function that …".
-
-    Raises `ProviderError` of the kind `config`.
-    """
-    source, colon, attribute = name.rpartition(":")
-    if not (source and colon and attribute):
-        raise _config_error(label, "expected 'package.module:function' or 'path/to/file.py:function'")
-    path = _existing_file(cwd / source, label) if source.endswith(".py") else None
-    modules = modules_of(path.parent if path else cwd.resolve())
-    try:
-        module = modules.load_file(path) if path else modules.import_module(source)
-    except BaseException as error:  # a module may raise anything, including `SystemExit` and `KeyboardInterrupt`
-        shown = path.name if path else source
-        raise _config_error(label, f"cannot import {shown}: {user_traceback(error)}") from error
-    function: object = getattr(module, attribute, None)
-    if function is None:
-        raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, _names(module)))
-    if not callable(function) and (expected or runner_of(function) is None):
-        found = f"{attribute!r} of {source} is a value of type {type(function).__name__}"
-        raise _config_error(label, f"{found}, expected {expected or _FUNCTION_OR_AGENT}")
-    return ImportedCallable(function, module, modules, label)
-
-
-def _existing_file(path: Path, label: str) -> Path:
-    path = path.resolve()
-    if not path.is_file():
-        siblings = [sibling.name for sibling in path.parent.glob("*.py")]
-        raise _config_error(label, f"there is no file {path}", did_you_mean(path.name, siblings))
-    return path
-
-
-def _names(module: ModuleType) -> list[str]:
-    public = ((name, value) for name, value in vars(module).items() if not name.startswith("_"))
-    return [name for name, value in public if callable(value) or runner_of(value) is not None]
-
-
-def _config_error(label: str, reason: str, hint: str | None = None) -> ProviderError:
-    return ProviderError(f"{label}: {reason}" + (f" ({hint})" if hint else ""), "config")
-
-
-# The `python` provider: calls a function, so that an agent written in Python is evaluated without a shell.
 
 
 def _callable(value: object) -> str:
@@ -454,7 +139,7 @@ class PythonProvider:
     async def close(self) -> None:
         """Do nothing: no resource is open."""
 
-    async def _load(self) -> FunctionProvider:
+    async def _load(self) -> "FunctionProvider":
         """Import once, in a thread, because importing an agent's libraries may take seconds."""
         settings = self._settings
         async with self._lock:
@@ -473,7 +158,180 @@ class PythonProvider:
         return self._provider
 
 
-# Turns objects of users into providers: functions, agents, and objects with `invoke`.
+@dataclass(frozen=True, slots=True)
+class ImportedCallable:
+    """A function or an agent, its module, and the modules of its folder."""
+
+    function: Any
+    module: ModuleType
+    modules: FolderModules
+    label: str
+
+    def check(self) -> None:
+        """Raise `ProviderError` if the function's imports may find another folder's modules."""
+        reason = self.modules.ambiguity(self.module)
+        if reason:
+            raise _config_error(self.label, reason)
+
+
+def import_callable(name: str, cwd: Path, label: str, expected: str | None = None) -> ImportedCallable:
+    """Import a function or an agent. Blocks.
+
+    Args:
+        name: `package.module:function`, or `file.py:function` with a path relative to `cwd`.
+        cwd: The folder whose modules can be imported, beside installed ones. For a file, it is the file's folder.
+        label: The beginning of messages: target and callable.
+        expected: What is needed instead, where an agent is of no use: "a function that …".
+
+    Raises `ProviderError` of the kind `config`.
+    """
+    source, colon, attribute = name.rpartition(":")
+    if not (source and colon and attribute):
+        raise _config_error(label, "expected 'package.module:function' or 'path/to/file.py:function'")
+    path = (cwd / source).resolve() if source.endswith(".py") else None
+    if path and not path.is_file():
+        siblings = [sibling.name for sibling in path.parent.glob("*.py")]
+        raise _config_error(label, f"there is no file {path}", did_you_mean(path.name, siblings))
+    modules = modules_of(path.parent if path else cwd.resolve())
+    try:
+        module = modules.load_file(path) if path else modules.import_module(source)
+    except BaseException as error:  # a module may raise anything, including `SystemExit` and `KeyboardInterrupt`
+        shown = path.name if path else source
+        raise _config_error(label, f"cannot import {shown}: {user_traceback(error)}") from error
+    function: object = getattr(module, attribute, None)
+    if function is None:
+        public = ((name, value) for name, value in vars(module).items() if not name.startswith("_"))
+        names = [name for name, value in public if callable(value) or runner_of(value) is not None]
+        raise _config_error(label, f"{source} has no function {attribute!r}", did_you_mean(attribute, names))
+    if not callable(function) and (expected or runner_of(function) is None):
+        found = f"{attribute!r} of {source} is a value of type {type(function).__name__}"
+        expected = expected or "a function, or an agent of a framework that is known"
+        raise _config_error(label, f"{found}, expected {expected}")
+    return ImportedCallable(function, module, modules, label)
+
+
+def _config_error(label: str, reason: str, hint: str | None = None) -> ProviderError:
+    return ProviderError(f"{label}: {reason}" + (f" ({hint})" if hint else ""), "config")
+
+
+class FunctionProvider:
+    """Calls `function(prompt_text, **arguments)`, sync or async. A parameter named `request` gets the request as well.
+
+    Or runs an agent of another package. `read_value` says which return values are allowed.
+    """
+
+    mode: PromptMode = "lm"
+
+    def __init__(
+        self,
+        label: str,
+        function: Any,
+        arguments: JsonObject,
+        timeout_seconds: float | None = None,
+        *,
+        as_messages: bool | None = None,
+    ) -> None:
+        """Take a function.
+
+        Args:
+            label: The beginning of messages.
+            function: A function or an agent. A sync function runs in a thread of its own.
+            arguments: Extra keyword arguments of every call.
+            timeout_seconds: The longest duration of a call; None: only the limit of the run.
+            as_messages: Whether to pass the prompt as a list of messages; None: agents get the messages of
+                conversations, functions get a text.
+        """
+        self._label = label
+        self._function = function
+        self._extra = arguments
+        self._timeout_seconds = timeout_seconds
+        self._as_messages = as_messages
+        self._runner: AgentRunner | None = runner_of(function)
+        self._turns = asyncio.Lock()
+
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether calls wait for others first."""
+        return self._runner is not None and self._runner.is_serial
+
+    async def check(self) -> None:
+        """Do nothing: a function has no requirements."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        if self.keeps_limits:
+            async with self._turns:
+                return await self._invoke(request)
+        return await self._invoke(request)
+
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
+
+    async def _invoke(self, request: ProviderRequest) -> ProviderResponse:
+        if request.prompt.media:  # pictures are read from disk
+            function, positional, keywords = await asyncio.to_thread(self._call, request)
+        else:
+            function, positional, keywords = self._call(request)
+        limit = shortest(self._timeout_seconds, request.timeout_seconds)
+        started = time.perf_counter()
+        value = await call_user(function, positional, keywords, label=self._label, limit=limit)
+        duration = round((time.perf_counter() - started) * 1000)
+        response = await read_value(value, self._label)
+        return response.replace(duration_ms=duration) if response.duration_ms is None else response
+
+    def _call(self, request: ProviderRequest) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
+        """Return the callable with its arguments."""
+        if self._runner is not None:
+            question = build_question(request, as_messages=self._as_messages)
+            return self._runner.run, (self._function, question), dict(self._extra)
+        keywords = self._arguments(request)
+        if self._as_messages:
+            return self._function, (conversation(request),), keywords
+        if keywords.get("request") is not request:
+            ways_out = "set `messages: true`, or take a parameter `request` and read `request.prompt.media`"
+            require_no_media(request, f"{self._label} gets a text, which", ways_out)
+        return self._function, (prompt_text(request),), keywords
+
+    def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
+        arguments = dict(self._extra)
+        try:
+            signature = inspect.signature(self._function)
+        except (TypeError, ValueError):  # some functions in C have no signature
+            return arguments
+        if "request" in list(signature.parameters)[1:]:
+            arguments.setdefault("request", request)
+        try:
+            signature.bind("prompt", **arguments)
+        except TypeError as error:
+            names = "".join(f", {name}=…" for name in arguments)
+            raise ProviderError(
+                f"{self._label} cannot be called as function(prompt{names}): {error}", "config"
+            ) from None
+        return arguments
+
+
+def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
+    """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
+    if callable(getattr(value, "invoke", None)):
+        return ForeignAdapter(value, label, is_owned=True, timeout_seconds=timeout_seconds)
+    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
+
+
+def adapt_provider(value: object, label: str) -> Adapter:
+    """Return a provider for an object: an async `invoke`, a function of the prompt, or an agent.
+
+    Raises `ProviderError` of the kind `config` for any other object. Messages begin with `label`.
+    """
+    if runner_of(value) is not None:
+        return FunctionProvider(label, value, {})
+    invoke = getattr(value, "invoke", None)
+    if inspect.iscoroutinefunction(invoke):
+        return ForeignAdapter(value, label, is_owned=False)
+    if callable(value) and not isinstance(value, type):
+        return FunctionProvider(label, value, {})
+    found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+    hint = "; its `invoke` is not async: hand over `object.invoke` itself" if callable(invoke) else ""
+    expected = "a function that takes the prompt, or an object with an async `invoke`"
+    raise ProviderError(f"{label} is {found}: expected {expected}{hint}", "config")
 
 
 class ForeignAdapter:
@@ -509,21 +367,24 @@ class ForeignAdapter:
             await self._call("close", limit=self._timeout_seconds)
 
     async def _invoke_batch(self, requests: Sequence[ProviderRequest]) -> list[ProviderResponse]:
-        """Call `invoke_batch`. A result that is no list is an error of all cases: another call would cost again."""
+        """Call `invoke_batch`.
+
+        A result that is no list is an error of all cases: another call would cost again. A value that is no answer is
+        an error of its case: the others were paid for.
+        """
         values = await self._call("invoke_batch", requests, limit=total_seconds(requests))
         # The keys of a mapping, the letters of a text and what has no order are no answers.
         if isinstance(values, str | bytes | bytearray) or not isinstance(values, Sequence | ValuesView):
             found = "a generator" if isinstance(values, Chunks) else f"a value of type {type(values).__name__}"
             error = f"{self._label}: invoke_batch() returned {found}, expected a list of answers"
             return [ProviderResponse(error=error) for _ in requests]
-        return [await self._read_one(value) for value in values]
-
-    async def _read_one(self, value: object) -> ProviderResponse:
-        """Read a value of a batch. One that is no answer is an error of its case: the others were paid for."""
-        try:
-            return await read_value(value, f"{self._label}: invoke_batch()")
-        except ProviderError as error:
-            return ProviderResponse(error=str(error), error_kind=error.kind)
+        responses = []
+        for value in values:
+            try:
+                responses.append(await read_value(value, f"{self._label}: invoke_batch()"))
+            except ProviderError as error:
+                responses.append(ProviderResponse(error=str(error), error_kind=error.kind))
+        return responses
 
     async def _call(self, name: str, *arguments: object, limit: float | None = None) -> object:
         """Call a method, if there is one, within a limit, unless the object keeps the limits itself."""
@@ -533,26 +394,144 @@ class ForeignAdapter:
         return await call_user(method, arguments, {}, label=self._label, limit=None if self.keeps_limits else limit)
 
 
-def complete(value: Any, label: str, timeout_seconds: float | None) -> Adapter:
-    """Return the result of `Provider.open`, completed to an `Adapter`. Raises `ProviderError`."""
-    if callable(getattr(value, "invoke", None)):
-        return ForeignAdapter(value, label, is_owned=True, timeout_seconds=timeout_seconds)
-    raise ProviderError(f"{label}: open() returned {type(value).__name__}, expected an object with `invoke`", "config")
+async def read_value(value: object, label: str) -> ProviderResponse:
+    """Return the response for a user's value. Raises `ProviderError`.
 
-
-def adapt_provider(value: object, label: str) -> Adapter:
-    """Return a provider for an object: an async `invoke`, a function of the prompt, or an agent.
-
-    Raises `ProviderError` of the kind `config` for any other object. Messages begin with `label`.
+    It is a text, a mapping in the shape of `wire.py`, a result of another package, or a `ProviderResponse`.
+    Only a text is read on the event loop. Other values may be large, so a thread reads them.
     """
-    if runner_of(value) is not None:
-        return FunctionProvider(label, value, {})
-    invoke = getattr(value, "invoke", None)
-    if inspect.iscoroutinefunction(invoke):
-        return ForeignAdapter(value, label, is_owned=False)
-    if callable(value) and not isinstance(value, type):
-        return FunctionProvider(label, value, {})
-    found = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
-    hint = "; its `invoke` is not async: hand over `object.invoke` itself" if callable(invoke) else ""
-    expected = "a function that takes the prompt, or an object with an async `invoke`"
-    raise ProviderError(f"{label} is {found}: expected {expected}{hint}", "config")
+    if isinstance(value, ProviderResponse):
+        fault = response_fault(value)
+        return with_tuples(value) if fault is None else _without_answer(value, f"{label} returned {fault}")
+    if isinstance(value, str):
+        return _read_text(value, label)
+    return await run_in_thread(lambda: _read(value, label), "agentv-answer")
+
+
+def _read_text(value: str, label: str) -> ProviderResponse:
+    if len(value) > SIZE_LIMIT:
+        raise ProviderError(f"{label} returned a text that cannot be read: {TOO_LARGE}", "crash")
+    return ProviderResponse(output_messages=(answer_message(value),), is_text_only=True)
+
+
+def _read(value: Any, label: str) -> ProviderResponse:
+    if isinstance(value, Mapping) and any(key in value for key in _OWN_KEYS):
+        return _read_mapping(value, label)
+    try:
+        if isinstance(value, Chunks):
+            from pytest_agentv.providers.frameworks.reading import join  # noqa: PLC0415 - only for streams
+
+            value = join(value)
+        answer = None if isinstance(value, str) else _native(value)
+        response = None if answer is None else build_response(answer)
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        returned = value.value if isinstance(value, AgentOutput) else value
+        what = "a generator" if isinstance(value, Chunks) else f"a value of type {type(returned).__name__}"
+        raise ProviderError(f"{label} returned {what} that cannot be read: {reason}", "crash") from error
+    if isinstance(value, str):
+        return _read_text(value, label)
+    if isinstance(value, Mapping):
+        return _read_mapping(value, label, response)
+    if response is not None:
+        return response
+    returned = "None" if value is None else f"a value of type {type(value).__name__}"
+    expected = f"a str, a mapping with {EXPECTED_KEYS}, a result of an agent framework, or a ProviderResponse"
+    raise ProviderError(f"{label} returned {returned}: expected {expected}", "crash")
+
+
+def _native(value: Any) -> NativeAnswer | None:
+    if isinstance(value, NativeAnswer):
+        return value
+    if isinstance(value, AgentOutput):
+        return value.read(value.value)
+    from pytest_agentv.providers.frameworks.reading import read_native  # noqa: PLC0415 - imports the readers of all packages
+
+    return read_native(value)
+
+
+def _read_mapping(value: Mapping[str, Any], label: str, native: ProviderResponse | None = None) -> ProviderResponse:
+    """Read a mapping. Native messages may come with tokens, cost and so on under our own keys."""
+    if native is not None:
+        value = {key: item for key, item in value.items() if key in _METRICS} if "messages" in value else {}
+    try:
+        text = json.dumps({key: _plain_entry(key, item) for key, item in value.items()}, allow_nan=False)
+        if len(text) > SIZE_LIMIT:
+            raise WireError(TOO_LARGE)
+        response = parse_response(json.loads(text))
+    except WireError as error:
+        return _without_answer(_figures(value), f"{label} returned a mapping that cannot be read: {error}")
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        return _without_answer(_figures(value), f"{label} returned a mapping that is no JSON: {reason}")
+    if native is not None:
+        told = {name: found for name in _METRICS.values() if (found := getattr(response, name)) is not None}
+        return native.replace(**told)
+    if response.output_messages is None:
+        if "text" in value:
+            reason = f"{label} returned a mapping whose 'text' is None: expected a text"
+            return _without_answer(response, reason, "no_answer")
+        keys = ", ".join(map(repr, value)) or "no keys"
+        return _without_answer(response, f"{label} returned a mapping with {keys}: expected {EXPECTED_KEYS}")
+    if is_null(response.output_messages, response.trace):
+        reason = f"{label} returned a message whose 'content' is None: expected a text"
+        return _without_answer(response, reason, "no_answer")
+    return response
+
+
+def _plain_entry(key: str, value: Any) -> Any:
+    """Return an entry of an answer, with its metrics passed through `_plain_metric`."""
+    if key in _METRICS:
+        return _plain_metric(value)
+    return _in_mappings(value, _plain_message) if key in _MESSAGES else value
+
+
+def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _in_mappings(value, _plain_call) if key in _CALLS else value for key, value in message.items()}
+
+
+def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain_metric(value) if key in _DURATIONS else value for key, value in call.items()}
+
+
+def _in_mappings(items: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+    """Return a list with its mappings changed; any other value unchanged."""
+    if not isinstance(items, list | tuple):
+        return items
+    return [change(item) if isinstance(item, Mapping) else item for item in items]
+
+
+def _plain_metric(value: Any) -> Any:
+    """Return a metric that is not JSON (NaN, a number of another package) as a text: it is left out with a warning."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        try:
+            return repr(value)
+        except Exception:  # noqa: BLE001 - a number with too many digits, or an object of the user's
+            return f"a value of type {type(value).__name__}"
+    return value
+
+
+def _figures(value: Mapping[str, Any]) -> ProviderResponse:
+    """Return what a mapping costs that cannot be read otherwise, without figures that are nested too deeply."""
+    figures = {key: _plain_metric(item) for key, item in value.items() if _METRICS.get(key) in _COSTS}
+    plain = {key: item for key, item in figures.items() if json_fault(item, with_texts=True) is None}
+    return parse_response(json.loads(json.dumps(plain)))
+
+
+def _without_answer(response: ProviderResponse, error: str, kind: ErrorKind = "crash") -> ProviderResponse:
+    """Return the figures of a response that holds no answer, because it was paid for, with the error.
+
+    Raises `ProviderError` if it reports neither tokens nor cost.
+    """
+    if response.token_usage is None and response.cost_usd is None:
+        raise ProviderError(error, kind)
+    return ProviderResponse(
+        token_usage=response.token_usage,
+        cost_usd=response.cost_usd,
+        cost_source=response.cost_source if isinstance(response.cost_source, str) else None,
+        duration_ms=response.duration_ms,
+        error=error,
+        error_kind=kind,
+    )

@@ -20,225 +20,7 @@ from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.providers.python import read_value
 from pytest_agentv.providers.python_calls import Chunks
 
-# Reads the body of a reply: JSON, a text, or a fault.
-
-_TITLE: Final = re.compile(r"(?is)<title[^>]*>(.*?)</title>")
-_HTML: Final = re.compile(rb"(?is)\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)[\s>]")
-"""The beginning of an HTML page. The content type does not tell: frameworks send any text as `text/html`."""
-_OBJECT: Final = re.compile(r"\{\s*(?:\"|$)")
-_JSON_STARTS: Final = (b"{", b"[", b'"')
-"""The beginning of JSON. The content type does not tell: gateways send other texts as JSON."""
-
-
-class NoContentError(Exception):
-    """The body is empty."""
-
-
-def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Json:
-    """Return the JSON of a body, else its text. A number that is not sent as JSON is a text.
-
-    Args:
-        reply: A successful reply.
-        needs_json: Whether only JSON is allowed.
-        takes_html: Whether the request asked for HTML. If not, a page is an error or a login.
-
-    Raises `NoContentError`, and `ValueError` for a body that is no answer. Its text follows "replied with".
-    """
-    kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
-    if not reply.content.strip():
-        raise NoContentError
-    if not takes_html and kind != "text/plain" and _HTML.match(reply.content):
-        raise ValueError(_page(reply.text))
-    try:
-        value: Json = json.loads(reply.text if reply.charset else reply.content)
-    except (ValueError, RecursionError) as error:
-        if kind == "text/event-stream":
-            raise ValueError("a stream of events (write `stream: sse` to read it)") from None
-        is_json = kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)
-        if needs_json or is_json or (kind != "text/plain" and is_cut_object(reply.text)):
-            raise ValueError(_no_json(error)) from None
-        return reply.text
-    is_text = isinstance(value, int | float) and not needs_json and not kind.endswith("json")
-    return reply.text if is_text else value
-
-
-def is_cut_object(text: str) -> bool:
-    """Whether a text is the beginning of a JSON object. A connection that breaks off often looks like a proper end."""
-    start = text.lstrip()
-    if not _OBJECT.match(start):
-        return False
-    try:
-        json.JSONDecoder().raw_decode(start)
-    except (ValueError, RecursionError):
-        return True
-    return False  # other words follow
-
-
-def asks_for_html(headers: Mapping[str, str]) -> bool:
-    """Whether the headers of a request accept HTML; `headers` are in lower case."""
-    return "html" in headers.get("accept", "").lower()
-
-
-def _page(text: str) -> str:
-    title = _TITLE.search(text)
-    named = f" {shorten(title[1])!r}" if title else ""
-    return f"an HTML page{named} (if that is the answer, add the header `Accept: text/html`)"
-
-
-def _no_json(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return describe_no_json(error)
-    return "what is no JSON: it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "what is no JSON: too deep"
-
-
-# Reads server-sent events, the parts of a streamed reply.
-
-_END = "[DONE]"
-_FAILURE: Final = re.compile(r"(?i)error|fail")
-_NO_ERROR: Final = re.compile(r"(?i)\s*(?:(?:no|false|none|null|nil|ok|success|0)?|no errors?)\s*\.?")
-"""Texts by which services say that there is no error."""
-
-
-class StreamError(Exception):
-    """The service sent an event of the type `error`, or one whose `error` ends the stream. The text is its data."""
-
-
-def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
-    """Return the data of all events, in order: JSON if possible, else the text.
-
-    In a stream of texts, what looks like a number or a quoted text is a piece of a text as well.
-
-    Raises `StreamError`. With `needs_json`, or if the first event is a JSON object, raises `ValueError` for cut JSON.
-    """
-    found, written = list[Json](), list[str]()
-    left: str | None = None  # an error without any event after it
-    for event, data in _split_events(text):
-        if event == "error":
-            raise StreamError(data)
-        if data == _END:
-            break
-        value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
-        left = data if has_error(value) else None
-        if left is not None and not _is_step(value, event):
-            raise StreamError(data)
-        found.append(value)
-        written.append(data)
-    if left is not None:
-        raise StreamError(left)
-    if len(found) == 1 and is_cut_object(written[0]):
-        raise _cut(written[0])
-    return _as_written(found, written)
-
-
-def _as_written(values: list[Json], written: list[str]) -> list[Json]:
-    """Return values, but single ones as written if one of them is a text without quotes or a number."""
-    pairs = list(zip(values, written, strict=True))
-    if not any(value == data if isinstance(value, str) else isinstance(value, int | float) for value, data in pairs):
-        return values
-    return [value if isinstance(value, dict | list) else data for value, data in pairs]
-
-
-def has_error(value: Json) -> bool:
-    """Whether a value has an `error` that says something."""
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, dict):
-        return any(error.values())
-    return bool(error) and not (isinstance(error, str) and _NO_ERROR.fullmatch(error))
-
-
-def _is_step(value: Json, event: str) -> bool:
-    """Whether an event with an error is a step, such as the result of a tool, so that more events may come."""
-    names = (value.get("type"), value.get("event")) if isinstance(value, dict) else ()
-    name = next((each for each in (*names, event) if isinstance(each, str) and each), "message")
-    return name != "message" and not _FAILURE.search(name)
-
-
-def _split_events(text: str) -> Iterator[tuple[str, str]]:
-    event, lines = "", list[str]()
-    for line in [*text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            if lines:
-                yield event, "\n".join(lines)
-            event, lines = "", []
-        elif name == "data":
-            lines.append(value)
-        elif name == "event":
-            event = value
-
-
-def _parsed(data: str, *, needs_json: bool) -> Json:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        if needs_json and data.lstrip().startswith(("{", "[")):
-            raise _cut(data) from None
-        return data
-
-
-def _cut(data: str) -> ValueError:
-    return ValueError(f"an event that is no whole JSON: {shorten(data)}")
-
-
-# Reads the tokens of a reply, in the words of any API.
-
-_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens", "prompt_tokens")
-_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
-_CACHED: Final = ("cached", "cache_read_input_tokens")
-_REASONING: Final = ("reasoning", "reasoning_tokens")
-_OF_ANTHROPIC: Final = frozenset({"cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
-_LONGEST: Final = 200
-"""The most characters of a value in a warning."""
-
-
-def read_usage(usage: JsonObject) -> TokenUsage | None:
-    """Return the tokens; None if those of question or answer are missing: unknown ones are not 0.
-
-    The same mapping counts alike wherever it is found, so the readers of the APIs count it.
-    """
-    if not _is_known(usage):
-        return None
-    details = mapping(usage.get("output_tokens_details"))
-    if "prompt_tokens" in usage:
-        from pytest_agentv.providers.api import openai  # noqa: PLC0415 - only for its replies
-
-        return openai.read_usage(usage)
-    if "input_tokens_details" in usage or "reasoning_tokens" in details:
-        from pytest_agentv.providers.frameworks import openai_agents as responses  # noqa: PLC0415 - only for its replies
-
-        return responses.read_usage(usage)
-    if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
-        from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
-
-        return anthropic.read_usage(usage)
-    total_in, total_out, cached, reasoning = (
-        count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
-    )
-    return TokenUsage(total_in, total_out, cached or None, reasoning or None) if total_in or total_out else None
-
-
-def fault_of(usage: Json) -> str | None:
-    """Return the warning about tokens that cannot be read; None if they can, or if there are none."""
-    is_reported = any(value is not None for value in usage.values()) if isinstance(usage, dict) else usage is not None
-    if not is_reported or _is_known(mapping(usage)):
-        return None
-    shown = masked(compact_json(usage))[:_LONGEST]
-    return f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
-
-
-def _is_known(usage: JsonObject) -> bool:
-    return all(is_count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT))
-
-
-def _first_of(usage: JsonObject, names: Sequence[str]) -> Json:
-    return next((usage[name] for name in names if name in usage), None)
-
-
 # Paths into JSON, the part of JSONPath (RFC 9535) that names places: `$.choices[0].text`, `$.sources[*].url`.
-#
-# Paths have names, numbers from the start or the end, and all entries; no filters, slices or searches. A `?` at the
-# end, our own extension, marks a place that may be missing.
 
 _STEP: Final = re.compile(
     r"\.(?P<name>[^\W\d][\w-]*)|\.\*|\[\s*(?P<index>-?\d{1,9})\s*\]|\[\s*\*\s*\]"
@@ -260,7 +42,11 @@ class MissingPathError(Exception):
 
 
 class JsonPath(NamedTuple):
-    """A parsed path."""
+    """A parsed path.
+
+    It has names, numbers from the start or the end, and all entries; no filters, slices or searches. A `?` at the end,
+    our own extension, marks a place that may be missing.
+    """
 
     text: str
     steps: tuple[Step, ...]
@@ -363,14 +149,9 @@ def _beginning(text: str) -> str:
     return text if len(text) <= _SHOWN else masked(text)[:_SHOWN]
 
 
-# Turns the reply of a service into a response.
+# The parts of a reply, at paths or in the words of any API.
 
-_TOOL: Final = ("tool", "name", "tool_name", "toolName")
-_GIVEN: Final = ("input", "arguments", "args", "parameters")
-_RESULT: Final = ("output", "result")
-_IDS: Final = ("id", "tool_call_id", "call_id")
 _DONE: Final = re.compile(r"data: ?\[DONE\]\s*\Z")
-_TEXTS: Final = ("text", "content", "page_content")
 
 
 class Paths:
@@ -451,11 +232,15 @@ async def _read(parts: list[Json], paths: Paths, label: str, *, is_stream: bool)
             raise ProviderError(f"{label} gave no answer: {what.format(paths.answer.text)}", "no_answer")
         whole = ProviderResponse(output_messages=(Message("assistant", content),), is_text_only=True)
     if paths.tool_calls is not None:
-        answers = whole.output_messages or ()
-        whole = whole.replace(output_messages=(*_calling(calls), *answers), is_text_only=False)
+        calling = (Message("assistant", tool_calls=calls),) if calls else ()
+        whole = whole.replace(output_messages=(*calling, *(whole.output_messages or ())), is_text_only=False)
     changes: dict[str, Any] = {}
-    if paths.tokens is not None:
-        usage = _tokens(parts, paths.tokens)
+    if paths.tokens is not None:  # in a stream, the last reported ones count
+        usage: Json
+        if isinstance(paths.tokens, JsonPath):
+            usage = next((value for value in reversed(_found(parts, paths.tokens)) if value is not None), None)
+        else:
+            usage = {name: (_found(parts, path) or [None])[-1] for name, path in paths.tokens.items()}
         changes["token_usage"] = read_usage(mapping(usage))
         changes["warnings"] = (*whole.warnings, *filter(None, [fault_of(usage)]))
     if paths.context is not None:
@@ -472,6 +257,33 @@ async def _read_known(parts: Sequence[Json], label: str, *, is_stream: bool) -> 
         names = mapping(parts[0])
         key = next((name for name, item in names.items() if isinstance(item, str)), "…")
         raise ProviderError(f"{error}; or name its place, as in `answer: $.{key}`", error.kind) from None
+
+
+def _call(value: Json) -> ToolCall:
+    given = mapping(value)
+    function = {**mapping(given.get("function")), **given}
+    name = _first(function, ("tool", "name", "tool_name", "toolName"))
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call without a name: expected `tool` or `name`")
+    arguments = _first(function, ("input", "arguments", "args", "parameters"))
+    result = _first(function, ("output", "result"))
+    call_id = _first(function, ("id", "tool_call_id", "call_id"))
+    return ToolCall(name, parsed(arguments), result, id=call_id if isinstance(call_id, str) else None)
+
+
+def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
+    if path is not None:
+        yield from (entry for entry in _flat(_found(parts, path), max(path.depth, 1)) if entry is not None)
+
+
+def _content(found: Sequence[Json], depth: int) -> Json:
+    """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
+    known = [value for value in map(_without_nulls, found, repeat(depth)) if value is not None]
+    pieces = list(_flat(known, max(depth, 1)))
+    has_text = any(isinstance(piece, str) for piece in pieces)
+    if has_text and all(isinstance(piece, str | int | float) for piece in pieces):
+        return "".join(map(as_text, pieces))
+    return known[-1] if known else None
 
 
 def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
@@ -493,21 +305,6 @@ def _found(parts: Sequence[Json], path: JsonPath) -> list[Json]:
     return found
 
 
-def _content(found: Sequence[Json], depth: int) -> Json:
-    """Return the answer. Texts are joined, with the numbers among them; of other values, the last one counts."""
-    known = [value for value in map(_without_nulls, found, repeat(depth)) if value is not None]
-    pieces = list(_flat(known, max(depth, 1)))
-    has_text = any(isinstance(piece, str) for piece in pieces)
-    if has_text and all(isinstance(piece, str | int | float) for piece in pieces):
-        return "".join(map(as_text, pieces))
-    return known[-1] if known else None
-
-
-def _entries(parts: Sequence[Json], path: JsonPath | None) -> Iterator[Json]:
-    if path is not None:
-        yield from (entry for entry in _flat(_found(parts, path), max(path.depth, 1)) if entry is not None)
-
-
 def _flat(values: Sequence[Json], depth: int) -> Iterator[Json]:
     """Yield the values, and in place of lists their entries, so many lists deep."""
     for value in values:
@@ -525,31 +322,220 @@ def _without_nulls(value: Json, depth: int) -> Json:
     return kept or None
 
 
-def _calling(calls: tuple[ToolCall, ...]) -> tuple[Message, ...]:
-    return (Message("assistant", tool_calls=calls),) if calls else ()
-
-
-def _call(value: Json) -> ToolCall:
-    given = mapping(value)
-    function = {**mapping(given.get("function")), **given}
-    name = _first(function, _TOOL)
-    if not isinstance(name, str) or not name:
-        raise ValueError("a tool call without a name: expected `tool` or `name`")
-    found, result, call_id = _first(function, _GIVEN), _first(function, _RESULT), _first(function, _IDS)
-    return ToolCall(name, parsed(found), result, id=call_id if isinstance(call_id, str) else None)
-
-
 def _first(value: JsonObject, names: Sequence[str]) -> Any:
     return next((value[name] for name in names if name in value), ABSENT)
 
 
 def _text(value: Json) -> str:
-    found = _first(value, _TEXTS) if isinstance(value, dict) else value
+    found = _first(value, ("text", "content", "page_content")) if isinstance(value, dict) else value
     return found if isinstance(found, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _tokens(parts: Sequence[Json], tokens: JsonPath | Mapping[str, JsonPath]) -> Json:
-    """Return what is said of the tokens. In a stream, the last reported ones count."""
-    if isinstance(tokens, JsonPath):
-        return next((value for value in reversed(_found(parts, tokens)) if value is not None), None)
-    return {name: (_found(parts, path) or [None])[-1] for name, path in tokens.items()}
+# The body of a reply: JSON, a text, or a fault.
+
+_TITLE: Final = re.compile(r"(?is)<title[^>]*>(.*?)</title>")
+_HTML: Final = re.compile(rb"(?is)\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)[\s>]")
+"""The beginning of an HTML page. The content type does not tell: frameworks send any text as `text/html`."""
+_OBJECT: Final = re.compile(r"\{\s*(?:\"|$)")
+_JSON_STARTS: Final = (b"{", b"[", b'"')
+"""The beginning of JSON. The content type does not tell: gateways send other texts as JSON."""
+
+
+class NoContentError(Exception):
+    """The body is empty."""
+
+
+def read_content(reply: HttpReply, *, needs_json: bool, takes_html: bool) -> Json:
+    """Return the JSON of a body, else its text. A number that is not sent as JSON is a text.
+
+    Args:
+        reply: A successful reply.
+        needs_json: Whether only JSON is allowed.
+        takes_html: Whether the request asked for HTML. If not, a page is an error or a login.
+
+    Raises `NoContentError`, and `ValueError` for a body that is no answer. Its text follows "replied with".
+    """
+    kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    if not reply.content.strip():
+        raise NoContentError
+    if not takes_html and kind != "text/plain" and _HTML.match(reply.content):
+        title = _TITLE.search(reply.text)
+        named = f" {shorten(title[1])!r}" if title else ""
+        raise ValueError(f"an HTML page{named} (if that is the answer, add the header `Accept: text/html`)")
+    try:
+        value: Json = json.loads(reply.text if reply.charset else reply.content)
+    except (ValueError, RecursionError) as error:
+        if kind == "text/event-stream":
+            raise ValueError("a stream of events (write `stream: sse` to read it)") from None
+        is_json = kind.endswith("json") and reply.content.lstrip().startswith(_JSON_STARTS)
+        if needs_json or is_json or (kind != "text/plain" and is_cut_object(reply.text)):
+            raise ValueError(_no_json(error)) from None
+        return reply.text
+    is_text = isinstance(value, int | float) and not needs_json and not kind.endswith("json")
+    return reply.text if is_text else value
+
+
+def is_cut_object(text: str) -> bool:
+    """Whether a text is the beginning of a JSON object. A connection that breaks off often looks like a proper end."""
+    start = text.lstrip()
+    if not _OBJECT.match(start):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(start)
+    except (ValueError, RecursionError):
+        return True
+    return False  # other words follow
+
+
+def asks_for_html(headers: Mapping[str, str]) -> bool:
+    """Whether the headers of a request accept HTML; `headers` are in lower case."""
+    return "html" in headers.get("accept", "").lower()
+
+
+def _no_json(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return describe_no_json(error)
+    return "what is no JSON: it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "what is no JSON: too deep"
+
+
+# Server-sent events, the parts of a streamed reply.
+
+_FAILURE: Final = re.compile(r"(?i)error|fail")
+_NO_ERROR: Final = re.compile(r"(?i)\s*(?:(?:no|false|none|null|nil|ok|success|0)?|no errors?)\s*\.?")
+"""Texts by which services say that there is no error."""
+
+
+class StreamError(Exception):
+    """The service sent an event of the type `error`, or one whose `error` ends the stream. The text is its data."""
+
+
+def read_events(text: str, *, needs_json: bool = False) -> list[Json]:
+    """Return the data of all events, in order: JSON if possible, else the text.
+
+    In a stream of texts, what looks like a number or a quoted text is a piece of a text as well.
+
+    Raises `StreamError`. With `needs_json`, or if the first event is a JSON object, raises `ValueError` for cut JSON.
+    """
+    found, written = list[Json](), list[str]()
+    left: str | None = None  # an error without any event after it
+    for event, data in _split_events(text):
+        if event == "error":
+            raise StreamError(data)
+        if data == "[DONE]":
+            break
+        value = _parsed(data, needs_json=needs_json or any(isinstance(each, dict) for each in found[:1]))
+        left = data if has_error(value) else None
+        if left is not None and not _is_step(value, event):
+            raise StreamError(data)
+        found.append(value)
+        written.append(data)
+    if left is not None:
+        raise StreamError(left)
+    if len(found) == 1 and is_cut_object(written[0]):
+        raise _cut(written[0])
+    return _as_written(found, written)
+
+
+def has_error(value: Json) -> bool:
+    """Whether a value has an `error` that says something."""
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict):
+        return any(error.values())
+    return bool(error) and not (isinstance(error, str) and _NO_ERROR.fullmatch(error))
+
+
+def _split_events(text: str) -> Iterator[tuple[str, str]]:
+    event, lines = "", list[str]()
+    for line in [*text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if lines:
+                yield event, "\n".join(lines)
+            event, lines = "", []
+        elif name == "data":
+            lines.append(value)
+        elif name == "event":
+            event = value
+
+
+def _parsed(data: str, *, needs_json: bool) -> Json:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        if needs_json and data.lstrip().startswith(("{", "[")):
+            raise _cut(data) from None
+        return data
+
+
+def _cut(data: str) -> ValueError:
+    return ValueError(f"an event that is no whole JSON: {shorten(data)}")
+
+
+def _is_step(value: Json, event: str) -> bool:
+    """Whether an event with an error is a step, such as the result of a tool, so that more events may come."""
+    names = (value.get("type"), value.get("event")) if isinstance(value, dict) else ()
+    name = next((each for each in (*names, event) if isinstance(each, str) and each), "message")
+    return name != "message" and not _FAILURE.search(name)
+
+
+def _as_written(values: list[Json], written: list[str]) -> list[Json]:
+    """Return values, but single ones as written if one of them is a text without quotes or a number."""
+    pairs = list(zip(values, written, strict=True))
+    if not any(value == data if isinstance(value, str) else isinstance(value, int | float) for value, data in pairs):
+        return values
+    return [value if isinstance(value, dict | list) else data for value, data in pairs]
+
+
+# The tokens of a reply.
+
+_INPUT: Final = ("input", "input_tokens", "inputTokens", "promptTokens", "prompt_tokens")
+_OUTPUT: Final = ("output", "output_tokens", "outputTokens", "completionTokens", "completion_tokens")
+_CACHED: Final = ("cached", "cache_read_input_tokens")
+_REASONING: Final = ("reasoning", "reasoning_tokens")
+_OF_ANTHROPIC: Final = frozenset({"cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
+_LONGEST: Final = 200
+"""The most characters of a value in a warning."""
+
+
+def read_usage(usage: JsonObject) -> TokenUsage | None:
+    """Return the tokens; None if those of question or answer are missing: unknown ones are not 0.
+
+    The same mapping counts alike wherever it is found, so the readers of the APIs count it.
+    """
+    if not _is_known(usage):
+        return None
+    details = mapping(usage.get("output_tokens_details"))
+    if "prompt_tokens" in usage:
+        from pytest_agentv.providers.api import openai  # noqa: PLC0415 - only for its replies
+
+        return openai.read_usage(usage)
+    if "input_tokens_details" in usage or "reasoning_tokens" in details:
+        from pytest_agentv.providers.frameworks import openai_agents as responses  # noqa: PLC0415 - only for its replies
+
+        return responses.read_usage(usage)
+    if "input_tokens" in usage and (_OF_ANTHROPIC & usage.keys() or "thinking_tokens" in details):
+        from pytest_agentv.providers.api import anthropic  # noqa: PLC0415 - only for its replies
+
+        return anthropic.read_usage(usage)
+    total_in, total_out, cached, reasoning = (
+        count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT, _CACHED, _REASONING)
+    )
+    return TokenUsage(total_in, total_out, cached or None, reasoning or None) if total_in or total_out else None
+
+
+def fault_of(usage: Json) -> str | None:
+    """Return the warning about tokens that cannot be read; None if they can, or if there are none."""
+    is_reported = any(value is not None for value in usage.values()) if isinstance(usage, dict) else usage is not None
+    if not is_reported or _is_known(mapping(usage)):
+        return None
+    shown = masked(compact_json(usage))[:_LONGEST]
+    return f"the tokens are {shown} and were left out: expected the numbers of input and of output tokens"
+
+
+def _is_known(usage: JsonObject) -> bool:
+    return all(is_count(_first_of(usage, names)) for names in (_INPUT, _OUTPUT))
+
+
+def _first_of(usage: JsonObject, names: Sequence[str]) -> Json:
+    return next((usage[name] for name in names if name in usage), None)

@@ -49,9 +49,6 @@ KINDS: Final = TargetKinds(
 """The built-in kinds."""
 
 
-# Creates the adapter of a target.
-
-
 def create_provider(target: Target, variables: Mapping[str, str], timeout_seconds: float | None = None) -> Adapter:
     """Open a target.
 

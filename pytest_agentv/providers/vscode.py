@@ -43,8 +43,6 @@ from pytest_agentv.runtime.files import FolderLock
 from pytest_agentv.runtime.processes import Launched, LaunchError, launch
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, path_in
 
-# Opens VS Code's window, wakes it up and starts chats, through its command line program.
-
 _LOGGER: Final = logging.getLogger(__name__)
 
 _STATUS_SECONDS: Final = 10.0
@@ -56,167 +54,11 @@ _READY_POLL_SECONDS: Final = 0.2
 _FOCUS_SECONDS: Final = 0.5
 """The pause between two commands, so that the second one reaches the window of the first one."""
 
-
-def find_program(command: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the program of a command, and its other words; None if it does not exist."""
-    path = environment.get("PATH")
-    whole = shutil.which(command, path=path)
-    if whole is not None:
-        return (str(Path(whole).absolute()),)
-    try:
-        program, *words = shlex.split(command)
-    except ValueError:  # no words, or an open quote
-        return None
-    found = shutil.which(program, path=path)
-    return None if found is None else (str(Path(found).absolute()), *words)
-
-
-class Window:
-    """The editor's window on one subagent's folder."""
-
-    def __init__(self, program: Sequence[str], environment: Mapping[str, str], claim: Claim) -> None:
-        self._program = program
-        self._environment = environment
-        self._claim = claim
-
-    async def open(self) -> None:
-        """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
-        claim = self._claim
-        if await self._is_open():
-            await self._call(str(claim.workspace_file))
-        else:
-            alive = claim.folder / ".alive"
-            _remove(alive)
-            await self._call(str(claim.workspace_file))
-            await asyncio.sleep(_OPEN_SECONDS)
-            await self._call(
-                "-r", "chat", "-m", "wakeup", f"Create an empty file named .alive in the folder {claim.folder}"
-            )
-            await self._wait_for(alive)
-        await asyncio.sleep(_FOCUS_SECONDS)
-
-    async def chat(self, attachments: Sequence[str], text: str) -> None:
-        """Start a new chat. Raises `ProviderError`."""
-        attached = [word for path in attachments for word in ("-a", path)]
-        await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
-
-    async def _is_open(self) -> bool:
-        """Whether a window is open, by its title; `subagent-1` is not `subagent-10`."""
-        status = await self._launch(["--status"], _STATUS_SECONDS)
-        return re.search(rf"(?<![\w-]){re.escape(self._claim.name)}(?![\w-])", status.stdout) is not None
-
-    async def _wait_for(self, alive: Path) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
-        while not _remove(alive):
-            if time.monotonic() >= deadline:
-                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._claim.folder)
-                return
-            await asyncio.sleep(_READY_POLL_SECONDS)
-
-    async def _call(self, *arguments: str) -> None:
-        done = await self._launch(arguments, _LAUNCH_SECONDS)
-        if done.exit_code == 0:
-            return
-        said = masked(done.stderr.strip() or done.stdout.strip())[-2000:]
-        command = shlex.join((*self._program, *arguments[:4]))
-        if done.exit_code is None:
-            reason = f"VS Code's command did not return within {_LAUNCH_SECONDS:g}s: {command}"
-        else:
-            reason = f"VS Code's command failed with exit code {done.exit_code}: {command}"
-        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
-
-    async def _launch(self, arguments: Sequence[str], seconds: float) -> Launched:
-        try:
-            return await launch(
-                [*self._program, *arguments],
-                cwd=str(self._claim.folder),
-                env=self._environment,
-                timeout_seconds=seconds,
-            )
-        except LaunchError as error:
-            raise ProviderError(f"VS Code could not be started: {error}", "process") from error
-
-
-def _remove(path: Path) -> bool:
-    """Remove a file; return whether it was there."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    return True
-
-
-# Dispatches requests: writes them into a subagent's folder, starts a chat, and waits for the answers.
-
 _POLL_SECONDS: Final = 0.5
 """The time between two looks at the answers. An answer that is unchanged for so long is complete."""
 
-
-class Dispatch:
-    """Requests in flight, in a folder that we own."""
-
-    def __init__(self, claim: Claim, requests: Sequence[ProviderRequest], *, is_batch: bool) -> None:
-        self.is_sent = False
-        self._claim = claim
-        self._requests = requests
-        self._posting = name_files(claim.messages, len(requests), is_batch=is_batch)
-        self.answers = [Answer(exchange) for exchange in self._posting.exchanges]
-
-    async def send(self, window: Window, workspace: str) -> None:
-        """Write the requests and start the chat. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
-        self._claim.prepare(workspace)
-        write_requests(self._posting, self._requests, self._claim.lock_file)
-        await window.open()
-        self._claim.keep()  # by now, another program that took the folder at the same moment has shown itself
-        await window.chat(self._attachments(), self._chat_text())
-        self.is_sent = True
-
-    async def collect(self) -> None:
-        """Wait until all answers are complete. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
-        while [answer for answer in self.answers if not answer.look()]:
-            self._claim.keep()
-            await asyncio.sleep(_POLL_SECONDS)
-
-    def describe(self) -> list[JsonObject]:
-        """Return the record of each request."""
-        return [
-            describe_exchange(self._claim.name, exchange, request, exit_code=0)
-            for exchange, request in zip(self._posting.exchanges, self._requests, strict=True)
-        ]
-
-    def _attachments(self) -> list[str]:
-        files = dict.fromkeys(path for request in self._requests for path in request.file_paths)
-        entry = str(self._posting.entry_file)
-        return [*files, entry] if self._posting.orchestrator_file is None else [entry, *files]
-
-    def _chat_text(self) -> str:
-        entry = self._posting.entry_file
-        text = f"Follow instructions in [{entry.name}]({file_uri(str(entry))})"
-        return text if self._posting.orchestrator_file is None else f"{text}. Use #runSubagent tool."
-
-
-def describe_exchange(
-    subagent: str, exchange: Exchange, request: ProviderRequest, *, exit_code: int | None = None
-) -> JsonObject:
-    """Return the record of a request: its folder and files, or those that a dry run would use."""
-    session = {
-        "exit_code": exit_code,
-        "subagent_name": subagent,
-        "response_file": str(exchange.response_file),
-        "temp_file": str(exchange.temp_file),
-    }
-    return {
-        "session": {key: value for key, value in session.items() if value is not None},
-        "input_files": list(dict.fromkeys(request.file_paths)),
-        "response_file": str(exchange.response_file),
-    }
-
-
 _MOST_CLAIMS: Final = 5
 """How many times other programs may take a folder first, before it can be no accident."""
-
-_NOT_WAITED_FOR: Final = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
-_NOT_ASKED: Final = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
 
 
 class Vscode(Provider):
@@ -323,7 +165,7 @@ class VscodeProvider:
         raise ProviderError(f"another program takes the subagents in {self._root.path} that are chosen", "process")
 
     async def _exchange(
-        self, dispatch: Dispatch, claim: Claim, root_lock: FolderLock, limit: float | None
+        self, dispatch: "Dispatch", claim: Claim, root_lock: FolderLock, limit: float | None
     ) -> list[ProviderResponse]:
         started = time.perf_counter()
         window = Window(self._program(), self._environment, claim)
@@ -340,11 +182,14 @@ class VscodeProvider:
             if not clock.expired():
                 raise
             if not any(answer.text for answer in dispatch.answers):
-                raise ProviderError(_explain_timeout(dispatch, claim, limit), "timeout") from None
+                state = f"its window on {claim.folder} was not ready for the request"
+                if dispatch.is_sent:
+                    state = dispatch.answers[0].state
+                raise ProviderError(f"VS Code timed out after {_seconds(limit)}: {state}", "timeout") from None
         took = round((time.perf_counter() - started) * 1000 / len(dispatch.answers))
         return self._responses(dispatch, took, limit)
 
-    def _responses(self, dispatch: Dispatch, took: float, limit: float | None) -> list[ProviderResponse]:
+    def _responses(self, dispatch: "Dispatch", took: float, limit: float | None) -> list[ProviderResponse]:
         responses = []
         for answer, raw in zip(dispatch.answers, dispatch.describe(), strict=True):
             if answer.text is not None:
@@ -356,7 +201,8 @@ class VscodeProvider:
                 error = f"VS Code answered other cases of the batch, and not this one, within {_seconds(limit)}"
                 responses.append(ProviderResponse(error=f"{error}: {answer.state}", raw=raw))
             else:
-                responses.append(_without_answer(_NOT_WAITED_FOR, raw).replace(duration_ms=took))
+                reason = "the answer was not waited for, so there is none to judge: the target has `wait: false`"
+                responses.append(_without_answer(reason, raw).replace(duration_ms=took))
         return responses
 
     def _rehearse(self, requests: Sequence[ProviderRequest], *, is_batch: bool) -> list[ProviderResponse]:
@@ -367,7 +213,8 @@ class VscodeProvider:
             describe_exchange(name, exchange, request)
             for exchange, request in zip(posting.exchanges, requests, strict=True)
         )
-        return [_without_answer(_NOT_ASKED, raw) for raw in described]
+        reason = "VS Code was not asked, so there is no answer to judge: the target has `dry_run: true`"
+        return [_without_answer(reason, raw) for raw in described]
 
     def _program(self) -> tuple[str, ...]:
         command = self._settings.vscode_cmd
@@ -387,13 +234,6 @@ def _without_answer(reason: str, raw: JsonObject) -> ProviderResponse:
     return ProviderResponse(output_messages=(), error=reason, error_kind="no_answer", raw=raw)
 
 
-def _explain_timeout(dispatch: Dispatch, claim: Claim, limit: float | None) -> str:
-    text = f"VS Code timed out after {_seconds(limit)}"
-    if not dispatch.is_sent:
-        return f"{text}: its window on {claim.folder} was not ready for the request"
-    return f"{text}: {dispatch.answers[0].state}"
-
-
 def _seconds(limit: float | None) -> str:
     return f"{format_number(limit or 0)}s"
 
@@ -405,3 +245,145 @@ def _root_path(settings: Vscode, environment: Mapping[str, str]) -> Path:
     is_insiders = "code-insiders" in Path(settings.vscode_cmd).name
     name = "vscode-insiders-agents" if is_insiders else "vscode-agents"
     return Path(environment.get("HOME") or Path.home(), ".subagent", name)
+
+
+class Dispatch:
+    """Requests in flight, in a folder that we own."""
+
+    def __init__(self, claim: Claim, requests: Sequence[ProviderRequest], *, is_batch: bool) -> None:
+        self.is_sent = False
+        self._claim = claim
+        self._requests = requests
+        self._posting = name_files(claim.messages, len(requests), is_batch=is_batch)
+        self.answers = [Answer(exchange) for exchange in self._posting.exchanges]
+
+    async def send(self, window: "Window", workspace: str) -> None:
+        """Write the requests and start the chat. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
+        self._claim.prepare(workspace)
+        write_requests(self._posting, self._requests, self._claim.lock_file)
+        await window.open()
+        self._claim.keep()  # by now, another program that took the folder at the same moment has shown itself
+        entry = self._posting.entry_file
+        files = dict.fromkeys(path for request in self._requests for path in request.file_paths)
+        text = f"Follow instructions in [{entry.name}]({file_uri(str(entry))})"
+        if self._posting.orchestrator_file is None:
+            await window.chat([*files, str(entry)], text)
+        else:
+            await window.chat([str(entry), *files], f"{text}. Use #runSubagent tool.")
+        self.is_sent = True
+
+    async def collect(self) -> None:
+        """Wait until all answers are complete. Raises `ProviderError`, `SubagentTakenError`, `OSError`."""
+        while [answer for answer in self.answers if not answer.look()]:
+            self._claim.keep()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def describe(self) -> list[JsonObject]:
+        """Return the record of each request."""
+        return [
+            describe_exchange(self._claim.name, exchange, request, exit_code=0)
+            for exchange, request in zip(self._posting.exchanges, self._requests, strict=True)
+        ]
+
+
+def describe_exchange(
+    subagent: str, exchange: Exchange, request: ProviderRequest, *, exit_code: int | None = None
+) -> JsonObject:
+    """Return the record of a request: its folder and files, or those that a dry run would use."""
+    session = {
+        "exit_code": exit_code,
+        "subagent_name": subagent,
+        "response_file": str(exchange.response_file),
+        "temp_file": str(exchange.temp_file),
+    }
+    return {
+        "session": {key: value for key, value in session.items() if value is not None},
+        "input_files": list(dict.fromkeys(request.file_paths)),
+        "response_file": str(exchange.response_file),
+    }
+
+
+class Window:
+    """The editor's window on one subagent's folder, handled by the editor's command line program."""
+
+    def __init__(self, program: Sequence[str], environment: Mapping[str, str], claim: Claim) -> None:
+        self._program = program
+        self._environment = environment
+        self._claim = claim
+
+    async def open(self) -> None:
+        """Bring the window to the front. Waits for a new window. Raises `ProviderError`."""
+        claim = self._claim
+        status = await self._launch(["--status"], _STATUS_SECONDS)
+        # An open window shows by its title; `subagent-1` is not `subagent-10`.
+        if re.search(rf"(?<![\w-]){re.escape(claim.name)}(?![\w-])", status.stdout):
+            await self._call(str(claim.workspace_file))
+        else:
+            alive = claim.folder / ".alive"
+            _remove(alive)
+            await self._call(str(claim.workspace_file))
+            await asyncio.sleep(_OPEN_SECONDS)
+            await self._call(
+                "-r", "chat", "-m", "wakeup", f"Create an empty file named .alive in the folder {claim.folder}"
+            )
+            await self._wait_for(alive)
+        await asyncio.sleep(_FOCUS_SECONDS)
+
+    async def chat(self, attachments: Sequence[str], text: str) -> None:
+        """Start a new chat. Raises `ProviderError`."""
+        attached = [word for path in attachments for word in ("-a", path)]
+        await self._call("-r", "chat", "-m", secrets.token_hex(4), *attached, text)
+
+    async def _wait_for(self, alive: Path) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        while not _remove(alive):
+            if time.monotonic() >= deadline:
+                _LOGGER.warning("VS Code did not show within %gs that %s is open", _READY_SECONDS, self._claim.folder)
+                return
+            await asyncio.sleep(_READY_POLL_SECONDS)
+
+    async def _call(self, *arguments: str) -> None:
+        done = await self._launch(arguments, _LAUNCH_SECONDS)
+        if done.exit_code == 0:
+            return
+        said = masked(done.stderr.strip() or done.stdout.strip())[-2000:]
+        command = shlex.join((*self._program, *arguments[:4]))
+        if done.exit_code is None:
+            reason = f"VS Code's command did not return within {_LAUNCH_SECONDS:g}s: {command}"
+        else:
+            reason = f"VS Code's command failed with exit code {done.exit_code}: {command}"
+        raise ProviderError(f"{reason}: {said}" if said else reason, "process")
+
+    async def _launch(self, arguments: Sequence[str], seconds: float) -> Launched:
+        try:
+            return await launch(
+                [*self._program, *arguments],
+                cwd=str(self._claim.folder),
+                env=self._environment,
+                timeout_seconds=seconds,
+            )
+        except LaunchError as error:
+            raise ProviderError(f"VS Code could not be started: {error}", "process") from error
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file; return whether it was there."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def find_program(command: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the program of a command, and its other words; None if it does not exist."""
+    path = environment.get("PATH")
+    whole = shutil.which(command, path=path)
+    if whole is not None:
+        return (str(Path(whole).absolute()),)
+    try:
+        program, *words = shlex.split(command)
+    except ValueError:  # no words, or an open quote
+        return None
+    found = shutil.which(program, path=path)
+    return None if found is None else (str(Path(found).absolute()), *words)

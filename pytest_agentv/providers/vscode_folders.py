@@ -23,8 +23,6 @@ from pytest_agentv.model.text import compact_json, pretty_json
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.runtime.files import FolderLock, hold_folder, read_regular_file, write_atomically
 
-# The folders that VS Code works in, and their owners.
-
 LOCK_NAME: Final = "subagent.lock"
 _NAME: Final = re.compile(r"subagent-(\d+)")
 _PROGRAM: Final = "pytest-agentv"
@@ -151,7 +149,9 @@ class SubagentRoot:
         """Claim the first free folder, or a new one; None: a call of this run is, or may be, in flight.
 
         The caller holds the lock on the root. A folder of one of our runs may lack its lock file, or have an empty one:
-        a finished agent has removed it, and the run is writing it again.
+        a finished agent has removed it, and the run is writing it again. A lock of ours that no process holds is from a
+        killed run. Locks of others are never broken, however old. That costs one more folder, and users can run
+        `subagent code unlock`.
         """
         folders = list(self._folders())
         free: list[tuple[Path, FolderLock]] = []
@@ -162,7 +162,7 @@ class SubagentRoot:
                 if not is_ours:
                     if found is None or found is _SOMEBODY_ELSE or found.run == owner.run:
                         return None
-                elif _is_free(found, owner.host):
+                elif found is None or (found.program == _PROGRAM and found.is_waiting and found.host == owner.host):
                     free.append((folder, lock))
                 else:
                     lock.release()
@@ -210,15 +210,6 @@ def _read_owner(lock_file: Path) -> Owner | None:
         return _SOMEBODY_ELSE
 
 
-def _is_free(owner: Owner | None, host: str) -> bool:
-    """Whether a folder that none of our processes holds may be taken.
-
-    A lock of ours is from a killed run. Locks of others are never broken, however old. That costs one more folder, and
-    users can run `subagent code unlock`.
-    """
-    return owner is None or (owner.program == _PROGRAM and owner.is_waiting and owner.host == host)
-
-
 # The workspace file that VS Code opens for a subagent, by itself or from a template of the user.
 
 DEFAULT_WORKSPACE: Final[JsonObject] = {
@@ -249,7 +240,12 @@ def workspace_text(template: str | None) -> str:
     if not isinstance(settings, dict):
         _refuse(path, f"settings: expected an object, got {describe_value(settings)}")
     if settings:
-        workspace["settings"] = {key: _absolute_locations(path, key, value) for key, value in settings.items()}
+        workspace["settings"] = {
+            key: {_absolute_pattern(path.parent, location): is_on for location, is_on in value.items()}
+            if key in _LOCATIONS and isinstance(value, dict)
+            else value
+            for key, value in settings.items()
+        }
     return pretty_json(workspace)
 
 
@@ -285,12 +281,6 @@ def _absolute_folders(path: Path, folders: Json) -> list[JsonObject]:
         {**folder, "path": os.path.normpath(path.parent / folder["path"])} if "path" in folder else folder
         for folder in folders
     ]
-
-
-def _absolute_locations(path: Path, key: str, value: Json) -> Json:
-    if key not in _LOCATIONS or not isinstance(value, dict):
-        return value
-    return {_absolute_pattern(path.parent, location): is_on for location, is_on in value.items()}
 
 
 def _absolute_pattern(folder: Path, pattern: str) -> str:
@@ -416,6 +406,32 @@ def write_requests(posting: Posting, requests: Sequence[ProviderRequest], lock: 
             path.unlink(missing_ok=True)
 
 
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _request_text(request: ProviderRequest, exchange: Exchange, lock: Path, *, is_batch: bool) -> str:
+    variables = {
+        "userQuery": build_query(request),
+        "responseFileTmp": str(exchange.temp_file),
+        "responseFileFinal": str(exchange.response_file),
+        "quotedTmp": shlex.quote(str(exchange.temp_file)),
+        "quotedFinal": shlex.quote(str(exchange.response_file)),
+        "quotedLock": shlex.quote(str(lock)),
+    }
+    return render_template(_IN_BATCH if is_batch else _SINGLE, variables)
+
+
+def _orchestrator_text(posting: Posting, lock: Path) -> str:
+    requests = (f"messages/{exchange.request_file.name}" for exchange in posting.exchanges)
+    variables = {
+        "requests": "\n".join(f"{number}. {path}" for number, path in enumerate(requests, start=1)),
+        "answers": shlex.join(str(exchange.response_file) for exchange in posting.exchanges),
+        "quotedLock": shlex.quote(str(lock)),
+    }
+    return render_template(_ORCHESTRATOR, variables)
+
+
 def build_query(request: ProviderRequest) -> str:
     """Build the text for the agent: a judge's contract, links to the files, the question and the files' tokens."""
     prompt = request.prompt.question
@@ -424,6 +440,13 @@ def build_query(request: ProviderRequest) -> str:
     # Source: evaluation-2025-11, "VS Code Copilot provider".
     tokens = "\n".join(("[[ ## sha256_tokens ## ]]\n", *(f"{_hash(path)}  {path}" for path in files))) if files else ""
     return "\n\n".join(filter(None, (request.system_prompt, document, tokens)))
+
+
+def _hash(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
 
 
 class Answer:
@@ -472,39 +495,6 @@ class Answer:
         if temporary.exists():
             return f"{temporary} was begun, but not renamed to {path.name}"
         return f"{path} was not written"
-
-
-def _request_text(request: ProviderRequest, exchange: Exchange, lock: Path, *, is_batch: bool) -> str:
-    variables = {
-        "userQuery": build_query(request),
-        "responseFileTmp": str(exchange.temp_file),
-        "responseFileFinal": str(exchange.response_file),
-        "quotedTmp": shlex.quote(str(exchange.temp_file)),
-        "quotedFinal": shlex.quote(str(exchange.response_file)),
-        "quotedLock": shlex.quote(str(lock)),
-    }
-    return render_template(_IN_BATCH if is_batch else _SINGLE, variables)
-
-
-def _orchestrator_text(posting: Posting, lock: Path) -> str:
-    requests = (f"messages/{exchange.request_file.name}" for exchange in posting.exchanges)
-    variables = {
-        "requests": "\n".join(f"{number}. {path}" for number, path in enumerate(requests, start=1)),
-        "answers": shlex.join(str(exchange.response_file) for exchange in posting.exchanges),
-        "quotedLock": shlex.quote(str(lock)),
-    }
-    return render_template(_ORCHESTRATOR, variables)
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
-
-
-def _hash(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProviderError(f"attachment {path} cannot be read: {error.strerror}", "config") from error
 
 
 def _decode(data: bytes) -> str | None:

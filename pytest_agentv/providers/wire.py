@@ -35,10 +35,6 @@ from pytest_agentv.model.text import compact_json
 from pytest_agentv.providers.base import ProviderResponse, parse_events
 from pytest_agentv.providers.frameworks.answer import read_call
 
-# The JSON shape in which commands and Python functions report their answer.
-#
-# Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported".
-
 _DEEPEST: Final = 200
 """The most levels of lists and mappings. Answers are written by recursion."""
 
@@ -52,14 +48,14 @@ _BATCH_KEY: Final = "id"
 
 EXPECTED_KEYS: Final = "'text' or 'output_messages'"
 
-_Number: TypeAlias = int | float
-
 
 class WireError(ValueError):
     """The data has another shape. The text names the key and its fault."""
 
 
 class _Wire(BaseModel):
+    """Keys may be in snake_case or camelCase. Unknown keys cause a warning, and null means "not reported"."""
+
     model_config = ConfigDict(
         strict=True,
         extra="ignore",
@@ -77,6 +73,8 @@ def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler, info: "Validatio
         info.context.append(f"the answer's {info.field_name} is {shown} and was left out: expected {expected}")
         return None
 
+
+_Number: TypeAlias = int | float
 
 _Metric: TypeAlias = Annotated[_Number | None, WrapValidator(_or_nothing)]
 
@@ -153,9 +151,18 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
     )
 
 
-def answer_message(text: str) -> Message:
-    """Return an answer that is only a text."""
-    return Message(role="assistant", content=text)
+def _refuse_depth(data: Json) -> None:
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
 
 
 def _messages(wire: _Response, text_of: Callable[[Json], str], *, is_traced: bool) -> tuple[Message, ...] | None:
@@ -177,18 +184,9 @@ def _message(wire: _Message) -> Message:
     return Message(**fields)
 
 
-def _refuse_depth(data: Json) -> None:
-    level = [data]
-    for _ in range(_DEEPEST):
-        level = [
-            item
-            for value in level
-            if isinstance(value, dict | list)
-            for item in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
-            return
-    raise WireError(f"it is nested more than {_DEEPEST} levels deep")
+def answer_message(text: str) -> Message:
+    """Return an answer that is only a text."""
+    return Message(role="assistant", content=text)
 
 
 def _unknown_keys(data: JsonObject) -> Iterator[str]:
@@ -234,7 +232,7 @@ def _describe(error: ValidationError) -> str:
     return f"{where}: {what}{more}" if where else f"{what}{more}"
 
 
-# Looks for wrong types in the responses that code of users makes, and turns their lists into tuples.
+# Wrong types in the responses that code of users makes.
 
 _TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     ProviderResponse: ("trace_ref", "cost_source", "error", "finish_reason"),
@@ -256,17 +254,6 @@ def response_fault(response: object) -> str | None:
         return f"a value of type {type(response).__name__}: expected a ProviderResponse"
     fault = next(_faults(response), None)
     return fault and f"a ProviderResponse whose {fault}"
-
-
-def with_tuples(response: ProviderResponse) -> ProviderResponse:
-    """Return a response of users without fault, with tuples in place of lists. Lists are written as they are."""
-    changes: dict[str, object] = {
-        name: tuple(value) for name in _LISTS if isinstance(value := getattr(response, name), list)
-    }
-    messages = response.output_messages or ()
-    if any(isinstance(message.tool_calls, list) for message in messages):
-        changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
-    return response.replace(**changes) if changes else response
 
 
 def _faults(response: ProviderResponse) -> Iterator[str]:
@@ -311,3 +298,14 @@ def _odd_items(name: str, value: Any, kind: type) -> Iterator[str]:
 def _odd(name: str, value: object, kind: Any, expected: str) -> Iterator[str]:
     if not isinstance(value, kind):
         yield f"{name} is a {type(value).__name__}: expected a {expected}"
+
+
+def with_tuples(response: ProviderResponse) -> ProviderResponse:
+    """Return a response of users without fault, with tuples in place of lists. Lists are written as they are."""
+    changes: dict[str, object] = {
+        name: tuple(value) for name in _LISTS if isinstance(value := getattr(response, name), list)
+    }
+    messages = response.output_messages or ()
+    if any(isinstance(message.tool_calls, list) for message in messages):
+        changes["output_messages"] = tuple(each.replace(tool_calls=tuple(each.tool_calls)) for each in messages)
+    return response.replace(**changes) if changes else response

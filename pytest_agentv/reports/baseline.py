@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -12,8 +12,6 @@ from pytest_agentv.errors import FileError
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
 from pytest_agentv.reports.judged_cases import JudgedCase, is_same_subject
 from pytest_agentv.stats.intervals import passing
-
-# The baseline that runs are compared with, and how another run replaces it or adds to it.
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -88,6 +86,12 @@ def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> 
     return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls, runs=(*old.runs, *run.runs))
 
 
+def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
+    if old is None or not _is_same_answerer(old, new):
+        return new
+    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
+
+
 def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
     """Return the cases whose answers an old baseline of this name got before, and to which it would add its own."""
     marked = baseline_of([case for case in cases if case.in_baseline == name])
@@ -117,12 +121,6 @@ def _is_same_answerer(one: JudgedCase, other: JudgedCase) -> bool:
     return is_same_subject(one, other) and one.target_hash == other.target_hash
 
 
-def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
-    if old is None or not _is_same_answerer(old, new):
-        return new
-    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
-
-
 # Reads a baseline, and names the line at fault.
 
 _SLACK: Final = 1e-9
@@ -148,26 +146,6 @@ def read_baseline(path: Path) -> Baseline:
     return header.replace(cases=tuple(cases.values()))
 
 
-def _header(path: Path, value: JsonObject) -> Baseline:
-    """Return the first line as a header. Checks that this version can read it."""
-    version = value.get("agentv_baseline")
-    if type(version) is int and version > FORMAT:
-        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
-        raise FileError(path, text, 1)
-    if type(version) is not int or version != FORMAT:
-        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
-        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
-    return Baseline(
-        (),
-        repeat=_whole(path, value, "repeat"),
-        target=_text(path, 1, value, "target"),
-        target_hash=_text(path, 1, value, "target_hash"),
-        judge=_text(path, 1, value, "judge"),
-        rolls=_whole(path, value, "rolls"),
-        runs=_runs(path, value),
-    )
-
-
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
         raise FileError(path, "holds the marks of a merge conflict: resolve it", number)
@@ -180,6 +158,29 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FileError(path, "expected a JSON object", number)
     return value
+
+
+def _header(path: Path, value: JsonObject) -> Baseline:
+    """Return the first line as a header. Checks that this version can read it."""
+    version = value.get("agentv_baseline")
+    if type(version) is int and version > FORMAT:
+        text = f"is a baseline of a later version of pytest-agentv: its format is {version}, this one reads {FORMAT}"
+        raise FileError(path, text, 1)
+    if type(version) is not int or version != FORMAT:
+        expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
+        raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
+    header = Baseline(
+        (),
+        repeat=_whole(path, value, "repeat"),
+        target=_text(path, 1, value, "target"),
+        target_hash=_text(path, 1, value, "target_hash"),
+        judge=_text(path, 1, value, "judge"),
+        rolls=_whole(path, value, "rolls"),
+    )
+    runs = value.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        _refuse(path, 1, "runs: expected a list of texts")
+    return header.replace(runs=tuple(runs))
 
 
 def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
@@ -222,13 +223,6 @@ def _text(path: Path, number: int, value: JsonObject, key: str) -> str | None:
     return text
 
 
-def _runs(path: Path, header: JsonObject) -> tuple[str, ...]:
-    runs = header.get("runs", [])
-    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
-        _refuse(path, 1, "runs: expected a list of texts")
-    return tuple(runs)
-
-
 def _whole(path: Path, header: JsonObject, key: str) -> int:
     value = header.get(key, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -259,7 +253,8 @@ def baseline_text(baseline: Baseline) -> str:
         "target_hash": baseline.target_hash,
     }
     lines = [header, *(_line(case, baseline) for case in baseline.cases)]
-    return "".join(f"{_json(line)}\n" for line in lines)
+    known = ({key: item for key, item in line.items() if item is not None} for line in lines)
+    return "".join(f"{json.dumps(line, ensure_ascii=False, sort_keys=True)}\n" for line in known)
 
 
 def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
@@ -282,8 +277,3 @@ def _line(case: JudgedCase, baseline: Baseline) -> JsonObject:
 
 def _number(value: float) -> float:
     return int(value) if float(value).is_integer() else value
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    known = {key: item for key, item in value.items() if item is not None}
-    return json.dumps(known, ensure_ascii=False, sort_keys=True)

@@ -30,7 +30,7 @@ from pytest_agentv.reports.figures import (
     visible,
     with_id,
 )
-from pytest_agentv.reports.gates import AS_JUDGED, Ending, GateWord
+from pytest_agentv.reports.gates import AS_JUDGED, Ending
 from pytest_agentv.reports.html.opened import question_of
 from pytest_agentv.reports.judged_cases import CaseName, name_of_result
 from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
@@ -54,11 +54,17 @@ def annotation_lines(results: Sequence[EvalResult], expected: Iterable[str], mas
     The last of ten lines says how many cases are left out. `expected` are the node ids of cases that were expected to
     fail. Their errors fail the run all the same.
     """
-    known = frozenset(expected)
-    bad = [each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in known)]
+    excused = frozenset(expected)
+    bad = [
+        each for each in results if each.status == "error" or (each.status == "fail" and each.node_id not in excused)
+    ]
     bad.sort(key=lambda result: (result.status != "error", result.score))
     most = len(bad) if len(bad) <= MOST_ANNOTATIONS else MOST_ANNOTATIONS - 1
-    yield from (_annotation(result, masker) for result in bad[:most])
+    for result in bad[:most]:
+        properties = {"file": result.eval_file, "line": result.line, "title": case_name(result)}
+        known = ((name, visible(str(value))) for name, value in properties.items() if value)
+        listed = ",".join(f"{name}={text.translate(_PROPERTY)}" for name, text in known)
+        yield f"::error {listed}::{reason_of(result, masker).replace('::', ': :').translate(_DATA)}"
     if len(bad) > most:
         yield f"::error title=Evaluations::{len(bad) - most} more cases failed"
 
@@ -70,16 +76,6 @@ def reason_of(result: EvalResult, masker: Masker) -> str:
     first = shown(result.error or "unknown error", masker).strip().partition("\n")[0]
     kind = f"[{result.error_detail.stage}, {result.error_detail.kind}] " if result.error_detail else ""
     return f"{kind}{first}"[:_LONGEST]
-
-
-def _annotation(result: EvalResult, masker: Masker) -> str:
-    properties = {"file": result.eval_file, "line": result.line, "title": case_name(result)}
-    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value)
-    return f"::error {listed}::{reason_of(result, masker).replace('::', ': :').translate(_DATA)}"
-
-
-def _property(text: str) -> str:
-    return visible(text).translate(_PROPERTY)
 
 
 # Writes the results of a finished run as JUnit XML.
@@ -102,8 +98,14 @@ def junit_xml(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     for result, kind in zip(results, kinds, strict=True):
         _add_case(suite, result, kind, masker)
-    for gate in ending.gates:
-        _add_gate(suite, gate, masker)
+    for gate in ending.gates:  # under the names that they have in pytest's own file
+        file, _, name = visible(masker.mask(gate.name)).partition("::")
+        case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
+        reason = visible(masker.mask(gate.reason))
+        if gate.is_red:
+            ElementTree.SubElement(case, "failure", message=reason).text = reason
+        elif gate.is_unenforced:
+            ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
@@ -150,17 +152,6 @@ def _address(result: EvalResult) -> tuple[str, str]:
     return classname, with_id(f"{name}{bracket}{parameters}", result.eval_file, result.eval_id)
 
 
-def _add_gate(suite: ElementTree.Element, gate: GateWord, masker: Masker) -> None:
-    """Add a gate under the names that it has in pytest's own file."""
-    file, _, name = visible(masker.mask(gate.name)).partition("::")
-    case = ElementTree.SubElement(suite, "testcase", classname=file.replace("/", "."), name=name, time="0.000")
-    reason = visible(masker.mask(gate.reason))
-    if gate.is_red:
-        ElementTree.SubElement(case, "failure", message=reason).text = reason
-    elif gate.is_unenforced:
-        ElementTree.SubElement(case, "skipped", type="pytest.xfail", message=reason)
-
-
 def _text(result: EvalResult, masker: Masker) -> str:
     if result.status == "error":
         return error_text(result, rerun_command=None, masker=masker, limit=None)
@@ -174,31 +165,32 @@ def _seconds(result: EvalResult) -> float:
     return result.duration_ms / 1000 if is_amount(result.duration_ms) else 0.0
 
 
-# Writes failing cases in the format of GitLab's code quality reports, which a merge request shows at their lines.
-
-
 def code_quality(results: Sequence[EvalResult], masker: Masker, ending: Ending = AS_JUDGED) -> list[JsonObject]:
-    """Return an entry for each case that failed or could not be judged. Its fingerprint is the same in each run.
+    """Return GitLab's code quality report, which a merge request shows: an entry for each case that failed or broke.
 
+    Its fingerprint is the same in each run.
     Cases that fail as their `xfail` mark expects, or that gates judge instead, have no entry. Cases that pass against a
     strict mark have one.
     """
     strict = unexpected_passes(results)
-    bad = (each for each in results if each.status != "pass" or each.node_id in strict)
-    return [_entry(each, masker) for each in bad if not (failed_as_expected(each) or ending.judged(each))]
-
-
-def _entry(result: EvalResult, masker: Masker) -> JsonObject:
-    identity = "\n".join((result.node_id or "", result.eval_id, result.target))
-    is_passed = result.status == "pass"
-    reason = f"[XPASS(strict)] {masker.mask(result.xfail or '')}".rstrip() if is_passed else reason_of(result, masker)
-    return {
-        "description": f"{case_name(result)}: {reason}",
-        "check_name": "agentv-fail" if is_passed else f"agentv-{result.status}",
-        "fingerprint": hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest(),
-        "severity": "critical" if result.status == "error" else "major",
-        "location": {"path": result.eval_file or "unknown", "lines": {"begin": result.line or 1}},
-    }
+    entries: list[JsonObject] = []
+    for result in results:
+        is_passed = result.status == "pass"
+        if (is_passed and result.node_id not in strict) or failed_as_expected(result) or ending.judged(result):
+            continue
+        mark = masker.mask(result.xfail or "")
+        reason = f"[XPASS(strict)] {mark}".rstrip() if is_passed else reason_of(result, masker)
+        identity = "\n".join((result.node_id or "", result.eval_id, result.target))
+        entries.append(
+            {
+                "description": f"{case_name(result)}: {reason}",
+                "check_name": "agentv-fail" if is_passed else f"agentv-{result.status}",
+                "fingerprint": hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest(),
+                "severity": "critical" if result.status == "error" else "major",
+                "location": {"path": result.eval_file or "unknown", "lines": {"begin": result.line or 1}},
+            }
+        )
+    return entries
 
 
 # Writes results as CSV: a row per case, a column per figure.
@@ -223,7 +215,8 @@ def results_csv(results: Sequence[EvalResult], masker: Masker) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(_safe, columns))
     for row in rows:
-        writer.writerow([_cell(row.get(name), masker) for name in columns])
+        cells = (row.get(name) for name in columns)
+        writer.writerow([_safe(masker.mask(cell)) if isinstance(cell, str) else cell for cell in cells])
     return file.getvalue()
 
 
@@ -263,18 +256,11 @@ def _row(result: EvalResult) -> Mapping[str, object]:
     }
 
 
-def _cell(value: object, masker: Masker) -> object:
-    return _safe(masker.mask(value)) if isinstance(value, str) else value
-
-
 def _safe(text: str) -> str:
     text = text.encode("utf-8", "backslashreplace").decode()  # no file can hold lone surrogates
     text = re.sub(r"\r\n?", "\n", text.replace("\0", ""))  # a lone CR would end the row, and few programs read NUL
     text = _INNER_FORMULA.sub(r"\1'\2", text)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-# Reads the results of a finished run.
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,13 +124,10 @@ def plain(text: str, *, indent: int = 0) -> Iterator[SummaryLine]:
 def percent(rate: float, unlike: Sequence[float] = (0.0, 1.0)) -> str:
     """Return `89.2 %`, with as many more digits as it takes to differ from other rates: 2,099 of 2,100 are not all."""
     digits = 1
-    while any(abs(rate - other) > _SLACK and _is_same(rate, other, digits) for other in unlike):
+    others = [other for other in unlike if abs(rate - other) > _SLACK]
+    while any(f"{rate * 100:.{digits}f}" == f"{other * 100:.{digits}f}" for other in others):
         digits += 1
     return f"{rate * 100:z.{digits}f} %"
-
-
-def _is_same(one: float, other: float, digits: int) -> bool:
-    return f"{one * 100:.{digits}f}" == f"{other * 100:.{digits}f}"
 
 
 def bounds(low: float, high: float) -> str:

@@ -17,8 +17,6 @@ from pytest_agentv.reports.figures import shortened, visible, with_id
 from pytest_agentv.reports.judged_cases import is_error_of, score_fault
 from pytest_agentv.store.readers import iter_foreign, skipped
 
-# The scores of a results file by case, ready to compare with those of another file.
-
 _DISTINGUISHING: Final = ("target", "node_id")
 """Names that count only if a file has several of them for one case."""
 
@@ -83,6 +81,16 @@ def iter_scored(path: Path) -> Iterator[JsonObject | Problem]:
             yield entry.value if fault is None else skipped(path, entry.line, fault)
 
 
+def key_of(value: JsonObject) -> CaseKey:
+    names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
+    return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
+
+
+def is_error(value: JsonObject) -> bool:
+    """Return whether a case could not be judged, or was not: a dry run judges nothing."""
+    return is_error_of(value) or value.get("dry_run") is True
+
+
 def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     """Return the scores of two files under keys that match across the files.
 
@@ -93,10 +101,25 @@ def align(first: Scores, second: Scores) -> tuple[Scores, Scores]:
     return _shorten(first, shorten), _shorten(second, shorten)
 
 
+def _shorten(scores: Scores, shorten: Callable[[CaseKey], CaseKey]) -> Scores:
+    """Return scores under short keys. The last result of a case counts."""
+    by_key: dict[CaseKey, float | None] = {}
+    counts: Counter[CaseKey] = Counter()
+    for key, score in scores.by_key.items():
+        short = shorten(key)
+        by_key[short] = score
+        counts[short] += scores.counts[key]
+    return Scores(by_key, counts, scores.problems)
+
+
 def matching_key(first: Sequence[EvalResult], second: Sequence[EvalResult]) -> Callable[[EvalResult], CaseKey]:
     """Return the key by which the results of two runs match, in the same way as the scores of two files."""
     shorten = shortening((list(map(_key_of_result, first)), list(map(_key_of_result, second))), _DISTINGUISHING)
     return lambda result: shorten(_key_of_result(result))
+
+
+def _key_of_result(result: EvalResult) -> CaseKey:
+    return CaseKey(result.eval_id, result.eval_file, result.target, result.node_id)
 
 
 def shortening(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str]) -> Callable[[CaseKey], CaseKey]:
@@ -120,21 +143,6 @@ def shortening(runs: Iterable[Collection[CaseKey]], distinguishing: Sequence[str
     return shorten
 
 
-def key_of(value: JsonObject) -> CaseKey:
-    """Return the names of a result's case."""
-    names = {name: value.get(name) for name in ("eval_file", "target", "node_id")}
-    return CaseKey(value["eval_id"], **{name: text if isinstance(text, str) else None for name, text in names.items()})
-
-
-def _key_of_result(result: EvalResult) -> CaseKey:
-    return CaseKey(result.eval_id, result.eval_file, result.target, result.node_id)
-
-
-def is_error(value: JsonObject) -> bool:
-    """Return whether a case could not be judged, or was not: a dry run judges nothing."""
-    return is_error_of(value) or value.get("dry_run") is True
-
-
 def _ids_of_several_files(keys: Iterable[CaseKey]) -> Iterator[str]:
     """Yield the ids that cases of several eval files share."""
     files: dict[str, str | None] = {}
@@ -149,20 +157,7 @@ def _tells_apart(keys: Iterable[CaseKey], shorten: Callable[[CaseKey], CaseKey],
     return any(found.setdefault(shorten(key), getattr(key, name)) != getattr(key, name) for key in keys)
 
 
-def _shorten(scores: Scores, shorten: Callable[[CaseKey], CaseKey]) -> Scores:
-    """Return scores under short keys. The last result of a case counts."""
-    by_key: dict[CaseKey, float | None] = {}
-    counts: Counter[CaseKey] = Counter()
-    for key, score in scores.by_key.items():
-        short = shorten(key)
-        by_key[short] = score
-        counts[short] += scores.counts[key]
-    return Scores(by_key, counts, scores.problems)
-
-
-# Compares two runs case by case: wins, losses, ties and differences.
-#
-# Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
+# Compares two runs case by case. Source: eval-cli-2026-01, "Result Comparison Command"; decisions 23.
 
 DEFAULT_THRESHOLD: Final = 0.1
 
@@ -251,6 +246,10 @@ class Comparison(Record):
         }
 
 
+def _plain(keys: Sequence[CaseKey]) -> list[JsonObject]:
+    return [key.to_plain() for key in keys]
+
+
 def compare_scores(
     first: Mapping[CaseKey, float | None], second: Mapping[CaseKey, float | None], threshold: float
 ) -> Comparison:
@@ -262,13 +261,18 @@ def compare_scores(
         threshold: The smallest difference that is a win or a loss. Equal scores are always a tie.
     """
     both = [key for key in first if key in second]
-    pairs = ((key, first[key], second[key]) for key in both)
+    matched: list[ComparedCase] = []
+    for key in both:
+        score1, score2 = first[key], second[key]
+        if score1 is None or score2 is None:
+            continue
+        delta = round(score2 - score1, _DELTA_DIGITS)
+        is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
+        outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
+        names = (key.eval_file, key.target, key.node_id)
+        matched.append(ComparedCase(key.eval_id, score1, score2, delta, outcome, *names))
     return Comparison(
-        tuple(
-            _compare(key, score1, score2, threshold)
-            for key, score1, score2 in pairs
-            if score1 is not None and score2 is not None
-        ),
+        tuple(matched),
         unmatched1=tuple(key for key in first if key not in second),
         unmatched2=tuple(key for key in second if key not in first),
         errors1=tuple(key for key in both if first[key] is None),
@@ -277,11 +281,15 @@ def compare_scores(
 
 
 def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterator[str]:
-    """Yield the lines of the comparison table."""
     yield f"Comparing: {visible(first)} → {visible(second)}"
     if comparison.matched:
+        ids = [*_names(comparison.matched)]
+        width = max(len("Eval ID"), *map(len, ids))
         yield ""
-        yield from _table_lines(comparison.matched)
+        yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
+        for eval_id, case in zip(ids, comparison.matched, strict=True):
+            scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
+            yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
         yield ""
     named = {
         "Only in the baseline": comparison.unmatched1,
@@ -294,33 +302,9 @@ def comparison_lines(comparison: Comparison, first: str, second: str) -> Iterato
             yield f"{name} ({len(keys):,}): {listed(keys)}"
     wins, losses, ties = (comparison.count(outcome) for outcome in ("win", "loss", "tie"))
     counts = f"{counted(wins, 'win')}, {counted(losses, 'loss', 'losses')}, {counted(ties, 'tie')}"
-    yield f"Summary: {counts} | Mean delta: {_signed(comparison.mean_delta, _MEAN_DIGITS)} | {_verdict(comparison)}"
-
-
-def listed(keys: Sequence[CaseKey]) -> str:
-    """Return the names of the first cases on one line."""
-    more = [f"… and {len(keys) - _MOST_LISTED:,} more"] if len(keys) > _MOST_LISTED else []
-    return ", ".join([*(_one_line(key.label) for key in keys[:_MOST_LISTED]), *more])
-
-
-def _plain(keys: Sequence[CaseKey]) -> list[JsonObject]:
-    return [key.to_plain() for key in keys]
-
-
-def _compare(key: CaseKey, score1: float, score2: float, threshold: float) -> ComparedCase:
-    delta = round(score2 - score1, _DELTA_DIGITS)
-    is_tie = abs(delta) <= _SLACK or abs(delta) < threshold - _SLACK
-    outcome: Outcome = "tie" if is_tie else "win" if delta > 0 else "loss"
-    return ComparedCase(key.eval_id, score1, score2, delta, outcome, key.eval_file, key.target, key.node_id)
-
-
-def _table_lines(cases: tuple[ComparedCase, ...]) -> Iterator[str]:
-    ids = [*_names(cases)]
-    width = max(len("Eval ID"), *map(len, ids))
-    yield f"{'Eval ID':{width}}  Baseline  Candidate   Delta  Result"
-    for eval_id, case in zip(ids, cases, strict=True):
-        scores = f"{format_fixed(case.score1, 2):>8}  {format_fixed(case.score2, 2):>9}"
-        yield f"{eval_id:{width}}  {scores}  {_signed(case.delta, 2):>6}  {_MARKS[case.outcome]}"
+    delta = _signed(comparison.mean_delta, _MEAN_DIGITS)
+    verdict = "worse" if comparison.is_worse else "better" if comparison.mean_delta > _SLACK else "no difference"
+    yield f"Summary: {counts} | Mean delta: {delta} | {verdict}"
 
 
 def _names(cases: Sequence[ComparedCase]) -> Iterator[str]:
@@ -344,6 +328,12 @@ def _item(case: ComparedCase) -> str:
     return item if f"::{item}".endswith(f"::{case.eval_id}") else f"{item}::{case.eval_id}"
 
 
+def listed(keys: Sequence[CaseKey]) -> str:
+    """Return the names of the first cases on one line."""
+    more = [f"… and {len(keys) - _MOST_LISTED:,} more"] if len(keys) > _MOST_LISTED else []
+    return ", ".join([*(_one_line(key.label) for key in keys[:_MOST_LISTED]), *more])
+
+
 def _one_line(eval_id: str) -> str:
     return shortened(visible(eval_id).replace("\n", " "), _WIDEST_ID, "…")
 
@@ -351,9 +341,3 @@ def _one_line(eval_id: str) -> str:
 def _signed(value: float, digits: int) -> str:
     text = format_fixed(value, digits)
     return text if text.startswith("-") and float(text) else f"+{text.removeprefix('-')}"
-
-
-def _verdict(comparison: Comparison) -> str:
-    if comparison.is_worse:
-        return "worse"
-    return "better" if comparison.mean_delta > _SLACK else "no difference"

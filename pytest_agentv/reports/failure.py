@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import ABSENT, Json, Record
-from pytest_agentv.model.messages import Message, ToolCall, incomplete_reason
+from pytest_agentv.model.messages import Message, incomplete_reason
 from pytest_agentv.model.results import EvalResult, EvaluatorResult, explicitly_unmet, verdict_of
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json, counted, format_number
@@ -36,13 +36,32 @@ from pytest_agentv.reports.figures import (
 )
 from pytest_agentv.reports.reasons import reason_line, repeat_headline, scores_line
 
-# Fits the parts of a text into a limit. A short part leaves its spare space to the others.
-
 TEXT_LIMIT: Final = 3_000
-"""In bytes of the text as an ASCII JSON string, quotes included."""
+"""In bytes of the text as an ASCII JSON string, quotes included. VS Code reads results in messages of at most 4,096
+such bytes: a longer one breaks its stream of results.
+"""
 
 _NEAR: Final = 100
 _SEPARATOR: Final = "\n\n"
+_SHORT: Final = 100
+_LONG: Final = 300
+_LINE: Final = 200
+_MOST_CALLS: Final = 20
+_LONGEST_VALUE: Final = 60
+
+_THRESHOLD_SOURCES: Final = {
+    "command line": "from --agentv-threshold",
+    "case": "written in the case",
+    "file": "written in the eval file",
+    "ini": "agentv_threshold of the ini file",
+    "default": "the default",
+}
+
+_STAGES: Final = {
+    "setup": "The case could not be set up",
+    "provider": "The target gave no answer",
+    "evaluator": "The answer could not be judged",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,229 +97,6 @@ class Look:
         return on_one_line(visible(text), length)
 
 
-def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
-    """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
-    present = [section for section in sections if section.text]
-    if limit is None:
-        return _SEPARATOR.join([headline, *(section.text for section in present), footer])
-    space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
-    needs = [escaped_size(section.text) for section in present]
-    total = sum(section.weight for section in present)
-    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
-    spare = space - sum(sizes)
-    for index, need in enumerate(needs):
-        extra = min(spare, need - sizes[index])
-        sizes[index] += extra
-        spare -= extra
-    texts = [_fit(section.text, size) for section, size in zip(present, sizes, strict=True)]
-    return _SEPARATOR.join([headline, *texts, footer])
-
-
-def block(title: str, text: str, look: Look) -> str:
-    """Return a text below its title; nothing without a text."""
-    head = look.head(text)
-    if not head.strip():
-        return ""
-    return f"{title}\n  {indented(head, '  ')}" if title else head
-
-
-def indented(text: str, spaces: str) -> str:
-    """Return a text with its lines indented, except the first."""
-    return text.replace("\n", f"\n{spaces}")
-
-
-def _fit(text: str, size: int) -> str:
-    """Cut a text to a size, at a line end if one is near, so that table rows stay whole."""
-    fitted = cut(text, size)
-    if fitted == text:
-        return text
-    last_line = fitted.rfind("\n")
-    is_near = last_line >= 0 and escaped_size(fitted[last_line:]) <= _NEAR
-    return f"{fitted[:last_line]}\n..." if is_near else fitted
-
-
-# Shows the results of evaluators: a table of scores, their findings, their reasoning.
-
-_SHORT: Final = 100
-
-
-def evaluator_table(result: EvalResult, look: Look) -> str:
-    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
-    if len(rows) == 1:
-        return ""
-    name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
-    return "\n".join(
-        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {weight:>6}  {verdict}"
-        for name, kind, score, weight, verdict in rows
-    )
-
-
-def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
-    for result in results:
-        yield (
-            "  " * depth + look.name(result.name, 28),
-            look.name(result.type, 18),
-            format_score(result.score),
-            "-" if result.weight is None else format_number(result.weight),
-            "error" if result.error else result.verdict,
-        )
-        yield from _rows(result.evaluator_results or (), look, depth + 1)
-
-
-def reasoning(result: EvalResult, look: Look) -> str:
-    """Return the reasoning, one line per evaluator if there are several."""
-    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
-    if len(said) <= 1:
-        return block("Reasoning:", result.reasoning or "", look)
-    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
-    return "\n  ".join(["Reasoning:", *(indented(line, "  ") for line in lines)])
-
-
-def raw_outputs(result: EvalResult, look: Look) -> str:
-    """Return the unreadable output of judges, which explains why they score 0."""
-    blocks = [
-        block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
-        for evaluator in result.evaluator_results or ()
-        if evaluator.raw_output
-    ]
-    return "\n".join(blocks)
-
-
-def findings(title: str, result: EvalResult, look: Look) -> str:
-    """Return hits or misses, with the evaluators' names if there are several."""
-    evaluators = result.evaluator_results or ()
-    items = result.misses if title == "Misses" else result.hits
-    if len(evaluators) > 1:
-        named = [
-            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
-            for evaluator in evaluators
-            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
-        ]
-        return _listed(title, named or list(map(look.head, items)))
-    return _listed(title, list(map(look.head, items)))
-
-
-def _listed(title: str, items: Sequence[str]) -> str:
-    lines = (f"  - {indented(item, '    ')}" for item in items)
-    return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
-
-
-# Shows tool calls, one per line: `search(query="tents") -> 3 rows`.
-
-_MOST_CALLS: Final = 20
-_LONGEST_VALUE: Final = 60
-
-
-def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
-    """Yield the first twenty tool calls of an answer in order. Masks secrets before it cuts values."""
-    calls = [call for message in messages for call in message.tool_calls]
-    yield from (_call_line(call, masker) for call in calls[:_MOST_CALLS])
-    if len(calls) > _MOST_CALLS:
-        yield f"... and {len(calls) - _MOST_CALLS} more"
-
-
-def _call_line(call: ToolCall, masker: Masker) -> str:
-    """Return a call with its arguments and its output, if these are reported."""
-    output = "" if call.output is ABSENT else f" -> {_output(call.output, masker)}"
-    return f"{call.tool}({_arguments(call.input, masker)}){output}"
-
-
-def _arguments(value: Json, masker: Masker) -> str:
-    if value is ABSENT or value in (None, {}, ""):
-        return ""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_short(compact_json(each), masker)}" for name, each in value.items())
-    return _short(compact_json(value), masker)
-
-
-def _output(value: Json, masker: Masker) -> str:
-    match value:
-        case list() | tuple():
-            noun = "row" if all(isinstance(each, Mapping) for each in value) else "item"
-            return counted(len(value), noun)
-        case str():
-            return _short(" ".join(masker.mask(value).split()) or '""', masker)
-    return _short(compact_json(value), masker)
-
-
-def _short(text: str, masker: Masker) -> str:
-    """Cut a text. The masker could not find half a secret later."""
-    return text if len(text) <= _LONGEST_VALUE else shortened(masker.mask(text), _LONGEST_VALUE)
-
-
-# The last lines of a failure's text: target, cost, place, and the command to run the case again.
-
-_LONG: Final = 300
-
-
-def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
-    """Return target, cost, log, place and the rerun command, a line each."""
-    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
-    if (tools := _tools(result, look)) and not _has_calls(result):
-        lines.append(f"Tools:  {cut(tools, _LONG)}")
-    if result.log_file:
-        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
-    if result.eval_file:
-        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
-    if rerun_command:
-        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
-    return "\n".join(lines)
-
-
-def _tools(result: EvalResult, look: Look) -> str:
-    calls = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
-    return ", ".join(
-        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in calls.items()
-    )
-
-
-def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
-    parts = known_parts(result)
-    yield look.name(result.target, _SHORT)
-    if result.attempts:
-        yield counted(result.attempts, "attempt")
-    if (duration := duration_of(result)) is not None:
-        yield format_duration(duration)
-    if (cost := cost_of(result)) is not None and not result.cached:
-        yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
-    if (usage := tokens_of(result)) is not None:
-        yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
-    if result.finish_reason:
-        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
-    if result.cached:
-        yield "answer from the cache"
-
-
-def _known_for(parts: Mapping[str, str], name: str) -> str:
-    return f" known for {parts[name]}" if name in parts else ""
-
-
-def _has_calls(result: EvalResult) -> bool:
-    """Whether the calls are shown with their inputs and outputs."""
-    return any(message.tool_calls for message in result.output_messages or ())
-
-
-# Renders the text of a failed or broken case, short enough for every client.
-#
-# VS Code reads results in messages of at most 4,096 bytes of ASCII JSON. A longer message breaks its stream of results.
-
-_LINE: Final = 200
-
-_THRESHOLD_SOURCES: Final = {
-    "command line": "from --agentv-threshold",
-    "case": "written in the case",
-    "file": "written in the eval file",
-    "ini": "agentv_threshold of the ini file",
-    "default": "the default",
-}
-
-_STAGES: Final = {
-    "setup": "The case could not be set up",
-    "provider": "The target gave no answer",
-    "evaluator": "The answer could not be judged",
-}
-
-
 def failure_text(
     result: EvalResult,
     *,
@@ -319,17 +115,20 @@ def failure_text(
     score_line = _score_line(result, threshold_source)
     cause = _cause(result, look)
     headline = _repeats(result) or cause or score_line
+    assertion = result.assertion or ""
+    is_cut = not headline.endswith(f" {look.all_of(assertion)}")
+    calls = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
     sections = [
         Section(_repeats(result, "the first failing one"), 15),
         Section(cause if result.repeat else "", 15),
-        Section(_assertion(result.assertion, headline, look), 20),
+        Section(block("", assertion, look) if is_cut else "", 20),
         Section(score_line if cause and not result.repeat else "", 5),
         Section(_threshold_hint(result, threshold_source), 5),
         Section(_question(question, look), 8),
-        Section(_expected(result, look), 6),
+        Section(block("Expected outcome:", result.expected_outcome or "", look), 6),
         Section(_answer(result, look), 15),
         Section(_reference(result, reference_answer, look), 12),
-        Section(_calls(result, look), 10),
+        Section("\n  ".join(["Tool calls:", *calls]) if calls else "", 10),
         Section(evaluator_table(result, look), 25),
         Section(findings("Misses", result, look), 25),
         Section(raw_outputs(result, look), 12),
@@ -352,16 +151,14 @@ def error_text(
     `same_as` names a case whose text shows the same error in full.
     """
     look = Look(masker, limit)
-    detail = result.error_detail
+    detail, error = result.error_detail, result.error or "unknown error"
     headline = f"{_STAGES[detail.stage]} ({detail.kind})" if detail else "The case could not be judged"
     has_answer = detail is not None and detail.stage == "evaluator"
     if same_as is not None:
-        reason = (
-            f"{_first_line(result.error or 'unknown error', look)}\n(the same error as {look.name(same_as, _LONG)})"
-        )
+        reason = f"{_first_line(error, look)}\n(the same error as {look.name(same_as, _LONG)})"
         return assemble(headline, [Section(reason, 1)], footer(result, rerun_command, look), limit)
     sections = [
-        Section(block("", result.error or "unknown error", look), 50),
+        Section(block("", error, look), 50),
         Section(evaluator_table(result, look), 20),
         Section(raw_outputs(result, look), 15),
         Section(_answer(result, look) if has_answer else "", 15),
@@ -402,7 +199,6 @@ def _repeats(result: EvalResult, shown: str | None = None) -> str:
     figures = result.repeat
     if figures is None:
         return ""
-
     return repeat_headline(result, figures) if shown is None else scores_line(figures, shown)
 
 
@@ -416,6 +212,10 @@ def _cause(result: EvalResult, look: Look) -> str:
     what = "check" if explicitly_unmet(result.evaluator_results or ()) else "rubric"
     noun = f"Required {what}" if len(unmet) == 1 else f"{len(unmet)} required {what}s"
     return look.line(f"{noun} not met: {'; '.join(unmet)}", _LONG)
+
+
+def _first_line(text: str, look: Look) -> str:
+    return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
 
 
 def _score_line(result: EvalResult, threshold_source: str | None) -> str:
@@ -441,13 +241,12 @@ def _threshold_hint(result: EvalResult, threshold_source: str | None) -> str:
     )
 
 
-def _first_line(text: str, look: Look) -> str:
-    return cut(look.all_of(text).strip().partition("\n")[0], _LONG)
-
-
-def _assertion(reason: str | None, headline: str, look: Look) -> str:
-    """Return the whole reason if the headline has cut it."""
-    return "" if reason is None or headline.endswith(f" {look.all_of(reason)}") else block("", reason, look)
+def _question(question: str, look: Look) -> str:
+    """Return the question, shortened with a note unless it is wanted in full."""
+    if look.limit is None or len(question) <= _LONG:
+        return block("Question:", question, look)
+    head = f"{look.masker.mask(question)[:_LONG].rstrip()}..."  # masked before it is cut
+    return block(f"Question (the first {_LONG} of {len(question):,} characters):", head, look)
 
 
 def _answer(result: EvalResult, look: Look) -> str:
@@ -458,22 +257,6 @@ def _answer(result: EvalResult, look: Look) -> str:
     return block(title, answer, look) or title
 
 
-def _question(question: str, look: Look) -> str:
-    """Return the question, shortened with a note unless it is wanted in full."""
-    if look.limit is None or len(question) <= _LONG:
-        return block("Question:", question, look)
-    return block(f"Question (the first {_LONG} of {len(question):,} characters):", _head(question, look), look)
-
-
-def _head(text: str, look: Look) -> str:
-    """Return the head of a text, masked before it is cut."""
-    return f"{look.masker.mask(text)[:_LONG].rstrip()}..."
-
-
-def _expected(result: EvalResult, look: Look) -> str:
-    return block("Expected outcome:", result.expected_outcome or "", look)
-
-
 def _reference(result: EvalResult, reference: str, look: Look) -> str:
     """Return the differences between answer and reference, word by word, or the reference if a diff does not help."""
     texts = alike(look.masker.mask(reference), look.masker.mask(result.candidate_answer))
@@ -482,10 +265,179 @@ def _reference(result: EvalResult, reference: str, look: Look) -> str:
     return block(f"Reference answer ({len(reference):,} characters):", reference, look)
 
 
-def _calls(result: EvalResult, look: Look) -> str:
-    """Return the tool calls with their inputs and outputs, if the result holds them."""
-    lines = [look.line(line, _LINE) for line in call_lines(result.output_messages or (), look.masker)]
-    return "\n  ".join(["Tool calls:", *lines]) if lines else ""
+def assemble(headline: str, sections: Sequence[Section], footer: str, limit: int | None) -> str:
+    """Join the parts and cut the sections to the limit. Unused space goes to the first section that needs it."""
+    present = [section for section in sections if section.text]
+    if limit is None:
+        return _SEPARATOR.join([headline, *(section.text for section in present), footer])
+    space = limit - 2 - escaped_size(headline + footer) - escaped_size(_SEPARATOR) * (len(present) + 1)
+    needs = [escaped_size(section.text) for section in present]
+    total = sum(section.weight for section in present)
+    sizes = [min(need, space * section.weight // total) for need, section in zip(needs, present, strict=True)]
+    spare = space - sum(sizes)
+    for index, need in enumerate(needs):
+        extra = min(spare, need - sizes[index])
+        sizes[index] += extra
+        spare -= extra
+    texts = [_fit(section.text, size) for section, size in zip(present, sizes, strict=True)]
+    return _SEPARATOR.join([headline, *texts, footer])
+
+
+def _fit(text: str, size: int) -> str:
+    """Cut a text to a size, at a line end if one is near, so that table rows stay whole."""
+    fitted = cut(text, size)
+    if fitted == text:
+        return text
+    last_line = fitted.rfind("\n")
+    is_near = last_line >= 0 and escaped_size(fitted[last_line:]) <= _NEAR
+    return f"{fitted[:last_line]}\n..." if is_near else fitted
+
+
+def block(title: str, text: str, look: Look) -> str:
+    """Return a text below its title; nothing without a text."""
+    head = look.head(text)
+    if not head.strip():
+        return ""
+    return f"{title}\n  {indented(head, '  ')}" if title else head
+
+
+def indented(text: str, spaces: str) -> str:
+    """Return a text with its lines indented, except the first."""
+    return text.replace("\n", f"\n{spaces}")
+
+
+def evaluator_table(result: EvalResult, look: Look) -> str:
+    rows = [("Evaluator", "Type", "Score", "Weight", "Verdict"), *_rows(result.evaluator_results or (), look)]
+    if len(rows) == 1:
+        return ""
+    name_width, type_width = (max(columns(row[column]) for row in rows) for column in (0, 1))
+    return "\n".join(
+        f"{padded(name, name_width)}  {padded(kind, type_width)}  {score:>5}  {weight:>6}  {verdict}"
+        for name, kind, score, weight, verdict in rows
+    )
+
+
+def _rows(results: Sequence[EvaluatorResult], look: Look, depth: int = 0) -> Iterator[tuple[str, str, str, str, str]]:
+    for result in results:
+        yield (
+            "  " * depth + look.name(result.name, 28),
+            look.name(result.type, 18),
+            format_score(result.score),
+            "-" if result.weight is None else format_number(result.weight),
+            "error" if result.error else result.verdict,
+        )
+        yield from _rows(result.evaluator_results or (), look, depth + 1)
+
+
+def findings(title: str, result: EvalResult, look: Look) -> str:
+    """Return hits or misses, with the evaluators' names if there are several."""
+    evaluators = result.evaluator_results or ()
+    items = result.misses if title == "Misses" else result.hits
+    if len(evaluators) > 1:
+        named = [
+            f"{look.name(evaluator.name, 28)}: {look.head(item)}"
+            for evaluator in evaluators
+            for item in (evaluator.misses if title == "Misses" else evaluator.hits)
+        ]
+        return _listed(title, named or list(map(look.head, items)))
+    return _listed(title, list(map(look.head, items)))
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    lines = (f"  - {indented(item, '    ')}" for item in items)
+    return "\n".join([f"{title} ({len(items)}):", *lines]) if items else ""
+
+
+def raw_outputs(result: EvalResult, look: Look) -> str:
+    """Return the unreadable output of judges, which explains why they score 0."""
+    blocks = [
+        block(f"Unreadable reply of {look.name(evaluator.name, 28)}:", evaluator.raw_output, look)
+        for evaluator in result.evaluator_results or ()
+        if evaluator.raw_output
+    ]
+    return "\n".join(blocks)
+
+
+def reasoning(result: EvalResult, look: Look) -> str:
+    """Return the reasoning, one line per evaluator if there are several."""
+    said = [(each.name, each.reasoning) for each in result.evaluator_results or () if each.reasoning]
+    if len(said) <= 1:
+        return block("Reasoning:", result.reasoning or "", look)
+    lines = (f"{look.name(name, _SHORT)}: {look.head(reasoning)}" for name, reasoning in said)
+    return "\n  ".join(["Reasoning:", *(indented(line, "  ") for line in lines)])
+
+
+def call_lines(messages: Iterable[Message], masker: Masker) -> Iterator[str]:
+    """Yield the first twenty tool calls of an answer in order. Masks secrets before it cuts values."""
+    calls = [call for message in messages for call in message.tool_calls]
+    for call in calls[:_MOST_CALLS]:
+        output = "" if call.output is ABSENT else f" -> {_output(call.output, masker)}"
+        yield f"{call.tool}({_arguments(call.input, masker)}){output}"
+    if len(calls) > _MOST_CALLS:
+        yield f"... and {len(calls) - _MOST_CALLS} more"
+
+
+def _arguments(value: Json, masker: Masker) -> str:
+    if value is ABSENT or value in (None, {}, ""):
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_short(compact_json(each), masker)}" for name, each in value.items())
+    return _short(compact_json(value), masker)
+
+
+def _output(value: Json, masker: Masker) -> str:
+    match value:
+        case list() | tuple():
+            noun = "row" if all(isinstance(each, Mapping) for each in value) else "item"
+            return counted(len(value), noun)
+        case str():
+            return _short(" ".join(masker.mask(value).split()) or '""', masker)
+    return _short(compact_json(value), masker)
+
+
+def _short(text: str, masker: Masker) -> str:
+    """Cut a text. The masker could not find half a secret later."""
+    return text if len(text) <= _LONGEST_VALUE else shortened(masker.mask(text), _LONGEST_VALUE)
+
+
+def footer(result: EvalResult, rerun_command: str | None, look: Look) -> str:
+    """Return target, cost, log, place and the rerun command, a line each."""
+    lines = [f"Target: {cut(', '.join(_target_facts(result, look)), _LONG)}"]
+    counts = result.trace_summary.tool_calls_by_name if result.trace_summary else {}
+    tools = ", ".join(
+        look.line(name, _SHORT) + (f" ({count} times)" if count > 1 else "") for name, count in counts.items()
+    )
+    # Calls that are shown with their inputs and outputs are not named once more.
+    if tools and not any(message.tool_calls for message in result.output_messages or ()):
+        lines.append(f"Tools:  {cut(tools, _LONG)}")
+    if result.log_file:
+        lines.append(f"Log:    {cut(look.all_of(result.log_file), _LONG)}")
+    if result.eval_file:
+        lines.append(f"Case:   {cut(visible(place_of(result)), _LONG)}")
+    if rerun_command:
+        lines.append(f"Rerun:  {cut(visible(rerun_command), 600)}")
+    return "\n".join(lines)
+
+
+def _target_facts(result: EvalResult, look: Look) -> Iterator[str]:
+    parts = known_parts(result)
+    yield look.name(result.target, _SHORT)
+    if result.attempts:
+        yield counted(result.attempts, "attempt")
+    if (duration := duration_of(result)) is not None:
+        yield format_duration(duration)
+    if (cost := cost_of(result)) is not None and not result.cached:
+        yield f"{format_cost(cost)}{_known_for(parts, 'cost')}"
+    if (usage := tokens_of(result)) is not None:
+        yield f"tokens: {format_tokens(usage)}{_known_for(parts, 'tokens')}"
+    if result.finish_reason:
+        yield f"finish_reason={look.line(result.finish_reason, _SHORT)}"
+    if result.cached:
+        yield "answer from the cache"
+
+
+def _known_for(parts: Mapping[str, str], name: str) -> str:
+    return f" known for {parts[name]}" if name in parts else ""
 
 
 # Compares an answer with the reference word by word, for people to read.
@@ -520,7 +472,13 @@ def word_diff(reference: str, answer: str) -> str | None:
     end = old[len(old) - tail :]
     steps = [*_kept(old[:head]), *_steps(middle_old, middle_new), *_kept(end)]
     common = sum(kind == "both" and word != "\n" for kind, word in steps)
-    return _text(_indented(steps, reference, answer)) if common >= _LEAST_COMMON * min(len(old), len(new)) else None
+    if common < _LEAST_COMMON * min(len(old), len(new)):
+        return None
+    parts = []
+    for kind, group in groupby(_indented(steps, reference, answer), key=lambda step: step[0]):
+        before, after = _MARKS[kind]
+        parts.append(f"{before}{_joined(word for _, word in group)}{after}")
+    return _joined(parts)
 
 
 def alike(reference: str, answer: str) -> tuple[str, str]:
@@ -577,14 +535,6 @@ def _indented(steps: Sequence[_Step], reference: str, answer: str) -> Iterator[_
             continue
         lines = {"both": (old, new), "removed": (old,), "added": (new,)}[kind]
         yield kind, [next(each, word) for each in lines][-1]
-
-
-def _text(steps: Iterable[_Step]) -> str:
-    parts = []
-    for kind, group in groupby(steps, key=lambda step: step[0]):
-        before, after = _MARKS[kind]
-        parts.append(f"{before}{_joined(word for _, word in group)}{after}")
-    return _joined(parts)
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -6,20 +6,18 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import combining, east_asian_width
 
 from pytest_agentv.model.base import is_amount
 from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, is_known
-from pytest_agentv.model.results import EvalResult, RepeatFigures
+from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import format_fixed
 
 N = TypeVar("N", int, float)
-
-_CENT = 0.01
 
 
 def format_score(score: float) -> str:
@@ -28,7 +26,7 @@ def format_score(score: float) -> str:
 
 def format_cost(dollars: float) -> str:
     """Format dollars with four decimals, or six below a cent, because model calls are cheap."""
-    return f"${format_fixed(dollars, 4 if dollars >= _CENT or dollars == 0 else 6)}"
+    return f"${format_fixed(dollars, 4 if dollars >= 0.01 or dollars == 0 else 6)}"
 
 
 def format_duration(milliseconds: float) -> str:
@@ -285,36 +283,27 @@ def result_properties(result: EvalResult) -> list[Property]:
         figures.append(_shared("agentv_cached", "true"))
     if judge_cost is not None:
         figures.append(("agentv_judge_cost_usd", judge_cost))
-    if usage is not None:
-        figures += _usage_properties(usage)
+    for kind in ("input", "output", "cached", "reasoning") if usage is not None else ():
+        count = getattr(usage, kind)
+        if count is not None:
+            # tokens are floats here, but are shown as whole numbers
+            figures.append((f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count))
     figures += ((f"agentv_{name}_known_for", part) for name, part in known_parts(result).items())
     if result.repeat is not None:
-        figures += _repeat_properties(result.repeat)
+        repeat = {
+            "agentv_repeat": result.repeat.planned,
+            "agentv_judged": result.repeat.judged,
+            "agentv_passes": result.repeat.passes,
+            "agentv_pass_rate": result.repeat.pass_rate,
+            "agentv_pass_rate_low": result.repeat.pass_rate_low,
+            "agentv_pass_rate_high": result.repeat.pass_rate_high,
+            "agentv_stopped": result.repeat.stopped if result.repeat.asked < result.repeat.planned else None,
+        }
+        figures += ((name, value) for name, value in repeat.items() if value is not None)
     evaluators = [each for each in result.evaluator_results or () if each.error is None]
     names = _score_names(tuple([evaluator.name for evaluator in evaluators]))
     figures += [_shared(name, each.score) for name, each in zip(names, evaluators, strict=True)]
     return figures
-
-
-def _usage_properties(usage: TokenUsage) -> Iterator[Property]:
-    for kind in ("input", "output", "cached", "reasoning"):
-        count = getattr(usage, kind)
-        if count is not None:
-            # tokens are floats here, but are shown as whole numbers
-            yield f"agentv_tokens_{kind}", int(count) if float(count).is_integer() else count
-
-
-def _repeat_properties(repeat: RepeatFigures) -> Iterator[Property]:
-    figures = {
-        "agentv_repeat": repeat.planned,
-        "agentv_judged": repeat.judged,
-        "agentv_passes": repeat.passes,
-        "agentv_pass_rate": repeat.pass_rate,
-        "agentv_pass_rate_low": repeat.pass_rate_low,
-        "agentv_pass_rate_high": repeat.pass_rate_high,
-        "agentv_stopped": repeat.stopped if repeat.asked < repeat.planned else None,
-    }
-    yield from ((name, value) for name, value in figures.items() if value is not None)
 
 
 @lru_cache(maxsize=1000, typed=True)

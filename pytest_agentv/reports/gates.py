@@ -30,8 +30,6 @@ from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statist
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path
 
-# Gates by tag: the ini key `agentv_gates`.
-
 Tier: TypeAlias = Literal["critical", "advisory"]
 _TIERS: Final[tuple[Tier, ...]] = ("critical", "advisory")
 _WORDS: Final = ("min_rate", "tier")
@@ -92,6 +90,30 @@ def parse_tag_gates(lines: Iterable[str]) -> tuple[TagGate, ...]:
     return tuple(gates.values())
 
 
+def _parse(line: str) -> TagGate:
+    tag, _, rest = (part.strip() for part in line.rpartition(": "))
+    if not tag:
+        raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
+    pairs: list[tuple[str, str]] = []
+    for word in rest.split():
+        name, equals, value = word.partition("=")
+        if name not in _WORDS or not equals:
+            hint = did_you_mean(name, _WORDS)
+            raise ValueError(f"unknown word {word!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
+        pairs.append((name, value))
+    words = dict(pairs)
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
+    if "min_rate" not in words:
+        raise ValueError("min_rate is missing")
+    tier = words.get("tier", "critical")
+    known: Mapping[str, Tier] = {each: each for each in _TIERS}
+    if tier not in known:
+        hint = did_you_mean(tier, _TIERS)
+        raise ValueError(f"unknown tier {tier!r}: expected {' or '.join(_TIERS)}{f' ({hint})' if hint else ''}")
+    return TagGate(tag, parse_pass_rate(words["min_rate"]), known[tier])
+
+
 def unmatched_tags(gates: Iterable[TagGate], tags: Collection[str]) -> str | None:
     """Return the gates without any case; None: each gate has one."""
     faults = []
@@ -115,32 +137,6 @@ def rate_check(name: str, min_rate: float, cases: Iterable[JudgedCase], tier: Ti
     return RateCheck(name, math.fsum(values) / len(values) if values else None, min_rate, len(values), tier)
 
 
-def _parse(line: str) -> TagGate:
-    tag, _, rest = (part.strip() for part in line.rpartition(": "))
-    if not tag:
-        raise ValueError("expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`")
-    pairs = [_gate_word(word) for word in rest.split()]
-    words = dict(pairs)
-    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
-        raise ValueError(f"{' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice: expected once")
-    if "min_rate" not in words:
-        raise ValueError("min_rate is missing")
-    tier = words.get("tier", "critical")
-    known: Mapping[str, Tier] = {each: each for each in _TIERS}
-    if tier not in known:
-        hint = did_you_mean(tier, _TIERS)
-        raise ValueError(f"unknown tier {tier!r}: expected {' or '.join(_TIERS)}{f' ({hint})' if hint else ''}")
-    return TagGate(tag, parse_pass_rate(words["min_rate"]), known[tier])
-
-
-def _gate_word(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if name not in _WORDS or not equals:
-        hint = did_you_mean(name, _WORDS)
-        raise ValueError(f"unknown word {text!r}: expected min_rate=… or tier=…{f' ({hint})' if hint else ''}")
-    return name, value
-
-
 # Decides which verdicts fail a run.
 
 REGRESSION: Final = "regression"
@@ -151,6 +147,7 @@ LEFT: Final = "judged_with_run"
 """The key of a verdict for the node ids of the failed cases that its gates judged."""
 UNENFORCED: Final = "not_enforced"
 """The key of a verdict that marks a gate: it found something, but does not fail the run."""
+
 _WIDTH: Final = 80
 _INDENT: Final = 6
 
@@ -197,7 +194,6 @@ def gates_contract(outcomes: Sequence[GateOutcome], gate: Gate, left: Collection
 
 
 def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
-    """Return the outcome of the gate on the baseline."""
     comparison = statistics.comparison
     assert comparison is not None
     name = f"{comparison.baseline_name}::{REGRESSION}"
@@ -212,7 +208,6 @@ def baseline_gate(statistics: RunStatistics, gate: Gate) -> GateOutcome:
 
 
 def rate_gate(check: RateCheck, gate: Gate) -> GateOutcome:
-    """Return the outcome of a gate on a pass rate."""
     is_red = not check.is_reached and check.tier == "critical" and gate != "off"
     return GateOutcome(check.name, is_red, check.text, is_told=not check.is_reached)
 
@@ -236,9 +231,6 @@ def _word(outcome: GateOutcome) -> tuple[str, LineStyle]:
         return "not enforced", "warning"
     # A comparison that cannot tell must not look like a success.
     return ("not failed", "warning") if outcome.reason.startswith("cannot tell") else ("passed", "pass")
-
-
-# Chooses the cases that are asked again because they look broken, and how often.
 
 
 def suspects_of(

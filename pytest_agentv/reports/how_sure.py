@@ -19,10 +19,7 @@ from pytest_agentv.stats.comparing import NO_DEVIATION, cases_to_see, most_withi
 from pytest_agentv.stats.intervals import passing
 from pytest_agentv.store.readers import iter_entries
 
-# People's labels of cases, and how far a judge agrees with them.
-
 _WORDS: Final = {"pass": 1.0, "true": 1.0, "yes": 1.0, "good": 1.0, "fail": 0.0, "false": 0.0, "no": 0.0, "bad": 0.0}
-_DIGITS: Final = 9
 _HALF: Final = 0.5
 
 
@@ -74,69 +71,6 @@ def read_labels(path: Path, scale: tuple[float, float]) -> list[Label]:
     return labels
 
 
-def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
-    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
-
-    Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
-    """
-    judged = [case for case in cases if case.scores]
-    by_case, unmatched = _by_case(labels, judged)
-    if not by_case:
-        return None
-    is_scale = any(label.value not in (0, 1) for label in labels)
-    votes = {index: _majority(group, judged[index]) for index, group in by_case.items()}
-    chosen = {index: vote for index, vote in votes.items() if vote is not None}
-    labelled = [judged[index] for index in chosen]
-    verdicts, said = [_passes(case) for case in labelled], list(chosen.values())
-    scores = [round(math.fsum(case.scores) / case.judged, _DIGITS) for case in labelled]
-    ratings = [round(fmean(label.value for label in by_case[index]), _DIGITS) for index in chosen]
-    others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
-    ours, theirs = list(map(float, verdicts)), list(map(float, said))
-    raters = sorted({label.rater for label in labels})
-    return Agreement(
-        cases=len(labelled),
-        confusion=confusion(verdicts, said),
-        kappa=kappa(ours, theirs),
-        linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
-        quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
-        alpha=_alpha(by_case.values(), raters, is_scale=is_scale),
-        raters=len(raters),
-        corrected=corrected_rate(ours, theirs, others),
-        unlabelled=len(others),
-        unmatched=unmatched,
-        split=len(votes) - len(chosen),
-    )
-
-
-def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
-    """Return the labels by the positions of their cases, and how many labels have no case."""
-    named: dict[str | None, list[int]] = {}
-    for index, case in enumerate(cases):
-        for name in {case.eval_id, case.node_id}:
-            named.setdefault(name, []).append(index)
-    found: dict[int, list[Label]] = {}
-    unmatched = 0
-    for label in labels:
-        indexes = [index for index in named.get(label.eval_id, ()) if _is_in(label, cases[index])]
-        if len(indexes) > 1:
-            raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
-        unmatched += not indexes
-        for index in indexes:
-            found.setdefault(index, []).append(label)
-    return found, unmatched
-
-
-def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
-    """Return what is wrong with a label that fits several cases, and what to write instead."""
-    values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
-    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
-    node_ids = [case.node_id or case.name for case in cases]
-    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
-    write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
-    fits = f"fits {len(cases)} results ({'; '.join(told)})"
-    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
-
-
 def _entries(path: Path) -> Iterator[tuple[int, JsonObject]]:
     if path.suffix.lower() in (".csv", ".tsv"):
         for row in read_delimited(path):
@@ -177,10 +111,77 @@ def _value(path: Path, line: int, label: object, scale: tuple[float, float]) -> 
     return (number - low) / (high - low)
 
 
-def _is_in(label: Label, case: JudgedCase) -> bool:
-    """Whether the file and the target of a label, if it names them, are those of a case."""
-    same_file = label.eval_file is None or label.eval_file == case.eval_file
-    return same_file and (label.target is None or label.target == case.target)
+def agree(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> Agreement | None:
+    """Compare the verdicts of a run with labels; None if no case is both judged and labelled.
+
+    Raises `FileError` for a label that fits several cases: a label is of one answer, and it does not tell of which.
+    """
+    judged = [case for case in cases if case.scores]
+    by_case, unmatched = _by_case(labels, judged)
+    if not by_case:
+        return None
+    is_scale = any(label.value not in (0, 1) for label in labels)
+    chosen: dict[int, bool] = {}  # whether most people pass a case; not those that as many pass as fail
+    for index, group in by_case.items():
+        passes = sum(_is_good(label, judged[index]) for label in group)
+        if 2 * passes != len(group):
+            chosen[index] = 2 * passes > len(group)
+    labelled = [judged[index] for index in chosen]
+    verdicts, said = [_passes(case) for case in labelled], list(chosen.values())
+    # Rounded: the noise of further digits would make two values of equal means.
+    scores = [round(math.fsum(case.scores) / case.judged, 9) for case in labelled]
+    ratings = [round(fmean(label.value for label in by_case[index]), 9) for index in chosen]
+    others = [float(_passes(case)) for index, case in enumerate(judged) if index not in by_case]
+    ours, theirs = list(map(float, verdicts)), list(map(float, said))
+    raters = sorted({label.rater for label in labels})
+    by_rater = [{label.rater: label.value for label in group} for group in by_case.values()]
+    table = [[ratings_of.get(rater) for rater in raters] for ratings_of in by_rater]
+    return Agreement(
+        cases=len(labelled),
+        confusion=confusion(verdicts, said),
+        kappa=kappa(ours, theirs),
+        linear_kappa=kappa(scores, ratings, "linear") if is_scale else None,
+        quadratic_kappa=kappa(scores, ratings, "quadratic") if is_scale else None,
+        alpha=krippendorff_alpha(table, "interval" if is_scale else "nominal") if len(raters) > 1 else None,
+        raters=len(raters),
+        corrected=corrected_rate(ours, theirs, others),
+        unlabelled=len(others),
+        unmatched=unmatched,
+        split=len(by_case) - len(chosen),
+    )
+
+
+def _by_case(labels: Sequence[Label], cases: Sequence[JudgedCase]) -> tuple[dict[int, list[Label]], int]:
+    """Return the labels by the positions of their cases, and how many labels have no case."""
+    named: dict[str | None, list[int]] = {}
+    for index, case in enumerate(cases):
+        for name in {case.eval_id, case.node_id}:
+            named.setdefault(name, []).append(index)
+    found: dict[int, list[Label]] = {}
+    unmatched = 0
+    for label in labels:
+        indexes = [
+            index
+            for index in named.get(label.eval_id, ())
+            if label.eval_file in (None, cases[index].eval_file) and label.target in (None, cases[index].target)
+        ]
+        if len(indexes) > 1:
+            raise FileError(label.path, _ambiguity(label, [cases[index] for index in indexes]), label.line)
+        unmatched += not indexes
+        for index in indexes:
+            found.setdefault(index, []).append(label)
+    return found, unmatched
+
+
+def _ambiguity(label: Label, cases: Sequence[JudgedCase]) -> str:
+    """Return what is wrong with a label that fits several cases, and what to write instead."""
+    values = {key: sorted({str(getattr(case, key)) for case in cases}) for key in ("target", "eval_file")}
+    missing = {key: texts for key, texts in values.items() if len(texts) > 1}
+    node_ids = [case.node_id or case.name for case in cases]
+    told = [f"{key} {', '.join(texts)}" for key, texts in missing.items()] or [", ".join(node_ids)]
+    write = f"add {' and '.join(missing)}" if missing else f"write its node id as eval_id: {node_ids[0]}"
+    fits = f"fits {len(cases)} results ({'; '.join(told)})"
+    return f"eval_id {label.eval_id!r}: {fits}, but a label is of one answer: {write}"
 
 
 def _passes(case: JudgedCase) -> bool:
@@ -188,12 +189,6 @@ def _passes(case: JudgedCase) -> bool:
     if case.threshold is None:
         return sum(case.scores) / case.judged >= _HALF
     return 2 * case.passes > case.judged
-
-
-def _majority(labels: Sequence[Label], case: JudgedCase) -> bool | None:
-    """Whether most people pass a case; None: as many pass as fail it."""
-    passes = sum(_is_good(label, case) for label in labels)
-    return None if 2 * passes == len(labels) else 2 * passes > len(labels)
 
 
 def _is_good(label: Label, case: JudgedCase) -> bool:
@@ -204,16 +199,6 @@ def _is_good(label: Label, case: JudgedCase) -> bool:
     is_between = label.value not in (0, 1)
     bar = case.threshold if is_between and case.threshold is not None else _HALF
     return passing([label.value], bar) == 1
-
-
-def _alpha(groups: Sequence[Sequence[Label]] | Any, raters: Sequence[str], *, is_scale: bool) -> float | None:
-    if len(raters) < 2:
-        return None
-    ratings = []
-    for group in groups:
-        said = {label.rater: label.value for label in group}
-        ratings.append([said.get(rater) for rater in raters])
-    return krippendorff_alpha(ratings, "interval" if is_scale else "nominal")
 
 
 # Plans runs from the variances of an earlier run: how many cases and repeats show a drop.
@@ -262,7 +247,9 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
     answers = Counter(case.asked for case in judged).most_common(1)
     changes = None if earlier is None else _changes(judged, earlier)
     within, source = _within(judged, changes)
-    size = _group_size(judged) if changes is None else changes.size
+    groups = groups_of(judged)
+    size_now = 1.0 if groups is None else len(groups) / len(set(groups))
+    size = size_now if changes is None else changes.size
     units = "groups of cases" if size > 1 else "single cases"
     remarks: tuple[str, ...] = (f"Cases in groups: {size:.3g} a group, as now.",) if size > 1 else ()
     if within <= NO_DEVIATION and not (changes and changes.deviation):
@@ -279,25 +266,6 @@ def plan_of(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase] | None, d
     return Plan(len(judged), answers[0][0] if answers else 0, drop, within, between, remarks, size)
 
 
-def _within(cases: Sequence[JudgedCase], changes: _Changes | None) -> tuple[float, str]:
-    """Return the variance of the answers of one case, and where it comes from."""
-    within = variance_within(case.variance for case in cases)
-    if within is not None:
-        return within, "The variance within cases is that of their answers."
-    bound = "One answer per case: the variance within cases is an upper bound"
-    if changes is not None:
-        return changes.most_within, f"{bound}, half of that of the differences."
-    rates = [case.value for case in cases]
-    rate = sum(rates) / len(rates) if rates else 0.5
-    return rate * (1 - rate), f"{bound}, as if all cases were alike."
-
-
-def _group_size(cases: Sequence[JudgedCase]) -> float:
-    """Return how many cases a group has on average; 1 if no two cases share one."""
-    groups = groups_of(cases)
-    return 1.0 if groups is None else len(groups) / len(set(groups))
-
-
 def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Changes | None:
     """Return how far cases changed between two runs; None with fewer than two units."""
     pairing = pair_cases(cases, earlier, shared_key(cases, earlier))
@@ -309,3 +277,16 @@ def _changes(cases: Sequence[JudgedCase], earlier: Sequence[JudgedCase]) -> _Cha
     size = len(pairs) / difference.estimate.units
     at_most = most_within(deltas_of(pairs), difference.error, repeats, size)
     return _Changes(difference.error, repeats, size, at_most)
+
+
+def _within(cases: Sequence[JudgedCase], changes: _Changes | None) -> tuple[float, str]:
+    """Return the variance of the answers of one case, and where it comes from."""
+    within = variance_within(case.variance for case in cases)
+    if within is not None:
+        return within, "The variance within cases is that of their answers."
+    bound = "One answer per case: the variance within cases is an upper bound"
+    if changes is not None:
+        return changes.most_within, f"{bound}, half of that of the differences."
+    rates = [case.value for case in cases]
+    rate = sum(rates) / len(rates) if rates else 0.5
+    return rate * (1 - rate), f"{bound}, as if all cases were alike."

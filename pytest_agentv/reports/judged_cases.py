@@ -26,8 +26,6 @@ from pytest_agentv.stats.comparing import (
 from pytest_agentv.stats.intervals import Verdict, answer_variance, pass_rate, passing, spread, within_ranges
 from pytest_agentv.store.readers import iter_foreign, skipped
 
-# The cases of a run or of a baseline, with the scores of their answers.
-
 _SLACK: Final = 1e-9
 
 
@@ -262,7 +260,13 @@ def name_of_result(result: EvalResult) -> CaseName:
 
 def cases_of_run(results: Iterable[EvalResult]) -> list[JudgedCase]:
     """Return the cases of a run. Cases of the same name get the names of their items."""
-    return unique_names([case_of(_plain(result)) for result in results])
+    cases: list[JudgedCase] = []
+    for result in results:
+        value = {key: getattr(result, key) for key in _READ}  # without traces and texts, which are large
+        if result.repeat is not None:
+            value["repeat"] = result.repeat.to_plain()
+        cases.append(case_of(value))
+    return unique_names(cases)
 
 
 def read_cases(path: Path) -> tuple[list[JudgedCase], list[Problem]]:
@@ -310,6 +314,78 @@ def result_fault(value: JsonObject) -> str | None:
     return None
 
 
+def case_of(value: JsonObject) -> JudgedCase:
+    """Return the case of a result in which `result_fault` found none."""
+    texts = {name: text_or_none(value.get(name)) for name in (*_NAMES, *_HASHES)}
+    repeat, is_error = _repeat(value), is_error_of(value)
+    threshold = value["threshold"] if is_measure(value.get("threshold")) else None
+    scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
+    eval_id, eval_file = value["eval_id"], texts["eval_file"]
+    planned = (_count(repeat.get("planned")), _count(repeat.get("asked")), len(scores), 1)
+    # Other tools may number the groups: their cases are not independent either.
+    groups = (value.get("group"), value.get("conversation_id"))
+    tools = None
+    if isinstance(called := repeat.get("tools"), list | tuple):
+        tools = tuple(tuple(filter(text_or_none, _items(names))) for names in called)
+    return JudgedCase(
+        name=f"{eval_file}::{eval_id}" if eval_file else texts["node_id"] or eval_id,
+        scores=scores,
+        passes=_passes(value, repeat, scores, threshold),
+        threshold=threshold,
+        is_error=is_error,
+        asked=next(count for count in planned if count),
+        stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
+        errors=_count(repeat.get("errors")) or 0,
+        eval_id=eval_id,
+        group=next((str(each) for each in groups if each and (isinstance(each, str) or is_measure(each))), None),
+        tags=tuple(filter(text_or_none, _items(value.get("tags")))),
+        required=value.get("required") is True,
+        confirmation=_confirmation(repeat.get("confirm")),
+        flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
+        has_same_texts=same if isinstance(same := repeat.get("same_text"), bool) else None,
+        tools=tools,
+        ended=ended_at(value.get("timestamp")),
+        **texts,
+    )
+
+
+def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:
+    """Return how many answers passed. The run's decisions (required rubrics, hooks) come before the scores."""
+    passes = _count(repeat.get("passes"))
+    if passes is not None:
+        return min(passes, len(scores))
+    if len(scores) == 1 and value.get("status") in ("pass", "fail"):
+        return int(value["status"] == "pass")
+    return 0 if threshold is None else passing(scores, threshold)
+
+
+def _confirmation(value: Json) -> Confirmation | None:
+    known = value if isinstance(value, Mapping) else {}
+    asked, judged, passes = (_count(known.get(key)) for key in ("asked", "judged", "passes"))
+    if asked is None or judged is None or passes is None or not passes <= judged <= asked:
+        return None
+    return Confirmation(asked, judged, passes)
+
+
+def _items(value: Json) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _count(value: Json) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _repeat(value: JsonObject) -> JsonObject:
+    """Return the figures of several answers; empty where there are none, or only another tool's key of that name."""
+    repeat = value.get("repeat")
+    return repeat if isinstance(repeat, Mapping) else {}
+
+
+def is_error_of(value: JsonObject) -> bool:
+    """Whether a case could not be judged. AgentV's own results have no status, but may have an error."""
+    return value.get("error") is not None or value.get("status") == "error"
+
+
 def is_part(value: JsonObject, key: str) -> bool:
     """Whether a figure covers only some answers of a result: `priced` for the cost, `metered` for tokens."""
     repeat = _repeat(value)
@@ -324,101 +400,6 @@ def ended_at(timestamp: Json) -> datetime | None:
     except ValueError:
         return None
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
-
-
-def case_of(value: JsonObject) -> JudgedCase:
-    """Return the case of a result in which `result_fault` found none."""
-    texts = {name: text_or_none(value.get(name)) for name in (*_NAMES, *_HASHES)}
-    repeat, is_error = _repeat(value), is_error_of(value)
-    threshold = value["threshold"] if is_measure(value.get("threshold")) else None
-    scores = () if is_error else tuple(float(score) for score in repeat.get("scores", [value["score"]]))
-    return JudgedCase(
-        name=_name(value["eval_id"], texts["eval_file"], texts["node_id"]),
-        scores=scores,
-        passes=_passes(value, repeat, scores, threshold),
-        threshold=threshold,
-        is_error=is_error,
-        asked=_asked(repeat, len(scores)),
-        stopped=_STOPS.get(text_or_none(repeat.get("stopped")) or ""),
-        errors=_count(repeat.get("errors")) or 0,
-        eval_id=value["eval_id"],
-        group=_group(value),
-        tags=tuple(filter(text_or_none, _items(value.get("tags")))),
-        required=value.get("required") is True,
-        confirmation=_confirmation(repeat.get("confirm")),
-        flags=tuple(flag for flag in _FLAGS if value.get(flag) or repeat.get(flag)),
-        has_same_texts=same if isinstance(same := repeat.get("same_text"), bool) else None,
-        tools=_tools(repeat.get("tools")),
-        ended=ended_at(value.get("timestamp")),
-        **texts,
-    )
-
-
-def _plain(result: EvalResult) -> dict[str, Json]:
-    """Return the keys of a result that `case_of` reads. Leaves out traces and texts, which are large."""
-    plain = {key: getattr(result, key) for key in _READ}
-    return plain | ({"repeat": result.repeat.to_plain()} if result.repeat is not None else {})
-
-
-def _repeat(value: JsonObject) -> JsonObject:
-    """Return the figures of several answers; empty where there are none, or only another tool's key of that name."""
-    repeat = value.get("repeat")
-    return repeat if isinstance(repeat, Mapping) else {}
-
-
-def is_error_of(value: JsonObject) -> bool:
-    """Whether a case could not be judged. AgentV's own results have no status, but may have an error."""
-    return value.get("error") is not None or value.get("status") == "error"
-
-
-def _name(eval_id: str, eval_file: str | None, node_id: str | None) -> str:
-    return f"{eval_file}::{eval_id}" if eval_file else node_id or eval_id
-
-
-def _group(value: JsonObject) -> str | None:
-    """Return the group of a case, which other tools may count: cases of one group are never independent."""
-    for found in (value.get("group"), value.get("conversation_id")):
-        if found and (isinstance(found, str) or is_measure(found)):
-            return str(found)
-    return None
-
-
-def _passes(value: JsonObject, repeat: JsonObject, scores: Sequence[float], threshold: float | None) -> int:
-    """Return how many answers passed. The run's decisions (required rubrics, hooks) come before the scores."""
-    passes = _count(repeat.get("passes"))
-    if passes is not None:
-        return min(passes, len(scores))
-    if len(scores) == 1 and value.get("status") in ("pass", "fail"):
-        return int(value["status"] == "pass")
-    return 0 if threshold is None else passing(scores, threshold)
-
-
-def _asked(repeat: JsonObject, judged: int) -> int:
-    """Return how many answers were planned."""
-    counts = (_count(repeat.get("planned")), _count(repeat.get("asked")), judged)
-    return next(count for count in (*counts, 1) if count)
-
-
-def _confirmation(value: Json) -> Confirmation | None:
-    known = value if isinstance(value, Mapping) else {}
-    asked, judged, passes = (_count(known.get(key)) for key in ("asked", "judged", "passes"))
-    if asked is None or judged is None or passes is None or not passes <= judged <= asked:
-        return None
-    return Confirmation(asked, judged, passes)
-
-
-def _tools(value: Json) -> tuple[tuple[str, ...], ...] | None:
-    if not isinstance(value, list | tuple):
-        return None
-    return tuple(tuple(filter(text_or_none, _items(tools))) for tools in value)
-
-
-def _items(value: Json) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None
 
 
 # Pairs the cases of a run with those of a baseline, and finds those that broke.
@@ -617,11 +598,6 @@ def compare_cases(pairing: Pairing, *, is_confirming: bool) -> tuple[CaseCompari
     return (*compared, *(_comparison(pair, "error") for pair in pairing.errors), *rest)
 
 
-def not_compared(case: CaseComparison) -> CaseComparison:
-    """Return a case without its comparison, for two runs that cannot be compared."""
-    return case.replace(delta=None, p=None, q=None, broke=False)
-
-
 def _p_value(pair: Pair, *, is_confirming: bool) -> float:
     """Return the p value of a pair.
 
@@ -640,3 +616,8 @@ def _p_value(pair: Pair, *, is_confirming: bool) -> float:
 def _comparison(pair: Pair, state: State) -> CaseComparison:
     old = pair.old
     return CaseComparison(pair.new.name, state, pair.new.target, old.passes, old.judged)
+
+
+def not_compared(case: CaseComparison) -> CaseComparison:
+    """Return a case without its comparison, for two runs that cannot be compared."""
+    return case.replace(delta=None, p=None, q=None, broke=False)

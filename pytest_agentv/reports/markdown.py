@@ -1,10 +1,13 @@
-"""The verdict of a run as Markdown: the summary page, and the comment on a pull request."""
+"""The verdict of a run as Markdown: the summary page, and the comment on a pull request.
+
+Texts from files, targets and models go into code spans, so that they cannot become links, mentions or HTML.
+"""
 
 import difflib
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -41,10 +44,6 @@ from pytest_agentv.reports.totals import (
     total_figures,
     with_earlier,
 )
-
-# Renders the verdict of a run as Markdown, short enough for the summary page of a GitHub step.
-#
-# Texts from files, targets and models go into code spans, so that they cannot become links, mentions or HTML.
 
 MARKDOWN_LIMIT: Final = 65_536
 """In bytes. GitHub accepts one mebibyte per step, which other reports share."""
@@ -100,25 +99,21 @@ def markdown_lines(verdict: RunVerdict, masker: Masker, limit: int = MARKDOWN_LI
     A table that is cut says so. Yields nothing if the limit is too small for the figures.
     """
     errors = [result for result in verdict.results if result.status == "error"]
-    failures = _failures(verdict)
-    head, tail = list(_head_lines(verdict, errors, failures, masker)), list(_tail_lines(verdict, masker))
+    unexpected = (result for result in verdict.results if result.node_id not in verdict.expected_failures)
+    failures = sorted((result for result in unexpected if result.status == "fail"), key=lambda result: result.score)
+    head, tail = list(_head_lines(verdict, errors, failures, masker)), list[str]()
+    if verdict.results_path is not None:
+        tail.append(f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}")
     space = limit - _size(head) - _size(tail)
     if space < 0:
         return
-    rows = _error_rows(errors, masker)
     share = space // 2 if failures else space
+    rows = _error_rows(errors, masker)
     error_table = _table(f"Errors ({len(errors):,})", _ERROR_COLUMNS, rows, len(errors), share)
     scored = failures or lowest_results(verdict.results)
     title = f"Failed ({len(failures):,})" if failures else "Lowest scores"
-    rows = _score_rows(scored)
-    score_table = _table(title, _SCORE_COLUMNS, rows, len(scored), space - _size(error_table))
+    score_table = _table(title, _SCORE_COLUMNS, _score_rows(scored), len(scored), space - _size(error_table))
     yield from (*head, *error_table, *score_table, *tail)
-
-
-def _failures(verdict: RunVerdict) -> list[EvalResult]:
-    """Return the failed cases that were not expected to fail, worst first."""
-    unexpected = (result for result in verdict.results if result.node_id not in verdict.expected_failures)
-    return sorted((result for result in unexpected if result.status == "fail"), key=lambda result: result.score)
 
 
 def _head_lines(
@@ -147,17 +142,22 @@ def _head_lines(
         yield f"- No verdict on the run as a whole: {code_span(masker.mask(verdict.unjudged), _LONGEST_TEXT)}"
     if verdict.troubles or verdict.unjudged:
         yield ""
-    yield from _figure_table(verdict)
+    statistics = score_statistics([result.score for result in judged_results(verdict.results)])
+    figures = [
+        *(score_figures(statistics) if statistics else ()),
+        *total_figures(verdict.results, verdict.elapsed_ms, verdict.earlier),
+    ]
+    if figures:
+        yield table_row(figure.name for figure in figures)
+        yield table_row("---:" for _ in figures)
+        yield table_row(figure.value for figure in figures)
+        yield ""
     yield from verdict.notes
-    yield from _statistics_block(verdict.statistics, masker)
-
-
-def _statistics_block(lines: Sequence[str], masker: Masker) -> Iterator[str]:
-    """Yield the section on statistics as on the terminal. No line of it can end the block."""
-    if lines:
+    if lines := verdict.statistics:
+        # As on the terminal. No line can end the block.
         fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
-        shown = _without_middle([masker.mask(line) for line in lines[1:]])
-        yield from ("### Statistics", "", f"{fence}text", *shown, fence, "")
+        shown_lines = _without_middle([masker.mask(line) for line in lines[1:]])
+        yield from ("### Statistics", "", f"{fence}text", *shown_lines, fence, "")
 
 
 def _without_middle(lines: list[str]) -> list[str]:
@@ -174,24 +174,6 @@ def _without_middle(lines: list[str]) -> list[str]:
             return [*first, _more(len(lines) - len(first) - len(ends)).replace("more", "more lines"), *ends]
         first.append(line)
     return lines
-
-
-def _figure_table(verdict: RunVerdict) -> Iterator[str]:
-    statistics = score_statistics([result.score for result in judged_results(verdict.results)])
-    figures = [
-        *(score_figures(statistics) if statistics else ()),
-        *total_figures(verdict.results, verdict.elapsed_ms, verdict.earlier),
-    ]
-    if figures:
-        yield table_row(figure.name for figure in figures)
-        yield table_row("---:" for _ in figures)
-        yield table_row(figure.value for figure in figures)
-        yield ""
-
-
-def _tail_lines(verdict: RunVerdict, masker: Masker) -> Iterator[str]:
-    if verdict.results_path is not None:
-        yield f"Results: {code_span(masker.mask(locate(verdict.results_path, None)), _LONGEST_TEXT)}"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[str], count: int, space: int) -> list[str]:
@@ -222,14 +204,13 @@ def _error_rows(errors: Iterable[EvalResult], masker: Masker) -> Iterator[str]:
 def _score_rows(results: Iterable[EvalResult]) -> Iterator[str]:
     for result in results:
         threshold = "" if result.threshold is None else format_score(result.threshold)
-        yield table_row((*_place(result), format_score(result.score), threshold, _evaluators(result)))
+        evaluators = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)  # lowest first
+        scores = (f"{code_span(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in evaluators)
+        yield table_row((*_place(result), format_score(result.score), threshold, _listed(scores, len(evaluators))))
 
 
-def _evaluators(result: EvalResult) -> str:
-    """Return the scores of a case's evaluators, lowest first."""
-    ordered = sorted(result.evaluator_results or (), key=lambda evaluator: evaluator.score)
-    scores = (f"{code_span(each.name, _LONGEST_NAME)} {format_score(each.score)}" for each in ordered)
-    return _listed(scores, len(ordered))
+def _place(result: EvalResult) -> tuple[str, str]:
+    return code_span(case_name(result), _LONGEST_NAME), str(result.line or "")
 
 
 def _listed(texts: Iterable[str], count: int) -> str:
@@ -241,12 +222,7 @@ def _more(count: int) -> str:
     return f"… and {count:,} more"
 
 
-def _place(result: EvalResult) -> tuple[str, str]:
-    return code_span(case_name(result), _LONGEST_NAME), str(result.line or "")
-
-
 def table_row(cells: Iterable[str]) -> str:
-    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -264,7 +240,7 @@ def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)
 
 
-# Writes the comment on a pull request: the verdict, regressions, changed answers.
+# The comment on a pull request: the verdict, regressions, changed answers.
 
 MARKER: Final = "<!-- pytest-agentv: evaluations -->"
 """The first line. A comment that begins with it is updated instead of adding another one."""
@@ -305,13 +281,14 @@ def comment_lines(
     verdict = _verdict(results, ending).replace(notes=notes, earlier=tuple(earlier))
     lines = list(markdown_lines(verdict, masker, space))
     if not lines and notes:  # too long with the diffs
-        lines = list(markdown_lines(verdict.replace(notes=_without_diffs(notes)), masker, space))
+        end = notes.index("<details>") if "<details>" in notes else len(notes)
+        notes = (*notes[:end], "The changed answers are left out: they are too long.", "")
+        lines = list(markdown_lines(verdict.replace(notes=notes), masker, space))
     yield MARKER
     yield from lines
 
 
 def _verdict(results: Sequence[EvalResult], ending: Ending) -> RunVerdict:
-    """Return the verdict of a run with this ending."""
     excused = frozenset(filter(None, (each.node_id for each in results if ending.judged(each))))
     troubles = [Trouble("The gate failed", (text,)) for text in ending.red]
     if ending.unexpected:
@@ -341,7 +318,10 @@ def _comparison(
         "new": len(results) - len(both),
         "gone": len(before) - len(both),
     }
-    yield from _scope(len(judged), others)
+    rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
+    count = counted(len(judged), "case") if judged else "no case"
+    yield f"Compared with the base over {count} of both{f'. Not compared: {rest}' if rest else ''}."
+    yield ""
     if judged:
         yield from _delta_table(judged, costs)
     yield from _regressions([pair for pair in same if not (pair[0].dry_run or pair[1].dry_run)], masker)
@@ -359,14 +339,6 @@ def _is_judged(result: EvalResult) -> bool:
     return result.status != "error" and not result.dry_run
 
 
-def _scope(count: int, others: Mapping[str, int]) -> Iterator[str]:
-    """Yield how many cases are compared, and what is left out."""
-    rest = ", ".join(f"{number:,} {what}" for what, number in others.items() if number)
-    cases = counted(count, "case") if count else "no case"
-    yield f"Compared with the base over {cases} of both{f'. Not compared: {rest}' if rest else ''}."
-    yield ""
-
-
 def _delta_table(pairs: Sequence[_Pair], costs: tuple[_Reader, _Reader]) -> Iterator[str]:
     yield table_row(("", "Base", "Now", "Change"))
     yield table_row(("---", "---:", "---:", "---:"))
@@ -381,12 +353,12 @@ def _delta_table(pairs: Sequence[_Pair], costs: tuple[_Reader, _Reader]) -> Iter
     yield ""
 
 
-def _whole_cost_of(result: EvalResult) -> float | None:
-    return None if is_part(result, "priced") else cost_of(result)
-
-
 def _cost_reader(earlier: Sequence[EvalResult]) -> _Reader:
     return with_earlier([each for each in earlier if not each.cached], name_of_result, _whole_cost_of)
+
+
+def _whole_cost_of(result: EvalResult) -> float | None:
+    return None if is_part(result, "priced") else cost_of(result)
 
 
 def _change_row(
@@ -466,8 +438,3 @@ def _diff(old: EvalResult, new: EvalResult, masker: Masker) -> Iterator[str]:
         yield from ("", f"{fence}diff", *lines, fence, "")
     else:
         yield from ("", f"They are the same in what is shown: {_LONGEST_ANSWER:,} characters, without secrets.", "")
-
-
-def _without_diffs(notes: Sequence[str]) -> tuple[str, ...]:
-    end = notes.index("<details>") if "<details>" in notes else len(notes)
-    return (*notes[:end], "The changed answers are left out: they are too long.", "")

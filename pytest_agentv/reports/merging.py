@@ -18,11 +18,9 @@ from pytest_agentv.runtime.files import write_pieces_atomically
 from pytest_agentv.store.readers import iter_foreign
 from pytest_agentv.store.writers import iter_answers, kept_folder, unjudged_folder
 
-# Reads the facts about each case in a results file. The results themselves may be too large to keep.
-
 
 class CaseResult(NamedTuple):
-    """The facts in one line of a results file about its case."""
+    """The facts in one line of a results file about its case. The results themselves may be too large to keep."""
 
     line: int
     status: str
@@ -64,7 +62,6 @@ class Part(Record):
 
     @property
     def is_mocked(self) -> bool:
-        """Whether a result is of a dry run."""
         return any(result.is_mocked for result in self.results.values())
 
     @property
@@ -191,6 +188,11 @@ def merge_parts(parts: Sequence[Part]) -> Merged:
     return Merged(chosen, replaced)
 
 
+def _is_later(result: CaseResult, before: CaseResult) -> bool:
+    """Whether a result that is read later is also the later result."""
+    return result.ended is None or before.ended is None or result.ended >= before.ended
+
+
 def foreign_fault(parts: Sequence[Part]) -> str | None:
     """Return why files are not parts of one run; None if they may be.
 
@@ -218,6 +220,11 @@ def foreign_fault(parts: Sequence[Part]) -> str | None:
                 f"{_named(part.eval_files)}, the other files of {_named(others)}"
             )
     return None
+
+
+def _named(files: set[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join(sorted(files)[:_SHOWN]) + more
 
 
 def changed_targets(parts: Sequence[Part], merged: Merged) -> Iterator[tuple[str, Part, Part]]:
@@ -295,16 +302,6 @@ def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> It
             yield f"shard {index}/{count} has no results"
         elif there < cases[index]:
             yield f"shard {index}/{count} has results of {there:,} of its {cases[index]:,} cases"
-
-
-def _is_later(result: CaseResult, before: CaseResult) -> bool:
-    """Whether a result that is read later is also the later result."""
-    return result.ended is None or before.ended is None or result.ended >= before.ended
-
-
-def _named(files: set[str]) -> str:
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join(sorted(files)[:_SHOWN]) + more
 
 
 # Copies the files beside results files that a resumed run needs, to lie beside the merged file.

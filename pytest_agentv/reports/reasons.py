@@ -22,8 +22,10 @@ def reason_line(result: EvalResult, masker: Masker) -> str:
     Only for a case that its score decided. Hooks, required checks and repeated answers have texts of their own.
     """
     arithmetic = _arithmetic(result)
-    weak = _weak(result)
     if result.evaluator_results:
+        # Those that lowered the score: with a weight, and a score below the threshold.
+        counted = [each for each in result.evaluator_results if each.weight != 0 and each.score < 1]
+        weak = [each for each in counted if each.score < (result.threshold or 1)] or counted
         parts = [f"{on_one_line(visible(each.name), _LONGEST_NAME)}: {_reason(each, masker)}" for each in weak]
     else:
         parts = [_said(result.misses, result.reasoning, masker)]
@@ -31,18 +33,17 @@ def reason_line(result: EvalResult, masker: Masker) -> str:
     return f"{on_one_line(reason, _LONGEST_LINE - len(arithmetic))}{arithmetic}"
 
 
-def _weak(result: EvalResult) -> list[EvaluatorResult]:
-    """Return the evaluators that lowered the score: those with a weight and a score below the threshold."""
-    counted = [each for each in result.evaluator_results or () if each.weight != 0 and each.score < 1]
-    return [each for each in counted if each.score < (result.threshold or 1)] or counted
-
-
 def _reason(result: EvaluatorResult, masker: Masker) -> str:
     if result.type == "composite" and result.evaluator_results and not result.misses:
         members = [each for each in result.evaluator_results if each.score < 1]
         said = (f"{on_one_line(visible(each.name), _LONGEST_NAME)} {_reason(each, masker)}" for each in members)
         return ", ".join(said) or (NOTHING_COUNTS if _counts_nothing(result) else format_fixed(result.score, 2))
-    words = [_keyword(miss) for miss in result.misses] if result.type == "heuristic" else result.misses
+    words: Sequence[str] = result.misses
+    if result.type == "heuristic":  # keywords: missing, or present and forbidden
+        words = [
+            f'missing "{miss.removeprefix(_MISSING)}"' if miss.startswith(_MISSING) else f'has "{miss}"'
+            for miss in words
+        ]
     return _said(words, result.reasoning, masker) or format_fixed(result.score, 2)
 
 
@@ -51,22 +52,14 @@ def _counts_nothing(result: EvalResult | EvaluatorResult) -> bool:
     return bool(parts) and all(each.weight == 0 for each in parts)
 
 
-def _keyword(miss: str) -> str:
-    """Return the fault of a keyword: missing, or present and forbidden."""
-    return f'missing "{miss.removeprefix(_MISSING)}"' if miss.startswith(_MISSING) else f'has "{miss}"'
-
-
 def _said(misses: Sequence[str], reasoning: str | None, masker: Masker) -> str:
     """Return the first misses or, without any, the first sentence of the reasoning."""
     if misses:
         more = [f"and {len(misses) - _MOST_MISSES} more"] if len(misses) > _MOST_MISSES else []
-        return ", ".join([*_lines(misses[:_MOST_MISSES], masker), *more])
+        first = (on_one_line(shown(miss, masker), _LONGEST_MISS) for miss in misses[:_MOST_MISSES])
+        return ", ".join([*first, *more])
     sentence = shown(reasoning or "", masker).strip().partition("\n")[0].partition(". ")[0]
     return on_one_line(sentence, 2 * _LONGEST_MISS).removesuffix(".")
-
-
-def _lines(texts: Iterable[str], masker: Masker) -> Iterable[str]:
-    return (on_one_line(shown(text, masker), _LONGEST_MISS) for text in texts)
 
 
 def _arithmetic(result: EvalResult) -> str:

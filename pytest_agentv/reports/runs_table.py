@@ -25,8 +25,6 @@ from pytest_agentv.reports.figures import (
 from pytest_agentv.reports.figures import is_part as figures_is_part
 from pytest_agentv.reports.judged_cases import is_part
 
-# The table of several runs of the same cases: a row for each, the best of each column, and where they disagree.
-
 _LISTED: Final = 10
 _LONGEST_NAME: Final = 30
 
@@ -107,9 +105,98 @@ _COUNTS: Final = ("errors", "passed")
 """Columns that errors do not improve."""
 
 
+def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
+    """Yield a row for each run, then the cases on which they disagree, `listed` of them at most (None: all).
+
+    `*` marks the best of each column. Errors have a column if there are any. Sums that leave out cases are named.
+    """
+    figures = figures_of(runs)
+    best = best_of(figures)
+    keys = [key for key in _COLUMNS if key != "errors" or any(each.errors for each in figures.values())]
+    rows = [("", "cases", *(_COLUMNS[key].head for key in keys))]
+    for name, each in figures.items():
+        tops = best_columns(each, best)
+        marked = (f"{_cell(each, key)}{'*' if key in tops else ' '}" for key in keys)
+        rows.append((_short(name), str(each.cases), *marked))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    for name, each in figures.items():
+        yield from _notes_on_sums(_short(name), each)
+    split = disagreements(runs)
+    if split:
+        yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
+    for case, found in list(split.items())[:listed]:
+        yield visible(f"  {case}: {', '.join(f'{name} {each.shown}' for name, each in found.items())}")
+    if listed is not None and len(split) > listed:
+        yield f"  … and {len(split) - listed} more"
+
+
+def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
+    sums = ("cost", figures.cost_usd, figures.cost_cases), ("tokens", figures.tokens, figures.token_cases)
+    for what, value, known in sums:
+        if value is not None and known < figures.judged:
+            yield f"{name}: {what} known for {known} of {figures.judged} cases"
+    if count := figures.cached_cases:
+        answers = counted(count, "answer")
+        yield f"{name}: cost with {answers} from the cache at the price first paid"
+
+
+def _cell(figures: RunFigures, key: str) -> str:
+    value = getattr(figures, key)
+    return "-" if value is None else _COLUMNS[key].show(value)
+
+
+def _short(name: str) -> str:
+    return shortened(visible(name), _LONGEST_NAME, "…")
+
+
+def table_data(runs: Runs) -> JsonObject:
+    """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
+    figures = figures_of(runs)
+    best = best_of(figures)
+    keys = ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")
+    return {
+        "runs": [
+            {"name": name, **{key: getattr(each, key) for key in keys}, "best": list(best_columns(each, best))}
+            for name, each in figures.items()
+        ],
+        "disagreements": [
+            {
+                "case": case,
+                "runs": {
+                    name: {"status": outcome.status, "score": None if outcome.status == "error" else outcome.score}
+                    for name, outcome in found.items()
+                },
+            }
+            for case, found in disagreements(runs).items()
+        ],
+    }
+
+
 def figures_of(runs: Runs) -> dict[str, RunFigures]:
-    """Return the figures of each run."""
     return {name: _figures(list(outcomes.values())) for name, outcomes in runs.items()}
+
+
+def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
+    judged = [each for each in outcomes if each.status != "error"]
+    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
+    tokens = [each.tokens for each in outcomes if each.tokens is not None]
+    times = sorted(each.duration_ms for each in judged if each.duration_ms is not None)
+    return RunFigures(
+        cases=len(outcomes),
+        errors=len(outcomes) - len(judged),
+        passed=None if any(each.status is None for each in judged) else sum(each.status == "pass" for each in judged),
+        mean=statistics.fmean(each.score for each in judged) if judged else None,
+        cost_usd=sum(costs) if costs else None,
+        tokens=sum(tokens) if tokens else None,
+        median_ms=statistics.median(times) if times else None,
+        p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
+        cost_cases=sum(each.cost_usd is not None and each.is_priced for each in judged),
+        token_cases=sum(each.tokens is not None and each.is_metered for each in judged),
+        cached_cases=sum(each.cost_usd is not None and each.is_cached for each in outcomes),
+    )
 
 
 def best_of(figures: Mapping[str, RunFigures]) -> dict[str, str]:
@@ -134,6 +221,46 @@ def best_columns(figures: RunFigures, best: Mapping[str, str]) -> tuple[str, ...
     return tuple(key for key, top in best.items() if _cell(figures, key) == top and _competes(figures, key))
 
 
+def _competes(figures: RunFigures, key: str) -> bool:
+    known = figures.cost_cases if key == "cost_usd" else figures.token_cases if key == "tokens" else figures.judged
+    return key in _COUNTS or not (figures.errors or known < figures.judged)
+
+
+def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
+    """Return the cases that ended differently, with the outcome of each run."""
+    cases: dict[str, dict[str, CaseOutcome]] = {}
+    for name, outcomes in runs.items():
+        for case, outcome in outcomes.items():
+            cases.setdefault(case, {})[name] = outcome
+    return {case: found for case, found in cases.items() if len({each.shown for each in found.values()}) > 1}
+
+
+def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
+    """Yield a row for each combination, the best of each column marked with `*`, then the cases on which they disagree.
+
+    Yields nothing for a run with fewer than two combinations.
+    """
+    groups: dict[str, dict[str, CaseOutcome]] = {}
+    for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
+        if result.combination is not None:
+            case = without_combination(result.node_id or result.eval_id, result.combination)
+            cases = groups.setdefault(result.combination, {})
+            name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
+            usage = tokens_of(result)
+            cases[name] = CaseOutcome(
+                status=result.status,
+                score=result.score,
+                cost_usd=cost_of(result),
+                tokens=None if usage is None else usage.total,
+                duration_ms=duration_of(result),
+                is_priced=not figures_is_part(result, "priced"),
+                is_metered=not figures_is_part(result, "metered"),
+                is_cached=bool(result.cached),
+            )
+    if len(groups) > 1:
+        yield from table_lines(groups)
+
+
 def without_combination(node_id: str, combination: str) -> str:
     """Return a node id without its combination: `x`, and `x (2)` for the second case with the id `x`.
 
@@ -146,116 +273,6 @@ def without_combination(node_id: str, combination: str) -> str:
     if not end:
         return base
     return f"{base} ({number})" if end != number and number.isdecimal() else node_id
-
-
-def disagreements(runs: Runs) -> dict[str, dict[str, CaseOutcome]]:
-    """Return the cases that ended differently, with the outcome of each run."""
-    cases: dict[str, dict[str, CaseOutcome]] = {}
-    for name, outcomes in runs.items():
-        for case, outcome in outcomes.items():
-            cases.setdefault(case, {})[name] = outcome
-    return {case: found for case, found in cases.items() if len({each.shown for each in found.values()}) > 1}
-
-
-def table_lines(runs: Runs, *, listed: int | None = _LISTED) -> Iterator[str]:
-    """Yield a row for each run, then the cases on which they disagree, `listed` of them at most (None: all).
-
-    `*` marks the best of each column. Errors have a column if there are any. Sums that leave out cases are named.
-    """
-    figures = figures_of(runs)
-    best = best_of(figures)
-    keys = [key for key in _COLUMNS if key != "errors" or any(each.errors for each in figures.values())]
-    rows = [("", "cases", *(_COLUMNS[key].head for key in keys))]
-    rows += [(_short(name), str(each.cases), *_cells(each, keys, best)) for name, each in figures.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
-        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
-    for name, each in figures.items():
-        yield from _notes_on_sums(_short(name), each)
-    split = disagreements(runs)
-    if split:
-        yield f"They disagree on {len(split)} of {len(set().union(*runs.values()))} cases:"
-    for case, found in list(split.items())[:listed]:
-        yield visible(f"  {case}: {', '.join(f'{name} {each.shown}' for name, each in found.items())}")
-    if listed is not None and len(split) > listed:
-        yield f"  … and {len(split) - listed} more"
-
-
-def table_data(runs: Runs) -> JsonObject:
-    """Return the same as data: `runs`, each with the columns in which it is `best`, and `disagreements`."""
-    figures = figures_of(runs)
-    best = best_of(figures)
-    return {
-        "runs": [
-            {"name": name, **_plain(each), "best": list(best_columns(each, best))} for name, each in figures.items()
-        ],
-        "disagreements": [
-            {
-                "case": case,
-                "runs": {name: _plain_outcome(outcome) for name, outcome in found.items()},
-            }
-            for case, found in disagreements(runs).items()
-        ],
-    }
-
-
-def _figures(outcomes: Sequence[CaseOutcome]) -> RunFigures:
-    judged = [each for each in outcomes if each.status != "error"]
-    costs = [each.cost_usd for each in outcomes if each.cost_usd is not None]
-    tokens = [each.tokens for each in outcomes if each.tokens is not None]
-    times = sorted(each.duration_ms for each in judged if each.duration_ms is not None)
-    return RunFigures(
-        cases=len(outcomes),
-        errors=len(outcomes) - len(judged),
-        passed=None if any(each.status is None for each in judged) else sum(each.status == "pass" for each in judged),
-        mean=statistics.fmean(each.score for each in judged) if judged else None,
-        cost_usd=sum(costs) if costs else None,
-        tokens=sum(tokens) if tokens else None,
-        median_ms=statistics.median(times) if times else None,
-        p95_ms=times[max(0, -(-95 * len(times) // 100) - 1)] if times else None,
-        cost_cases=sum(each.cost_usd is not None and each.is_priced for each in judged),
-        token_cases=sum(each.tokens is not None and each.is_metered for each in judged),
-        cached_cases=sum(each.cost_usd is not None and each.is_cached for each in outcomes),
-    )
-
-
-def _competes(figures: RunFigures, key: str) -> bool:
-    known = figures.cost_cases if key == "cost_usd" else figures.token_cases if key == "tokens" else figures.judged
-    return key in _COUNTS or not (figures.errors or known < figures.judged)
-
-
-def _notes_on_sums(name: str, figures: RunFigures) -> Iterator[str]:
-    sums = ("cost", figures.cost_usd, figures.cost_cases), ("tokens", figures.tokens, figures.token_cases)
-    for what, value, known in sums:
-        if value is not None and known < figures.judged:
-            yield f"{name}: {what} known for {known} of {figures.judged} cases"
-    if count := figures.cached_cases:
-        answers = counted(count, "answer")
-        yield f"{name}: cost with {answers} from the cache at the price first paid"
-
-
-def _cell(figures: RunFigures, key: str) -> str:
-    value = getattr(figures, key)
-    return "-" if value is None else _COLUMNS[key].show(value)
-
-
-def _cells(figures: RunFigures, keys: Sequence[str], best: Mapping[str, str]) -> Iterator[str]:
-    tops = best_columns(figures, best)
-    for key in keys:
-        yield f"{_cell(figures, key)}{'*' if key in tops else ' '}"
-
-
-def _short(name: str) -> str:
-    return shortened(visible(name), _LONGEST_NAME, "…")
-
-
-def _plain(figures: RunFigures) -> JsonObject:
-    return {key: getattr(figures, key) for key in ("cases", *_COLUMNS, "cost_cases", "token_cases", "cached_cases")}
-
-
-def _plain_outcome(outcome: CaseOutcome) -> JsonObject:
-    return {"status": outcome.status, "score": None if outcome.status == "error" else outcome.score}
 
 
 # Reads any number of results files as runs of the same cases: one for each target or combination of a file.
@@ -303,28 +320,6 @@ def read_runs(path: Path) -> RunsFile:
     return RunsFile(path, groups, Scores(scores, counts, tuple(problems)))
 
 
-def align_runs(files: Sequence[RunsFile]) -> AlignedRuns:
-    """Return the runs of several files under names of runs and cases that match across the files.
-
-    A run has the name of its file, and of its target if the file has several.
-    """
-    groups = {_run_name(file, target, files): outcomes for file in files for target, outcomes in file.by_target.items()}
-    shorten = shortening(groups.values(), ("node_id",))
-    runs = {run: {shorten(key).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()}
-    cases = dict.fromkeys(case for outcomes in runs.values() for case in outcomes)
-    missing = {case: tuple(run for run, found in runs.items() if case not in found) for case in cases}
-    return AlignedRuns(
-        runs={run: {case: found[case] for case in cases if not missing[case]} for run, found in runs.items()},
-        missing={case: without for case, without in missing.items() if without},
-    )
-
-
-def _run_name(file: RunsFile, target: str, files: Sequence[RunsFile]) -> str:
-    is_unique = sum(each.path.name == file.path.name for each in files) == 1
-    name = file.path.name if is_unique else str(file.path)
-    return f"{name} {target}" if len(file.by_target) > 1 and target else name
-
-
 def _case_key(key: CaseKey, combination: str | None) -> CaseKey:
     """Return the names of a case without its target and combination, which name its run."""
     eval_id, at, kind = key.eval_id.rpartition("@")
@@ -354,8 +349,10 @@ def _status(value: JsonObject) -> str | None:
         return "error"
     if (status := text_or_none(value.get("status"))) is not None:
         return status
-    threshold = _number(value.get("threshold"))
-    return None if threshold is None else "pass" if value["score"] >= threshold - _SLACK else "fail"
+    threshold = value.get("threshold")
+    if not is_measure(threshold):
+        return None
+    return "pass" if value["score"] >= float(threshold) - _SLACK else "fail"
 
 
 def _metric(value: JsonObject, key: str) -> Json:
@@ -363,42 +360,27 @@ def _metric(value: JsonObject, key: str) -> Json:
     return next((each[key] for each in sources if isinstance(each, dict) and each.get(key) is not None), None)
 
 
-def _number(value: Json) -> float | None:
-    return float(value) if is_measure(value) else None
-
-
 def _amount(value: Json) -> float | None:
     return float(value) if is_amount(value) else None
 
 
-# The table of a run with several targets, or other combinations.
+def align_runs(files: Sequence[RunsFile]) -> AlignedRuns:
+    """Return the runs of several files under names of runs and cases that match across the files.
 
-
-def combination_lines(results: Sequence[EvalResult]) -> Iterator[str]:
-    """Yield a row for each combination, the best of each column marked with `*`, then the cases on which they disagree.
-
-    Yields nothing for a run with fewer than two combinations.
+    A run has the name of its file, and of its target if the file has several.
     """
-    groups: dict[str, dict[str, CaseOutcome]] = {}
-    for result in sorted(results, key=lambda each: (each.combination or "", each.node_id or "")):
-        if result.combination is not None:
-            case = without_combination(result.node_id or result.eval_id, result.combination)
-            cases = groups.setdefault(result.combination, {})
-            name = f"{case} ({result.eval_id})" if case in cases else case  # several in a Python test
-            cases[name] = _outcome_of(result)
-    if len(groups) > 1:
-        yield from table_lines(groups)
-
-
-def _outcome_of(result: EvalResult) -> CaseOutcome:
-    usage = tokens_of(result)
-    return CaseOutcome(
-        status=result.status,
-        score=result.score,
-        cost_usd=cost_of(result),
-        tokens=None if usage is None else usage.total,
-        duration_ms=duration_of(result),
-        is_priced=not figures_is_part(result, "priced"),
-        is_metered=not figures_is_part(result, "metered"),
-        is_cached=bool(result.cached),
+    groups = {_run_name(file, target, files): outcomes for file in files for target, outcomes in file.by_target.items()}
+    shorten = shortening(groups.values(), ("node_id",))
+    runs = {run: {shorten(key).label: outcome for key, outcome in outcomes.items()} for run, outcomes in groups.items()}
+    cases = dict.fromkeys(case for outcomes in runs.values() for case in outcomes)
+    missing = {case: tuple(run for run, found in runs.items() if case not in found) for case in cases}
+    return AlignedRuns(
+        runs={run: {case: found[case] for case in cases if not missing[case]} for run, found in runs.items()},
+        missing={case: without for case, without in missing.items() if without},
     )
+
+
+def _run_name(file: RunsFile, target: str, files: Sequence[RunsFile]) -> str:
+    is_unique = sum(each.path.name == file.path.name for each in files) == 1
+    name = file.path.name if is_unique else str(file.path)
+    return f"{name} {target}" if len(file.by_target) > 1 and target else name

@@ -86,7 +86,11 @@ def summary_lines(
     yield SummaryLine("EVALUATION SUMMARY", "title")
     if dry_run:
         yield SummaryLine("Dry run: answers and judgements were mocked, so the scores mean nothing.", "warning")
-    yield _count_line(results, outcomes)
+    counts = Counter(map(outcomes.of, results))
+    style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
+    expected = f"{counts['expected']:,} {outcomes.expected_words}, " if counts["expected"] else ""
+    text = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {expected}{counted(counts['error'], 'error')}"
+    yield SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
     statistics = score_statistics([result.score for result in judged_results(results)])
     scores = list(score_figures(statistics)) if statistics else []
     totals = list(total_figures(results, elapsed_ms, earlier))
@@ -96,38 +100,16 @@ def summary_lines(
         yield from _figure_lines([*scores, *totals])
         if statistics and statistics.minimum < statistics.maximum:
             yield from _distribution_lines(statistics)
-            yield from _both_ends(results)
-    yield from _combination_lines(results)
-    if results_path:
-        yield SummaryLine(f"Results written to: {locate(results_path, None)}")
-
-
-def _combination_lines(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
+            if len(judged_results(results)) > EXTREMES:  # else the best cases are also the worst
+                yield from _extreme_lines("Top performing eval cases:", top_results(results))
+            yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
     if any(result.combination is not None for result in results):
         from pytest_agentv.reports.runs_table import combination_lines  # noqa: PLC0415 - only for runs with a matrix
 
         for index, text in enumerate(combination_lines(results)):
             yield SummaryLine(text, "plain" if index else "heading")
-
-
-def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:
-    """Yield the figures of scores as one line; the mean alone if all scores are the same."""
-    if scores:
-        first, *others = scores
-        is_one = all(each.value == first.value for each in others if each.name in ("Min", "Max"))
-        rest = [] if is_one else [f"{_lower(each.name)} {each.value}" for each in others]
-        yield Figure(first.name, ", ".join([first.value, *rest]))
-
-
-def _lower(name: str) -> str:
-    return f"{name[0].lower()}{name[1:]}"
-
-
-def _both_ends(results: Sequence[EvalResult]) -> Iterator[SummaryLine]:
-    """Yield the best and the worst cases, unless they are the same."""
-    if len(judged_results(results)) > EXTREMES:
-        yield from _extreme_lines("Top performing eval cases:", top_results(results))
-    yield from _extreme_lines("Lowest performing eval cases:", lowest_results(results))
+    if results_path:
+        yield SummaryLine(f"Results written to: {locate(results_path, None)}")
 
 
 def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) -> Iterator[SummaryLine]:
@@ -137,7 +119,12 @@ def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) ->
     for result in errors:
         yield SummaryLine(_label(result), "error")
         # A missing API key breaks every case in the same way, so the same error is shown once.
-        text = "the same error as above" if result.error == previous else _error_text(result)
+        text = "the same error as above"
+        if result.error != previous:
+            error = (result.error or "unknown error").strip()
+            text = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
+            if result.error_detail:
+                text = f"[{result.error_detail.stage}, {result.error_detail.kind}] {text}"
         lines = wrap(text, _WIDTH - 2)
         is_shown_by_pytest = result.node_id in shown_errors
         if is_shown_by_pytest:
@@ -150,22 +137,13 @@ def _error_lines(errors: Sequence[EvalResult], shown_errors: Collection[str]) ->
         previous = result.error
 
 
-def _error_text(result: EvalResult) -> str:
-    error = (result.error or "unknown error").strip()
-    message = visible(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}...")
-    return f"[{result.error_detail.stage}, {result.error_detail.kind}] {message}" if result.error_detail else message
-
-
-def _label(result: EvalResult) -> str:
-    return visible(case_name(result)).replace("\n", " ")
-
-
-def _count_line(results: Sequence[EvalResult], outcomes: Outcomes) -> SummaryLine:
-    counts = Counter(map(outcomes.of, results))
-    style: LineStyle = "error" if counts["error"] else "fail" if counts["fail"] else "pass"
-    expected = f"{counts['expected']:,} {outcomes.expected_words}, " if counts["expected"] else ""
-    text = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {expected}{counted(counts['error'], 'error')}"
-    return SummaryLine(f"Total eval cases: {len(results):,} ({text})", style)
+def _joined(scores: Sequence[Figure]) -> Iterator[Figure]:
+    """Yield the figures of scores as one line; the mean alone if all scores are the same."""
+    if scores:
+        first, *others = scores
+        is_one = all(each.value == first.value for each in others if each.name in ("Min", "Max"))
+        rest = [] if is_one else [f"{each.name[0].lower()}{each.name[1:]} {each.value}" for each in others]
+        yield Figure(first.name, ", ".join([first.value, *rest]))
 
 
 def _figure_lines(figures: Iterable[Figure]) -> Iterator[SummaryLine]:
@@ -190,3 +168,7 @@ def _extreme_lines(heading: str, results: Sequence[EvalResult]) -> Iterator[Summ
         name = label if len(label) <= space else f"...{label[3 - space :]}"
         style: LineStyle = "pass" if result.status == "pass" else "fail"
         yield SummaryLine(f"  {rank}. {format_score(result.score)}  {name}", style)
+
+
+def _label(result: EvalResult) -> str:
+    return visible(case_name(result)).replace("\n", " ")

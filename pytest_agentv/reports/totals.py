@@ -22,8 +22,6 @@ from pytest_agentv.reports.figures import (
     tokens_of,
 )
 
-# Statistics over the scores of a run. Cases that could not be judged have no score and do not count.
-
 BIN_LABELS: Final = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 EXTREMES: Final = 3
 """Number of cases shown as highest and as lowest."""
@@ -53,18 +51,18 @@ def score_statistics(scores: Sequence[float]) -> ScoreStatistics | None:
     """
     if not scores:
         return None
+    bins = [min(4, max(0, int((score + _SLACK) * 5))) for score in scores]
     return ScoreStatistics(
         mean=statistics.fmean(scores),
         median=statistics.median(scores),
         minimum=min(scores),
         maximum=max(scores),
         standard_deviation=statistics.stdev(scores) if len(scores) > 1 else None,
-        bins=_bins(scores),
+        bins=(bins.count(0), bins.count(1), bins.count(2), bins.count(3), bins.count(4)),
     )
 
 
 def judged_results(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Return the results that have a score."""
     return [result for result in results if result.status != "error"]
 
 
@@ -76,11 +74,6 @@ def top_results(results: Sequence[EvalResult]) -> list[EvalResult]:
 def lowest_results(results: Sequence[EvalResult]) -> list[EvalResult]:
     """Return the three judged results with the lowest scores, worst first."""
     return sorted(judged_results(results), key=lambda result: result.score)[:EXTREMES]
-
-
-def _bins(scores: Sequence[float]) -> tuple[int, int, int, int, int]:
-    indexes = [min(4, max(0, int((score + _SLACK) * 5))) for score in scores]
-    return (indexes.count(0), indexes.count(1), indexes.count(2), indexes.count(3), indexes.count(4))
 
 
 # The figures of a whole run, formatted for people. Each report chooses which ones to show.
@@ -103,7 +96,6 @@ class Figure(Record):
 
 
 def score_figures(statistics: ScoreStatistics) -> Iterator[Figure]:
-    """Yield the figures of the scores."""
     figures = {
         "Mean score": statistics.mean,
         "Median": statistics.median,
@@ -125,24 +117,20 @@ def total_figures(
     """
     yield from _money(results, earlier)
     if earlier:
-        yield from _replaced(results, earlier)
+        from pytest_agentv.reports.judged_cases import name_of_result  # noqa: PLC0415 - few runs need it
+
+        # How often a plugin had cases asked anew, and how many results were replaced for other reasons.
+        before, last = ([(name_of_result(each), attempt_of(each)) for each in some] for some in (earlier, results))
+        reruns = sum(are_reruns(before, last))
+        if reruns:
+            yield Figure("Reruns", str(reruns))
+        if others := len(earlier) - reruns:
+            yield Figure("Replaced", counted(others, "result"))
     cached = sum(bool(result.cached) for result in results)
     if cached:
         yield Figure("From the cache", str(cached))
     if elapsed_ms is not None:
         yield Figure("Time", format_duration(elapsed_ms))
-
-
-def _replaced(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
-    """Yield how often a plugin had cases asked anew, and how many results were replaced for other reasons."""
-    from pytest_agentv.reports.judged_cases import name_of_result  # noqa: PLC0415 - as above
-
-    before, last = ([(name_of_result(each), attempt_of(each)) for each in some] for some in (earlier, results))
-    reruns = sum(are_reruns(before, last))
-    if reruns:
-        yield Figure("Reruns", str(reruns))
-    if others := len(earlier) - reruns:
-        yield Figure("Replaced", counted(others, "result"))
 
 
 def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iterator[Figure]:
@@ -162,6 +150,16 @@ def _money(results: Sequence[EvalResult], earlier: Sequence[EvalResult]) -> Iter
         tokens.append(f"{format_tokens(judges.token_usage)} for judges{known}")
     if tokens:
         yield Figure("Tokens", "; ".join(tokens))
+
+
+def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:
+    """Return how many cases a sum covers, or how many answers if it covers only some answers of a case."""
+    counts = (known_answers(result, key) for result in results)
+    parts = [(known, asked) for known, asked in counts if asked]  # all answers may be from an earlier run
+    if any(0 < known < asked for known, asked in parts):
+        return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
+    count = sum(known > 0 for known, _ in parts)
+    return "" if count == len(parts) else f", known for {count} of {len(parts)} {noun}"
 
 
 def _known_calls(known: int, judges: JudgeMetrics) -> str:
@@ -196,16 +194,6 @@ def _at_once_ms(results: Sequence[EvalResult]) -> float:
         overlap_ms += max(0.0, min(end, busy_until) - start)
         busy_until = max(busy_until, end)
     return overlap_ms
-
-
-def _known_for(results: Sequence[EvalResult], key: Literal["priced", "metered"], noun: str) -> str:
-    """Return how many cases a sum covers, or how many answers if it covers only some answers of a case."""
-    counts = (known_answers(result, key) for result in results)
-    parts = [(known, asked) for known, asked in counts if asked]  # all answers may be from an earlier run
-    if any(0 < known < asked for known, asked in parts):
-        return f", known for {sum(known for known, _ in parts)} of {sum(asked for _, asked in parts)} answers"
-    count = sum(known > 0 for known, _ in parts)
-    return "" if count == len(parts) else f", known for {count} of {len(parts)} {noun}"
 
 
 # Tells which of the results that later ones of the same case replaced were paid for apart from these.
@@ -259,6 +247,17 @@ class Replaced(Generic[K, T]):
                 yield case, result
 
 
+def _included_in(attempt: Attempt, earlier: Sequence[Attempt]) -> Iterator[tuple[object, ...]]:
+    """Yield the moments of those results whose figures a later one includes: of the last one whose answers it took."""
+    for each in reversed(earlier) if attempt.goes_on else ():
+        if each.hashes[0] is None:
+            yield each.moment  # it was ended or broke among the answers: they were kept, and it has no figures itself
+        elif each.hashes == attempt.hashes and not each.is_single_error:
+            yield each.moment
+            if each.goes_on or not each.is_rerun:
+                return  # else the answers that the rerun replaced were kept as well
+
+
 def are_reruns(earlier: Iterable[tuple[K, Attempt]], last: Iterable[tuple[K, Attempt]]) -> list[bool]:
     """Tell for each replaced result whether a plugin for reruns had its case asked anew.
 
@@ -288,17 +287,6 @@ def with_earlier(
         return math.fsum(known) if len(known) == len(costs) else None
 
     return cost
-
-
-def _included_in(attempt: Attempt, earlier: Sequence[Attempt]) -> Iterator[tuple[object, ...]]:
-    """Yield the moments of those results whose figures a later one includes: of the last one whose answers it took."""
-    for each in reversed(earlier) if attempt.goes_on else ():
-        if each.hashes[0] is None:
-            yield each.moment  # it was ended or broke among the answers: they were kept, and it has no figures itself
-        elif each.hashes == attempt.hashes and not each.is_single_error:
-            yield each.moment
-            if each.goes_on or not each.is_rerun:
-                return  # else the answers that the rerun replaced were kept as well
 
 
 def attempt_of(result: EvalResult) -> Attempt:

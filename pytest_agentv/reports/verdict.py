@@ -1,7 +1,7 @@
 """The statistics of a run: its pass rate, its comparison with a baseline, and the verdict."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal, TypeAlias
@@ -50,8 +50,6 @@ from pytest_agentv.stats.intervals import (
     passing,
     repeat_interval,
 )
-
-# Compares a run with an earlier one.
 
 JUDGE_CHANGED: Final = "not comparable, the judge changed; write the baseline anew"
 
@@ -189,6 +187,8 @@ def _ranges(cases: Sequence[JudgedCase]) -> list[tuple[float, float]]:
     ]
 
 
+# The figures of a run, and the verdict on it.
+
 RunVerdict: TypeAlias = Literal[
     "stale", "judge changed", "errors", "broken", "regressed", "inconclusive", "not worse", "improved",
     "no verdict", "no baseline",
@@ -263,7 +263,29 @@ class RunStatistics(Record):
             values |= {"n": rate.n, "units": rate.units, "mean": rate.mean, "low": rate.low, "high": rate.high}
             values |= {"again_low": rate.again_low, "again_high": rate.again_high}
         values |= {"level": LEVEL, "errors": list(map(names.of, self.errors))}
-        return _known(values | (_comparison_contract(comparison, names) if comparison is not None else {}))
+        if comparison is not None:
+            values |= _comparison_contract(comparison, names)
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
+    difference, pairing = comparison.difference, comparison.pairing
+    values: dict[str, object] = {}
+    if difference is not None:
+        low, high = _bounds(difference.estimate.interval)
+        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
+        values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
+    values |= {
+        "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
+        "gone": list(map(names.of, pairing.gone)),
+        "skipped": list(map(names.of, pairing.skipped)),
+        "changed": list(map(names.of, pairing.changed)),
+        "new": list(map(names.of, pairing.new)),
+        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
+    }
+    if comparison.baseline is not None:
+        values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}
+    return values | {"cases": [case.to_plain() for case in comparison.cases]}
 
 
 def run_statistics(cases: Sequence[JudgedCase]) -> RunStatistics:
@@ -293,6 +315,37 @@ def pass_rate_of(cases: Sequence[JudgedCase]) -> PassRate | None:
         pass_at=_mean_chance(judged, "any"),
         pass_all=_mean_chance(judged, "all"),
     )
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
+    counts = {case.judged for case in cases}
+    if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
+        return None
+    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
+    found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
+    return math.fsum(found) / len(cases) if len(found) == len(cases) else None
+
+
+def compare_with_baseline(
+    cases: Sequence[JudgedCase],
+    baseline: Baseline,
+    name: str,
+    *,
+    skipped: Sequence[JudgedCase] = (),
+    margin: float,
+    is_confirming: bool,
+) -> RunStatistics:
+    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone."""
+    pairing = pair_cases(cases, baseline.cases, skipped=skipped)
+    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
+    comparison = comparison.replace(baseline=baseline, baseline_name=name)
+    if has_other_judge(cases, baseline):
+        comparison = comparison.replace(judge_changed=True, cases=tuple(map(not_compared, comparison.cases)))
+    return judge_run(comparison, cases)
 
 
 def judge_run(comparison: RunComparison, cases: Sequence[JudgedCase]) -> RunStatistics:
@@ -325,22 +378,8 @@ def _missing_target(gone: Sequence[JudgedCase], cases: Sequence[JudgedCase]) -> 
     return f": the run has no case of the {'target' if len(targets) == 1 else 'targets'} {names}"
 
 
-def compare_with_baseline(
-    cases: Sequence[JudgedCase],
-    baseline: Baseline,
-    name: str,
-    *,
-    skipped: Sequence[JudgedCase] = (),
-    margin: float,
-    is_confirming: bool,
-) -> RunStatistics:
-    """Return the verdict on a run against the baseline of that name. `skipped` cases of it do not count as gone."""
-    pairing = pair_cases(cases, baseline.cases, skipped=skipped)
-    comparison = compare_runs(cases, baseline.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
-    comparison = comparison.replace(baseline=baseline, baseline_name=name)
-    if has_other_judge(cases, baseline):
-        comparison = comparison.replace(judge_changed=True, cases=tuple(map(not_compared, comparison.cases)))
-    return judge_run(comparison, cases)
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
@@ -358,50 +397,7 @@ def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
     return [("inconclusive", f"cannot tell: {comparison.resolution}")]
 
 
-def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[str, object]:
-    difference, pairing = comparison.difference, comparison.pairing
-    values: dict[str, object] = {}
-    if difference is not None:
-        low, high = _bounds(difference.estimate.interval)
-        values |= {"delta": difference.estimate.mean, "delta_low": low, "delta_high": high}
-        values |= {"differ": difference.differing, "p_exact": difference.p_exact, "least_drop": comparison.least_drop}
-    values |= {
-        "broke": [names.of(pair.new) for pair, _ in comparison.broken_pairs],
-        "gone": list(map(names.of, pairing.gone)),
-        "skipped": list(map(names.of, pairing.skipped)),
-        "changed": list(map(names.of, pairing.changed)),
-        "new": list(map(names.of, pairing.new)),
-        "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
-    }
-    if comparison.baseline is not None:
-        values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}
-    return values | {"cases": [case.to_plain() for case in comparison.cases]}
-
-
-def _known(values: Mapping[str, object]) -> JsonObject:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (interval.low, interval.high)
-
-
-def _mean_chance(cases: Sequence[JudgedCase], of: Literal["any", "all"]) -> float | None:
-    counts = {case.judged for case in cases}
-    if len(counts) > 1 or any(case.stopped is not None or case.threshold is None for case in cases):
-        return None
-    chance, k = (pass_at if of == "any" else pass_all), counts.pop()
-    found = [value for case in cases if (value := chance(k, case.passes, case.judged)) is not None]
-    return math.fsum(found) / len(cases) if len(found) == len(cases) else None
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 # Compares the files and tags of a run with the baseline. These rows describe, and decide nothing.
-
-_LEAST_CASES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,9 +419,11 @@ class Part(Record):
 def parts_of(pairs: Sequence[Pair]) -> list[Part]:
     """Return a row for each file and each tag with several compared cases, files first."""
     members: dict[str, list[Pair]] = {}
-    for name, pair in sorted(_memberships(pairs), key=lambda entry: entry[0]):
-        members.setdefault(name, []).append(pair)
-    found = {name: group for name, group in members.items() if len(group) >= _LEAST_CASES}
+    for pair in pairs:
+        file = [] if pair.new.eval_file is None else [f"file {pair.new.eval_file}"]
+        for name in (*file, *(f"tag {tag}" for tag in pair.new.tags)):
+            members.setdefault(name, []).append(pair)
+    found = {name: group for name, group in sorted(members.items()) if len(group) >= 2}
     if len(found) < 2:
         return []  # a single row would repeat the figures of the run
     differences = [
@@ -439,19 +437,11 @@ def parts_of(pairs: Sequence[Pair]) -> list[Part]:
     ]
 
 
-def _memberships(pairs: Sequence[Pair]) -> Iterator[tuple[str, Pair]]:
-    for pair in pairs:
-        if pair.new.eval_file is not None:
-            yield f"file {pair.new.eval_file}", pair
-        for tag in pair.new.tags:
-            yield f"tag {tag}", pair
-
-
-# Finds a tool that only the failing or only the passing answers of a case call: a hint, not a test.
-
-
 def tool_hint(case: JudgedCase) -> str | None:
-    """Return the tool that separates all failing from all passing answers of a case; None: no tool does."""
+    """Return the tool that separates all failing from all passing answers of a case; None: no tool does.
+
+    It is a hint, not a test.
+    """
     if case.tools is None or case.threshold is None or len(case.tools) != case.judged:
         return None
     is_pass = [passing([score], case.threshold) == 1 for score in case.scores]
@@ -462,17 +452,8 @@ def tool_hint(case: JudgedCase) -> str | None:
     if not passed or not failed:
         return None
     for tool in sorted(set.union(*passed, *failed)):
-        if _all_or_none(tool, passed, failed):
-            verb = "call" if tool in failed[0] else "skip"
-            return f"failing answers {verb} `{tool}` ({_all(failed)}), passing ones never (0 of {len(passed)})"
+        in_passed, in_failed = {tool in tools for tools in passed}, {tool in tools for tools in failed}
+        if len(in_passed) == len(in_failed) == 1 and in_passed != in_failed:
+            verb, all_of = "call" if tool in failed[0] else "skip", f"{len(failed)} of {len(failed)}"
+            return f"failing answers {verb} `{tool}` ({all_of}), passing ones never (0 of {len(passed)})"
     return None
-
-
-def _all_or_none(tool: str, passed: Sequence[set[str]], failed: Sequence[set[str]]) -> bool:
-    """Whether all answers of one group call a tool, and none of the other group."""
-    in_passed, in_failed = [tool in tools for tools in passed], [tool in tools for tools in failed]
-    return (all(in_passed) and not any(in_failed)) or (all(in_failed) and not any(in_passed))
-
-
-def _all(answers: Sequence[object]) -> str:
-    return f"{len(answers)} of {len(answers)}"

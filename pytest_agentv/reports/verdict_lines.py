@@ -19,123 +19,7 @@ from pytest_agentv.reports.figures import visible
 from pytest_agentv.reports.judged_cases import JudgedCase, Pair, depends_on_number, measure_of
 from pytest_agentv.reports.summary import SummaryLine
 from pytest_agentv.reports.verdict import JUDGE_CHANGED, PassRate, RunComparison, RunStatistics, parts_of, tool_hint
-from pytest_agentv.stats.comparing import Difference
 from pytest_agentv.stats.intervals import is_flaky
-
-# The lines on the comparison of a run with its baseline.
-
-
-def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Yield the lines of a comparison with a baseline."""
-    yield from plain(_against(comparison))
-    yield from _state_lines(comparison, names, verbose=verbose)
-    yield from _difference_lines(comparison)
-    for pair, case in comparison.broken_pairs:
-        yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
-    yield from _chance_lines(comparison, names, verbose=verbose)
-    yield from _unconfirmed_lines(comparison, names, verbose=verbose)
-    if verbose:
-        yield from _part_lines(comparison)
-
-
-def _against(comparison: RunComparison) -> str:
-    baseline, pairing = comparison.baseline, comparison.pairing
-    compared = f"{len(pairing.pairs):,} compared"
-    if baseline is None:
-        return f"Against {visible(comparison.baseline_name)}: {compared}"
-    target = f", target {visible(baseline.target)}" if baseline.target else ""
-    size = f"{counted(len(baseline.cases), 'case')} x {baseline.repeat}{target}"
-    return f"Against {visible(comparison.baseline_name)} ({size}): {compared}"
-
-
-def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    pairing = comparison.pairing
-    groups = {
-        "Gone": pairing.gone,
-        "Skipped": pairing.skipped,
-        "Changed": pairing.changed,
-        "New": pairing.new,
-        "Not judged": [pair.new for pair in pairing.errors],
-    }
-    for title, cases in groups.items():
-        if cases:
-            shown = list(map(names.of, cases))
-            yield from wrapped(f"{title} {len(cases):,}", short_list(shown, verbose=verbose, used=INDENT))
-    if comparison.judge_changed:
-        yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
-
-
-def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
-    difference = comparison.difference
-    if difference is None or comparison.judge_changed:
-        return
-    interval = difference.estimate.interval
-    mean = f"Difference     {points(difference.estimate.mean)}"
-    if interval is None:
-        yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
-        return
-    yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
-    bar = interval_bar(interval, difference.estimate.mean)
-    yield SummaryLine(f"{'':{INDENT}}{bar}  {_differing(comparison, difference)}")
-    if comparison.least_drop is not None and comparison.cases_needed is not None:
-        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
-        margin = f"{comparison.margin * 100:g} points: {needed}"
-        yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
-    if depends_on_number([pair.old for pair in comparison.pairing.pairs]):
-        text = "the earlier answers seem to depend on their number: --agentv-stop=never asks for all"
-        yield from wrapped("", text, "warning")
-    if comparison.bounds_with_errors is not None:
-        low, high = map(points, comparison.bounds_with_errors)
-        total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)
-        others = f"the other {missing} are" if missing > 1 else "the other one is"
-        text = f"on {total} of {total + missing} cases; {low} to {high} whatever {others}"
-        yield from wrapped("", text, "warning")
-
-
-def _differing(comparison: RunComparison, difference: Difference) -> str:
-    differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
-    return f"{differ} ({comparison.worse} worse, {comparison.better} better)" if difference.differing else differ
-
-
-def _chance_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    """List single cases that got worse, but are not called broken."""
-    changes = [(case.delta or 0.0, pair) for pair, case in comparison.compared if not case.broke]
-    worse = sorted(
-        ((delta, pair) for delta, pair in changes if delta < 0), key=lambda each: (each[0], each[1].new.name)
-    )
-    if worse:
-        shown = [f"{names.of(pair.new)} {_flip(pair, delta)}" for delta, pair in worse]
-        yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
-
-
-def _unconfirmed_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    """Name the suspects that have no fresh answers."""
-    if comparison.unconfirmed:
-        fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
-        few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
-        text = f"these could not be asked again{few}, so their answers of this run decide: "
-        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
-        yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
-
-
-def _part_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
-    """Yield a row for each file and tag. A row is red only if chance hardly explains it among so many rows."""
-    for part in parts_of(comparison.pairing.pairs):
-        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
-        yield SummaryLine(text, "fail" if part.stands_out else "plain")
-
-
-def _flip(pair: Pair, delta: float) -> str:
-    if pair.new.threshold is None or pair.old.threshold is None:
-        return f"{delta:+.2f}"
-    return _tally(pair)
-
-
-def _tally(pair: Pair) -> str:
-    confirmation = pair.new.confirmation
-    again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
-    return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"
-
 
 TITLE: Final = "EVALUATION STATISTICS"
 _HINTS: Final = 3
@@ -198,7 +82,10 @@ def _repeat_lines(
         return
     if measure_of(judged) == "Pass rate":
         text = f"Always pass {rate.always}, sometimes {rate.flaky} (flaky), never {rate.never}"
-        yield from plain(text + _chances(rate, judged[0].judged))
+        if rate.pass_at is not None and rate.pass_all is not None:
+            k = judged[0].judged
+            text += f"; pass@{k} {percent(rate.pass_at)}, pass^{k} {percent(rate.pass_all)}"
+        yield from plain(text)
     flaky = [case for case in judged if is_flaky(case.passes, case.judged)]
     if flaky:
         flaky.sort(key=lambda case: (round(abs(case.value - 0.5), 9), case.name))
@@ -207,18 +94,99 @@ def _repeat_lines(
     repeated = [case for case in judged if case.judged > 1]
     if repeated and all(case.has_same_texts for case in repeated):
         yield SummaryLine("The answers were always the same text: repeats tell nothing here", "warning")
-    yield from _hint_lines(judged, names, verbose=verbose)
-
-
-def _hint_lines(cases: Sequence[JudgedCase], names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
-    hints = [f"{names.of(case)}: {visible(hint)}" for case in cases if (hint := tool_hint(case)) is not None]
+    hints = [f"{names.of(case)}: {visible(hint)}" for case in judged if (hint := tool_hint(case)) is not None]
     for hint in hints if verbose else hints[:_HINTS]:
         yield from wrapped("Hint", hint)
     if len(hints) > _HINTS and not verbose:
         yield from wrapped("", f"... {len(hints) - _HINTS:,} more: --agentv-verbose")
 
 
-def _chances(rate: PassRate, k: int) -> str:
-    if rate.pass_at is None or rate.pass_all is None:
-        return ""
-    return f"; pass@{k} {percent(rate.pass_at)}, pass^{k} {percent(rate.pass_all)}"
+def comparison_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    size, baseline = "", comparison.baseline
+    if baseline is not None:
+        target = f", target {visible(baseline.target)}" if baseline.target else ""
+        size = f" ({counted(len(baseline.cases), 'case')} x {baseline.repeat}{target})"
+    compared = f"{len(comparison.pairing.pairs):,} compared"
+    yield from plain(f"Against {visible(comparison.baseline_name)}{size}: {compared}")
+    yield from _state_lines(comparison, names, verbose=verbose)
+    yield from _difference_lines(comparison)
+    for pair, case in comparison.broken_pairs:
+        yield from wrapped("BROKEN", f"{names.of(pair.new)}   {_tally(pair)}    q {case.q:.2g}", "fail")
+    yield from _chance_lines(comparison, names, verbose=verbose)
+    if comparison.unconfirmed:
+        fresh = [pair.new.confirmation for pair in comparison.unconfirmed]
+        few = ", or too few of these answers could be had" if any(each and each.judged for each in fresh) else ""
+        text = f"these could not be asked again{few}, so their answers of this run decide: "
+        shown = [names.of(pair.new) for pair in comparison.unconfirmed]
+        yield from wrapped("Not confirmed", text + short_list(shown, verbose=verbose), "warning")
+    for part in parts_of(comparison.pairing.pairs) if verbose else ():
+        text = f"{part.n:>4}  {percent(part.mean):>7}  {points(part.delta):>6}  q {part.q:.2f}  {visible(part.name)}"
+        # Red only if chance hardly explains it among so many rows.
+        yield SummaryLine(text, "fail" if part.stands_out else "plain")
+
+
+def _state_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    pairing = comparison.pairing
+    groups = {
+        "Gone": pairing.gone,
+        "Skipped": pairing.skipped,
+        "Changed": pairing.changed,
+        "New": pairing.new,
+        "Not judged": [pair.new for pair in pairing.errors],
+    }
+    for title, cases in groups.items():
+        if cases:
+            shown = list(map(names.of, cases))
+            yield from wrapped(f"{title} {len(cases):,}", short_list(shown, verbose=verbose, used=INDENT))
+    if comparison.judge_changed:
+        yield from wrapped("Judge", f"{JUDGE_CHANGED}: pytest --agentv-update-baseline", "fail")
+
+
+def _difference_lines(comparison: RunComparison) -> Iterator[SummaryLine]:
+    difference = comparison.difference
+    if difference is None or comparison.judge_changed:
+        return
+    interval = difference.estimate.interval
+    mean = f"Difference     {points(difference.estimate.mean)}"
+    if interval is None:
+        yield from plain(f"{mean:24}cannot tell: one case, or one group of cases")
+        return
+    yield SummaryLine(f"{mean:24}95 %: {points(interval.low)} to {points(interval.high)}  {comparison.change}")
+    bar = interval_bar(interval, difference.estimate.mean)
+    differ = f"{counted(difference.differing, 'case')} {'differs' if difference.differing == 1 else 'differ'}"
+    if difference.differing:
+        differ += f" ({comparison.worse} worse, {comparison.better} better)"
+    yield SummaryLine(f"{'':{INDENT}}{bar}  {differ}")
+    if comparison.least_drop is not None and comparison.cases_needed is not None:
+        needed = f"{counted(comparison.cases_needed, 'case')}{' in groups as now' if comparison.has_groups else ''}"
+        margin = f"{comparison.margin * 100:g} points: {needed}"
+        yield from wrapped("", f"{comparison.resolution}; for {margin}, see `agentv plan`")
+    if depends_on_number([pair.old for pair in comparison.pairing.pairs]):
+        text = "the earlier answers seem to depend on their number: --agentv-stop=never asks for all"
+        yield from wrapped("", text, "warning")
+    if comparison.bounds_with_errors is not None:
+        low, high = map(points, comparison.bounds_with_errors)
+        total, missing = len(comparison.pairing.pairs), len(comparison.pairing.errors)
+        others = f"the other {missing} are" if missing > 1 else "the other one is"
+        text = f"on {total} of {total + missing} cases; {low} to {high} whatever {others}"
+        yield from wrapped("", text, "warning")
+
+
+def _chance_lines(comparison: RunComparison, names: ShortNames, *, verbose: bool) -> Iterator[SummaryLine]:
+    """List single cases that got worse, but are not called broken."""
+    changes = [(case.delta or 0.0, pair) for pair, case in comparison.compared if not case.broke]
+    worse = sorted(
+        ((delta, pair) for delta, pair in changes if delta < 0), key=lambda each: (each[0], each[1].new.name)
+    )
+    if worse:
+        shown = []
+        for delta, pair in worse:
+            are_passes = pair.new.threshold is not None and pair.old.threshold is not None
+            shown.append(f"{names.of(pair.new)} {_tally(pair) if are_passes else f'{delta:+.2f}'}")
+        yield from wrapped("May be chance", short_list(shown, verbose=verbose, used=INDENT))
+
+
+def _tally(pair: Pair) -> str:
+    confirmation = pair.new.confirmation
+    again = f", again {confirmation.passes}/{confirmation.judged}" if confirmation is not None else ""
+    return f"{pair.old.passes}/{pair.old.judged} -> {pair.new.passes}/{pair.new.judged}{again}"

@@ -232,9 +232,7 @@ async def hold_folder(folder: Path) -> AsyncIterator[FolderLock]:
         lock.release()
 
 
-# Writes files safely: appends whole records under a lock between processes, and replaces texts in one step.
-#
-# There is no fsync. Written data survives a crash of the process, but not of the machine.
+# Writing. There is no fsync: written data survives a crash of the process, but not of the machine.
 
 _TEMPORARY: Final = ".agentv-"
 _LEFT_SECONDS: Final = 3600.0
@@ -286,7 +284,12 @@ class LockedAppender:
         Raises `FileError` with path and reason. The file then holds no part of `data`, and the lock is free.
         """
         with self._writing():
-            self._append(data)
+            file, end = self._open()
+            if end not in (0, self._end):  # a writer that appended part of a line moved the end
+                file.raw.seek(end - 1)
+                if file.raw.read(1) != b"\n":
+                    data = b"\n" + data
+            self._end = _append_whole(file.raw, end, data)
 
     def probe(self) -> None:
         """Check that the file can be appended to, and leave it as it is. Raises like `append`.
@@ -307,6 +310,14 @@ class LockedAppender:
         with self._writing():
             write_pieces_atomically(self._path, pieces())
 
+    def close(self) -> None:
+        """Close the file. A later `append` opens it again."""
+        with self._thread_lock:
+            self._process_lock.close()
+            if self._file is not None:
+                self._file.raw.close()
+                self._file = None
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the locks. Turns errors within the block into `FileError`."""
@@ -319,21 +330,6 @@ class LockedAppender:
         except OSError as error:
             raise _write_error(self._path, error) from error
 
-    def close(self) -> None:
-        """Close the file. A later `append` opens it again."""
-        with self._thread_lock:
-            self._process_lock.close()
-            if self._file is not None:
-                self._file.raw.close()
-                self._file = None
-
-    def _append(self, data: bytes) -> None:
-        file, end = self._open()
-        # A writer that appended part of a line moved the end.
-        if end != self._end and _is_torn(file.raw, end):
-            data = b"\n" + data
-        self._end = _append_whole(file.raw, end, data)
-
     def _open(self) -> tuple[OpenFile, int]:
         """Return the open file and its size."""
         if self._file is None:
@@ -343,6 +339,37 @@ class LockedAppender:
             self._file, end = _replace_file(self._file, self._path)
             self._end = None
         return self._file, end
+
+
+def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
+    """Open the file that is at a path now, and return it with its size.
+
+    If the old file was deleted, its open handle still has the records; this writes them again.
+    """
+    file = FileIO(path, "a+")
+    try:
+        end = file.seek(0, os.SEEK_END)
+        if end == 0:
+            old.raw.seek(0)
+            end = _append_whole(file, end, old.raw.read())
+    except BaseException:
+        file.close()
+        raise
+    old.raw.close()
+    return OpenFile(file), end
+
+
+def _append_whole(file: FileIO, end: int, data: bytes) -> int:
+    """Append at the known end of a file and return the new end."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except BaseException:  # a full disk, or Ctrl-C between two writes: remove the partial record
+        with suppress(OSError):
+            file.truncate(end)
+        raise
+    return end + len(data)
 
 
 def lock_of(path: Path) -> Path:
@@ -366,7 +393,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
     """
     temporary: Path | None = None
     try:
-        if _is_device(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
             path.write_bytes(b"".join(pieces))
             return
         real = path.resolve() if path.is_symlink() else path
@@ -381,21 +408,6 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what `write_atomically` left in a folder if its process was killed before the last step.
-
-    A writer cannot do so itself. Files that may still be written stay.
-    """
-    with suppress(OSError):
-        for path in folder.glob(f"{_TEMPORARY}{'[0-9a-f]' * 16}.tmp"):
-            if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
-                path.unlink()
-
-
-def _is_device(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _mode(path: Path) -> int | None:
@@ -415,44 +427,6 @@ def _write_new(path: Path, pieces: Iterable[bytes], mode: int | None) -> None:
         path.chmod(mode)
 
 
-def _append_whole(file: FileIO, end: int, data: bytes) -> int:
-    """Append at the known end of a file and return the new end."""
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[file.write(rest) :]
-    except BaseException:  # a full disk, or Ctrl-C between two writes: remove the partial record
-        with suppress(OSError):
-            file.truncate(end)
-        raise
-    return end + len(data)
-
-
-def _replace_file(old: OpenFile, path: Path) -> tuple[OpenFile, int]:
-    """Open the file that is at a path now, and return it with its size.
-
-    If the old file was deleted, its open handle still has the records; this writes them again.
-    """
-    file = FileIO(path, "a+")
-    try:
-        end = file.seek(0, os.SEEK_END)
-        if end == 0:
-            old.raw.seek(0)
-            end = _append_whole(file, end, old.raw.read())
-    except BaseException:
-        file.close()
-        raise
-    old.raw.close()
-    return OpenFile(file), end
-
-
-def _is_torn(file: FileIO, end: int) -> bool:
-    if end == 0:
-        return False
-    file.seek(end - 1)
-    return file.read(1) != b"\n"
-
-
 def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
     reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, FileExistsError):  # by mkdir
@@ -460,7 +434,18 @@ def _write_error(path: Path, error: OSError | RuntimeError) -> FileError:
     return FileError(path, f"cannot be written: {reason}")
 
 
-# Reads files that other programs wrote. They may be huge, or not regular files.
+def remove_leftovers(folder: Path) -> None:
+    """Remove what `write_atomically` left in a folder if its process was killed before the last step.
+
+    A writer cannot do so itself. Files that may still be written stay.
+    """
+    with suppress(OSError):
+        for path in folder.glob(f"{_TEMPORARY}{'[0-9a-f]' * 16}.tmp"):
+            if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                path.unlink()
+
+
+# Reading files that other programs wrote. They may be huge, or not regular files.
 
 READ_LIMIT: Final = 10 * 2**20
 """Limit in bytes of an answer in a file, the same as on standard output."""
@@ -505,7 +490,7 @@ def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
     return data
 
 
-# Decodes the bodies of replies, and checks that they are complete: aiohttp accepts cut ones.
+# Decoding the bodies of replies, and checking that they are complete: aiohttp accepts cut ones.
 
 ACCEPTED: Final = "gzip, deflate"
 """The encodings that requests ask for."""
@@ -536,7 +521,8 @@ class Decoder:
             return
         while data:
             if self._inner is None or (self._inner.eof and _GZIP_MARK.startswith(data[:2])):
-                self._inner = zlib.decompressobj(self._bits(data))
+                deflate_bits = zlib.MAX_WBITS if data[0] & 0xF == _DEFLATED else -zlib.MAX_WBITS
+                self._inner = zlib.decompressobj(_GZIP_BITS if self._name == "gzip" else deflate_bits)
             elif self._inner.eof:
                 return  # some servers append padding
             yield from self._pieces(self._inner, data)
@@ -556,8 +542,3 @@ class Decoder:
                 raise ValueError(f"it is no {self._name}: {error}") from None
             data, is_full = inner.unconsumed_tail, len(piece) == _PIECE
             yield piece
-
-    def _bits(self, data: bytes) -> int:
-        if self._name == "gzip":
-            return _GZIP_BITS
-        return zlib.MAX_WBITS if data[0] & 0xF == _DEFLATED else -zlib.MAX_WBITS

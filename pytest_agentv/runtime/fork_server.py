@@ -27,45 +27,6 @@ from pytest_agentv.runtime.processes import (
 )
 from pytest_agentv.runtime.reaper import start_watcher, watched_group
 
-# A process that a server of `fork_server.py` forked.
-
-
-class ForkedProcess:
-    """A process that a server forked, in the shape of `subprocess.Popen`. `wait` may be called by any thread."""
-
-    def __init__(self, streams: Sequence[IO[bytes]]) -> None:
-        self.stdin, self.stdout, self.stderr = streams
-        self.pid = 0
-        self.returncode: int | None = None
-        self._ended = threading.Event()
-
-    def wait(self) -> None:
-        self._ended.wait()
-
-    def note_end(self, exit_code: int) -> None:
-        self.returncode = exit_code
-        self._ended.set()
-
-    def close(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
-            stream.close()
-
-
-def piped() -> tuple[ForkedProcess, tuple[int, int, int]]:
-    """Return an object for a future process, and its ends of the pipes."""
-    their_stdin, stdin = os.pipe()
-    stdout, their_stdout = os.pipe()
-    stderr, their_stderr = os.pipe()
-    ours = (os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), os.fdopen(stderr, "rb", 0))
-    return ForkedProcess(ours), (their_stdin, their_stdout, their_stderr)
-
-
-# Processes forked from a warm one: a Python script is imported once, and each call has a process of its own.
-#
-# The server is `pytest_agentv.sdk.server`. It ends when its socket closes, so it cannot outlive this process. All
-# functions run on the event loop of the caller, and each loop has its own servers.
-
-_SERVER_MODULE: Final = "pytest_agentv.sdk.server"
 _STDERR_TAIL: Final = 2000
 _END_SECONDS: Final = 2.0
 _EXIT_SECONDS: Final = 0.1
@@ -84,12 +45,62 @@ class Program(NamedTuple):
     environment: tuple[tuple[str, str], ...]
 
 
+async def run_forked(
+    program: Program, stdin: bytes, *, variables: Mapping[str, str], timeout_seconds: float | None, memory_mb: int
+) -> ProcessResult:
+    """Call a program in a process of its own, forked from its server. Behaves like `run_process`.
+
+    The time of the import counts for the calls that wait for it. If the import exceeds the limit, the server ends, and
+    the next call starts another one. If a server is killed, waiting and later calls start another one, too. Raises
+    `ProcessStartError`.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
+    server = None
+    try:
+        async with asyncio.timeout_at(deadline):
+            while True:
+                server = _SERVERS.setdefault(loop, _Servers()).find(program)
+                with suppress(_Closed):
+                    process = await server.fork(variables, memory_mb)
+                    break
+    except TimeoutError:
+        if server is not None:
+            await server.close()
+        return timed_out_at_start(timeout_seconds or 0)
+    left = None if deadline is None else max(0.0, deadline - loop.time())
+    child = Child(process, OUTPUT_LIMIT)
+    child.watch(program.interpreter)
+    return await run_child(child, stdin, left)
+
+
+class _Servers:
+    """The servers of one event loop, on which alone they are used."""
+
+    def __init__(self) -> None:
+        self._servers: dict[Program, ForkServer] = {}
+
+    def find(self, program: Program) -> "ForkServer":
+        server = self._servers.get(program)
+        if server is None or server.is_closed or server.is_replaceable:
+            server = ForkServer(program) if server is None else server.replaced(program)
+            self._servers[program] = server
+            close_with_loop(server.close)
+        return server
+
+
+_SERVERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Servers]] = WeakKeyDictionary()
+
+
 class _Closed(Exception):
     """The server was closed because its import exceeded another call's limit, or it was killed."""
 
 
 class ForkServer:
-    """A warm process of a program. Used on one event loop."""
+    """A warm process of a program. Used on one event loop.
+
+    It runs `pytest_agentv.sdk.server`, and ends when its socket closes, so it cannot outlive this process.
+    """
 
     def __init__(self, program: Program, killed_before: int = 0) -> None:
         """Prepare a server.
@@ -120,7 +131,7 @@ class ForkServer:
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._read)
 
-    async def fork(self, variables: Mapping[str, str], memory_mb: int) -> ForkedProcess:
+    async def fork(self, variables: Mapping[str, str], memory_mb: int) -> "ForkedProcess":
         """Start a process. Raises `ProcessStartError` if the server ends before that."""
         async with self._forking:
             if self._last_words is not None and not self.is_replaceable:
@@ -183,17 +194,14 @@ class ForkServer:
         """Find out why the server has ended. Calls that wait for it take another one if that may help."""
         self._stderr.seek(0)
         said = masked(self._stderr.read().decode("utf-8", "replace").strip())[-_STDERR_TAIL:]
-        code = self._exit_code()
+        try:
+            code = self._popen.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:  # it has closed its socket, but still runs
+            code = 0
         how = f" by signal {-code}" if code < 0 else ""
         self._last_words = f"the process that imports the script ended{how}: {said or 'it said nothing'}"
         self.is_replaceable = self._has_forked or (code < 0 and self._killed_before + 1 < _MOST_KILLED)
         self._forget_all(_Closed() if self.is_replaceable else ProcessStartError(self._last_words))
-
-    def _exit_code(self) -> int:
-        try:
-            return self._popen.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:  # it has closed its socket, but still runs
-            return 0
 
     def _note(self, message: Mapping[str, Any]) -> None:
         number = message["id"]
@@ -219,55 +227,8 @@ class ForkServer:
         self._starting.clear()
 
 
-class _Servers:
-    """The servers of one event loop."""
-
-    def __init__(self) -> None:
-        self._servers: dict[Program, ForkServer] = {}
-
-    def find(self, program: Program) -> ForkServer:
-        server = self._servers.get(program)
-        if server is None or server.is_closed or server.is_replaceable:
-            server = ForkServer(program) if server is None else server.replaced(program)
-            self._servers[program] = server
-            close_with_loop(server.close)
-        return server
-
-
-_SERVERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Servers]] = WeakKeyDictionary()
-
-
-async def run_forked(
-    program: Program, stdin: bytes, *, variables: Mapping[str, str], timeout_seconds: float | None, memory_mb: int
-) -> ProcessResult:
-    """Call a program in a process of its own, forked from its server. Behaves like `run_process`.
-
-    The time of the import counts for the calls that wait for it. If the import exceeds the limit, the server ends, and
-    the next call starts another one. If a server is killed, waiting and later calls start another one, too. Raises
-    `ProcessStartError`.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
-    server = None
-    try:
-        async with asyncio.timeout_at(deadline):
-            while True:
-                server = _SERVERS.setdefault(loop, _Servers()).find(program)
-                with suppress(_Closed):
-                    process = await server.fork(variables, memory_mb)
-                    break
-    except TimeoutError:
-        if server is not None:
-            await server.close()
-        return timed_out_at_start(timeout_seconds or 0)
-    left = None if deadline is None else max(0.0, deadline - loop.time())
-    child = Child(process, OUTPUT_LIMIT)
-    child.watch(program.interpreter)
-    return await run_child(child, stdin, left)
-
-
 def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
-    argv = [program.interpreter, "-m", _SERVER_MODULE, str(control.fileno()), *program.words]
+    argv = [program.interpreter, "-m", "pytest_agentv.sdk.server", str(control.fileno()), *program.words]
     try:
         return subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
             argv,
@@ -281,3 +242,33 @@ def _start(program: Program, control: socket.socket, stderr: IO[bytes]) -> "subp
         )
     except (OSError, ValueError) as error:
         raise ProcessStartError(explain_start_error(error, argv, program.cwd)) from error
+
+
+class ForkedProcess:
+    """A process that a server forked, in the shape of `subprocess.Popen`. `wait` may be called by any thread."""
+
+    def __init__(self, streams: Sequence[IO[bytes]]) -> None:
+        self.stdin, self.stdout, self.stderr = streams
+        self.pid = 0
+        self.returncode: int | None = None
+        self._ended = threading.Event()
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def note_end(self, exit_code: int) -> None:
+        self.returncode = exit_code
+        self._ended.set()
+
+    def close(self) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            stream.close()
+
+
+def piped() -> tuple[ForkedProcess, tuple[int, int, int]]:
+    """Return an object for a future process, and its ends of the pipes."""
+    their_stdin, stdin = os.pipe()
+    stdout, their_stdout = os.pipe()
+    stderr, their_stderr = os.pipe()
+    ours = (os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), os.fdopen(stderr, "rb", 0))
+    return ForkedProcess(ours), (their_stdin, their_stdout, their_stderr)

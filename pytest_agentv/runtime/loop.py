@@ -180,35 +180,6 @@ class LoopThread:
             return self._loop
 
 
-def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
-    """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
-    while not future.done():
-        # Waits in a file of the standard library, because pytest names the line that Ctrl-C interrupts.
-        with suppress(TimeoutError, concurrent.futures.CancelledError):
-            future.exception(timeout=_WAKE_SECONDS)
-        if while_waiting is not None and not future.done():
-            while_waiting()
-    return future.result()
-
-
-def hand_on(done: "AnyFuture[T]", future: "concurrent.futures.Future[T]") -> None:
-    """Copy the outcome of a finished future to another one, unless Ctrl-C has cancelled that one."""
-    if done.cancelled() or future.cancelled():
-        future.cancel()
-        future.set_running_or_notify_cancel()  # notifies threads that wait for the cancellation
-    elif (error := done.exception()) is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(done.result())
-
-
-def _cancelled_future() -> "concurrent.futures.Future[T]":
-    cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
-    cancelled.cancel()
-    cancelled.set_running_or_notify_cancel()
-    return cancelled
-
-
 def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     """Create a loop and run it in a thread. Raises `LoopStartError`."""
     try:
@@ -246,7 +217,34 @@ async def _cancel_all_tasks() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# Closes resources before an event loop ends.
+def _cancelled_future() -> "concurrent.futures.Future[T]":
+    cancelled: concurrent.futures.Future[T] = concurrent.futures.Future()
+    cancelled.cancel()
+    cancelled.set_running_or_notify_cancel()
+    return cancelled
+
+
+def wait_for(future: "concurrent.futures.Future[T]", while_waiting: Callable[[], None] | None = None) -> T:
+    """Wait for a future of the loop. Ctrl-C raises at once and does not cancel the future."""
+    while not future.done():
+        # Waits in a file of the standard library, because pytest names the line that Ctrl-C interrupts.
+        with suppress(TimeoutError, concurrent.futures.CancelledError):
+            future.exception(timeout=_WAKE_SECONDS)
+        if while_waiting is not None and not future.done():
+            while_waiting()
+    return future.result()
+
+
+def hand_on(done: "AnyFuture[T]", future: "concurrent.futures.Future[T]") -> None:
+    """Copy the outcome of a finished future to another one, unless Ctrl-C has cancelled that one."""
+    if done.cancelled() or future.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()  # notifies threads that wait for the cancellation
+    elif (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
+
 
 Closer: TypeAlias = Callable[[], Awaitable[None]]
 

@@ -41,7 +41,12 @@ class ProcessTree:
         found = True
         while found:
             sessions = {self.leader} | {info.session for info in self._members.values()}
-            new = [info for info in living.values() if info.pid not in self._members and self._owns(info, sessions)]
+            new = [
+                info
+                for info in living.values()
+                if info.pid not in self._members
+                and (info.pid == self.leader or info.session in sessions or info.parent in self._members)
+            ]
             self._members.update((info.pid, info) for info in new)
             found = bool(new)
 
@@ -59,9 +64,6 @@ class ProcessTree:
             _is_same(now := _read_process(pid), info) and now is not None and now.state != "Z"
             for pid, info in self._members.items()
         )
-
-    def _owns(self, info: ProcessInfo, sessions: set[int]) -> bool:
-        return info.pid == self.leader or info.session in sessions or info.parent in self._members
 
 
 def end_trees(leaders: Iterable[int], grace_seconds: float) -> None:

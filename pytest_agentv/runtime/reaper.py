@@ -34,45 +34,6 @@ _PROGRAM: Final = (
 )
 
 
-class _Watcher:
-    """The watcher process of this process. Runs continue without it if it cannot start."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._lock, suppress(OSError):
-            if self._process is None:
-                self._process = _start_watcher()
-                atexit.register(self.close)
-
-    def tell(self, line: str) -> None:
-        self.start()
-        with self._lock, suppress(OSError):
-            if self._process is not None and self._process.stdin is not None:
-                os.write(self._process.stdin.fileno(), os.fsencode(line) + b"\n")
-
-    def close(self) -> None:
-        with self._lock:
-            process, self._process = self._process, None
-        if process is not None:
-            process.communicate()
-
-    def forget(self) -> None:
-        """Drop the watcher in a forked child: it is the parent's, and its pipe must close when the parent ends."""
-        self._lock = threading.Lock()
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            process.returncode = 0  # the parent waits for it, so no ResourceWarning here
-            process.stdin.close()
-
-
-_WATCHER: Final = _Watcher()
-if hasattr(os, "register_at_fork"):  # missing on Windows, where commands import this module but start no programs
-    os.register_at_fork(after_in_child=_WATCHER.forget)
-
-
 def start_watcher() -> None:
     """Start the watcher if it is not running. Call it before starting a process, so that the watcher learns of it."""
     _WATCHER.start()
@@ -134,6 +95,53 @@ def remove_at_end(folder: Path) -> None:
     _WATCHER.tell(f"+DIR {folder}")
 
 
+class _Watcher:
+    """The watcher process of this process. Runs continue without it if it cannot start."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._lock, suppress(OSError):
+            if self._process is None:
+                # in its own session, which Ctrl-C does not reach, and without site-packages, to start fast
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE_ROOT)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                    cwd="/",
+                )
+                atexit.register(self.close)
+
+    def tell(self, line: str) -> None:
+        self.start()
+        with self._lock, suppress(OSError):
+            if self._process is not None and self._process.stdin is not None:
+                os.write(self._process.stdin.fileno(), os.fsencode(line) + b"\n")
+
+    def close(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.communicate()
+
+    def forget(self) -> None:
+        """Drop the watcher in a forked child: it is the parent's, and its pipe must close when the parent ends."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.returncode = 0  # the parent waits for it, so no ResourceWarning here
+            process.stdin.close()
+
+
+_WATCHER: Final = _Watcher()
+if hasattr(os, "register_at_fork"):  # missing on Windows, where commands import this module but start no programs
+    os.register_at_fork(after_in_child=_WATCHER.forget)
+
+
 def watch(lines: Iterable[bytes]) -> None:
     """Run as the watcher: note registrations until the pipe closes, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -162,15 +170,3 @@ def _remove(folder: Path) -> None:
                 if not (path := Path(parent, name)).is_symlink():
                     path.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _start_watcher() -> "subprocess.Popen[bytes]":
-    """Start it in its own session, which Ctrl-C does not reach, and without site-packages, to start fast."""
-    return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE_ROOT)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )

@@ -9,7 +9,7 @@ import re
 import threading
 import traceback
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,10 @@ from weakref import WeakSet
 
 from pytest_agentv.errors import locate
 
-# Runs user code so that its errors cannot end the run, and cannot look like a cancellation of the run.
-
 T = TypeVar("T")
+
+
+# Calls whose errors cannot end the run, and cannot look like a cancellation of the run.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ async def capture(start: Callable[[], Awaitable[T]]) -> Outcome[T]:
         return Outcome(error=error)
 
 
-# Runs blocking code in threads beside the event loop.
+# Blocking code, in threads beside the event loop.
 
 _LOCK_SECONDS: Final = 5.0
 
@@ -127,14 +128,11 @@ async def attempt_in_thread(function: Callable[[], T], name: str, *, stop: bool 
     except asyncio.CancelledError:
         abandon(thread)
         if stop:
-            _raise_exit_in(thread)
+            import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
+
+            identity = ctypes.c_ulong(thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
         raise
-
-
-def _raise_exit_in(thread: threading.Thread) -> None:
-    import ctypes  # noqa: PLC0415 - only for code that exceeded its limit
-
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
 def _deliver(ended: "Future[Outcome[T]]", outcome: Outcome[T]) -> None:
@@ -259,6 +257,32 @@ USER_LOOP: Final = UserLoop()
 """The loop of this process."""
 
 
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        run_until_stopped(loop)
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        with suppress(BaseException):  # errors of tasks that users started
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS / 2))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
+            continue
+        return
+
+
 class _Call(Generic[T]):
     """A call on the user loop that is awaited on another loop."""
 
@@ -340,33 +364,7 @@ async def _within(seconds: float, *futures: "asyncio.Future[Any]") -> bool:
     return bool(done)
 
 
-def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped. A user's task that raises `KeyboardInterrupt` or `SystemExit` does not end it."""
-    while True:
-        try:
-            loop.run_forever()
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C interrupts only the main thread
-            continue
-        return
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        run_until_stopped(loop)
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        with suppress(BaseException):  # errors of tasks that users started
-            if tasks:
-                loop.run_until_complete(asyncio.wait(tasks, timeout=_STOP_SECONDS / 2))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
-# Describes errors of user code: type, text and the user's own lines, without frames of this package.
+# Errors of user code: type, text and the user's own lines, without frames of this package.
 
 _SHOWN_FRAMES: Final = 5
 _SHOWN_LEAVES: Final = 10
@@ -381,7 +379,10 @@ _NO_LOOP_ADVICE: Final = (
 
 def describe_error(error: BaseException) -> str:
     """Return type and text of an error, and of the members of an error group."""
-    return "\n".join(_heads(error))
+    lines = [_head(error)]
+    if isinstance(error, BaseExceptionGroup):
+        lines += [f"  {_head(leaf)}" for leaf in leaves(error)]
+    return "\n".join(lines)
 
 
 def told(error: BaseException) -> str:
@@ -417,23 +418,14 @@ def without_prefixes(text: str) -> str:
     return _FOLDER_PREFIX.sub("", text)
 
 
-def _heads(error: BaseException) -> Iterator[str]:
-    yield _head(error)
-    if isinstance(error, BaseExceptionGroup):
-        yield from (f"  {_head(leaf)}" for leaf in leaves(error))
-
-
 def _head(error: BaseException) -> str:
-    text = without_prefixes(_text_of(error))
+    try:
+        text = str(error)
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
+        text = f"(its text cannot be shown: {type(fault).__name__})"
+    text = without_prefixes(text)
     head = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{head} ({_NO_LOOP_ADVICE})" if text.startswith(_NO_LOOP) else head
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except (Exception, SystemExit) as fault:  # noqa: BLE001 - an exception here would hide the original error
-        return f"(its text cannot be shown: {type(fault).__name__})"
 
 
 def _places(error: BaseException, foreign_folders: tuple[str, ...]) -> list[str]:

@@ -1,15 +1,14 @@
-"""Judge scripts: their input, their result, both as JSON, and the function that makes one of them."""
+"""Judge scripts: their input, their result, both as JSON, and the function that makes one of them.
+
+Every import here delays each judge. So the records are named tuples: importing `dataclasses` would double a judge's
+start-up time.
+"""
 
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
-
-# The records of judge scripts: their input and their result.
-#
-# Every import here delays each judge. So these are named tuples: importing `dataclasses` would double a judge's
-# start-up time.
 
 Json: TypeAlias = Any
 """A plain JSON value."""
@@ -122,8 +121,6 @@ class Result(NamedTuple):
     """Structured findings, copied to the results file unchanged."""
 
 
-# Converts the JSON of a judge's payload to records, and a judge's result to the JSON that it prints.
-
 Reader: TypeAlias = Callable[[Json, str], Any]
 """Checks a value and converts it. The text names its place. Raises `WireError`."""
 
@@ -184,6 +181,11 @@ def list_of(read: Reader) -> Reader:
     return read_list
 
 
+def _list_or_nothing(read: Reader) -> Reader:
+    read_list = list_of(read)
+    return lambda value, where: () if value is None else read_list(value, where)
+
+
 def record_of(cls: Callable[..., Any], readers: Mapping[str, Reader], key_of: Callable[[str], str] = str) -> Reader:
     """Return a reader of a mapping into a record. It reads a missing key as None.
 
@@ -201,12 +203,6 @@ def record_of(cls: Callable[..., Any], readers: Mapping[str, Reader], key_of: Ca
     return read_record
 
 
-def camel_case(name: str) -> str:
-    """`tool_calls` gives `toolCalls`."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
-
-
 def message_reader(key_of: Callable[[str], str] = str) -> Reader:
     """Return a reader of messages. User data within them stays unchanged."""
     calls = record_of(ToolCall, _TOOL_CALL_READERS, key_of)
@@ -217,9 +213,10 @@ def _anything(value: Json, _where: str) -> Json:
     return value
 
 
-def _list_or_nothing(read: Reader) -> Reader:
-    read_list = list_of(read)
-    return lambda value, where: () if value is None else read_list(value, where)
+def camel_case(name: str) -> str:
+    """`tool_calls` gives `toolCalls`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _fail(where: str, expected: str, value: Json) -> NoReturn:
@@ -317,9 +314,6 @@ _RESULT: Final = record_of(
         "details": optional(mapping),
     },
 )
-
-
-# Runs a function as a judge script: reads the case from standard input and prints the result.
 
 Judge: TypeAlias = Callable[[CodeJudgeInput], Any]
 """A function that returns a `Result`, a mapping with its keys, or an awaitable of either."""

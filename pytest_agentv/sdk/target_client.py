@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from pytest_agentv.sdk.judge import (
     Json,
@@ -102,9 +102,14 @@ class TargetClient:
 
     def _call(self, method: str, path: str, body: Json = None) -> Mapping[str, Json]:
         status, reply = self._exchange(method, path, None if body is None else json.dumps(body))
-        if not 200 <= status < 300:
-            _fail(status, reply)
-        return mapping(json.loads(reply), "response")
+        if 200 <= status < 300:
+            return mapping(json.loads(reply), "response")
+        try:
+            found = json.loads(reply)
+        except ValueError:
+            found = None
+        error = found.get("error") if isinstance(found, dict) else None
+        raise TargetInvocationError(error if isinstance(error, str) and error else reply or f"HTTP {status}", status)
 
     def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, str]:
         # Not urllib: it would send these calls through the proxy of `http_proxy`.
@@ -138,16 +143,6 @@ def create_target_client() -> TargetClient | None:
 
 def _request_body(request: InvokeRequest) -> dict[str, Json]:
     return {camel_case(name): value for name, value in request._asdict().items() if value is not None}
-
-
-def _fail(status: int, reply: str) -> NoReturn:
-    """Raise an error with the body's `error`, else the body's text, else the status."""
-    try:
-        found = json.loads(reply)
-    except ValueError:
-        found = None
-    error = found.get("error") if isinstance(found, dict) else None
-    raise TargetInvocationError(error if isinstance(error, str) and error else reply or f"HTTP {status}", status)
 
 
 _INFO: Final = record_of(

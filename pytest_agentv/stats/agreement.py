@@ -52,6 +52,10 @@ def confusion(judge: Sequence[bool], labels: Sequence[bool]) -> Confusion:
     return Confusion(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
+def _share(count: int, of: int) -> tuple[float, Interval] | None:
+    return (count / of, wilson(count / of, of)) if of else None
+
+
 def kappa(first: Sequence[float], second: Sequence[float], weighting: Weighting = "none") -> float | None:
     """Return Cohen's kappa of two raters; None where both are constant. Source: Cohen 1960 and 1968.
 
@@ -65,6 +69,12 @@ def kappa(first: Sequence[float], second: Sequence[float], weighting: Weighting 
         _distance(a, b, weighting) * count * other for a, count in ours.items() for b, other in theirs.items()
     )
     return 1.0 - seen / (chance / len(first) ** 2)
+
+
+def _distance(a: float, b: float, weighting: Weighting) -> float:
+    if weighting == "none":
+        return float(a != b)
+    return abs(a - b) if weighting == "linear" else (a - b) ** 2
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], level: Level = "nominal") -> float | None:
@@ -93,6 +103,21 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], level: Level =
     return 1.0 - (n - 1) * observed / expected
 
 
+def _squared_distances(totals: Mapping[float, int], level: Level) -> Mapping[tuple[Hashable, Hashable], float]:
+    ordered = sorted(totals)
+    squares: dict[tuple[Hashable, Hashable], float] = {}
+    for i, a in enumerate(ordered):
+        for j, b in enumerate(ordered):
+            if level == "nominal":
+                squares[a, b] = float(a != b)
+            elif level == "interval":
+                squares[a, b] = (a - b) ** 2
+            else:
+                between = sum(totals[value] for value in ordered[min(i, j) : max(i, j) + 1])
+                squares[a, b] = (between - (totals[a] + totals[b]) / 2) ** 2
+    return squares
+
+
 def corrected_rate(
     judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[float]
 ) -> CorrectedRate | None:
@@ -113,6 +138,10 @@ def corrected_rate(
     return CorrectedRate(_clipped(found.rate), bounds, found.tuning)
 
 
+def _clipped(rate: float) -> float:
+    return min(1.0, max(0.0, rate))
+
+
 def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[float]) -> CorrectedRate:
     """Return the prediction-powered mean of labels. `corrected_rate` says when it is valid.
 
@@ -128,35 +157,6 @@ def ppi(judge: Sequence[float], labels: Sequence[float], unlabelled: Sequence[fl
     variance = tuning**2 * _covariance(unlabelled, unlabelled) / more + _covariance(rest, rest) / n
     half = Z * math.sqrt(variance)
     return CorrectedRate(rate, Interval(rate - half, rate + half), tuning)
-
-
-def _clipped(rate: float) -> float:
-    return min(1.0, max(0.0, rate))
-
-
-def _share(count: int, of: int) -> tuple[float, Interval] | None:
-    return (count / of, wilson(count / of, of)) if of else None
-
-
-def _distance(a: float, b: float, weighting: Weighting) -> float:
-    if weighting == "none":
-        return float(a != b)
-    return abs(a - b) if weighting == "linear" else (a - b) ** 2
-
-
-def _squared_distances(totals: Mapping[float, int], level: Level) -> Mapping[tuple[Hashable, Hashable], float]:
-    ordered = sorted(totals)
-    squares: dict[tuple[Hashable, Hashable], float] = {}
-    for i, a in enumerate(ordered):
-        for j, b in enumerate(ordered):
-            if level == "nominal":
-                squares[a, b] = float(a != b)
-            elif level == "interval":
-                squares[a, b] = (a - b) ** 2
-            else:
-                between = sum(totals[value] for value in ordered[min(i, j) : max(i, j) + 1])
-                squares[a, b] = (between - (totals[a] + totals[b]) / 2) ** 2
-    return squares
 
 
 def _covariance(first: Sequence[float], second: Sequence[float]) -> float:

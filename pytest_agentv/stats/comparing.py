@@ -20,8 +20,6 @@ from pytest_agentv.stats.intervals import (
     t_upper_tail,
 )
 
-# Compares a run with its baseline by the differences of the same cases.
-
 Change: TypeAlias = Literal["regressed", "improved", "not worse", "cannot tell"]
 
 MOST_STATES: Final = 1_000_000
@@ -31,6 +29,24 @@ LEAST_DIFFERING: Final = 5
 
 _SCALE: Final = 1e9
 """Sums are rounded to billionths, so that equal sums of floats become one state."""
+
+MOST_FALSE: Final = 0.10
+"""The share of false alarms that is accepted among the cases called broken."""
+SUSPECT: Final = 0.05
+"""The p value at which a case is asked again before it may be called broken."""
+LEAST_ANSWERS: Final = 4
+"""The least number of answers on both sides to call a case broken without confirmation."""
+SURE_ANSWERS: Final = 10
+"""The least number of answers on both sides that needs no confirmation."""
+MOST_FRESH: Final = 100
+"""The most fresh answers of a suspect: as many as a case may have."""
+
+NO_DEVIATION: Final = 1e-12
+"""A deviation or variance up to this value counts as none."""
+NO_DROP: Final = 1e-9
+"""A drop up to this value is none: rates that differ by no more are the same."""
+_POWER: Final = 0.8
+"""The power that belongs to `Z_POWER`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,9 @@ def compare_pairs(
             wins, losses = sum(d == 1 for d in differences), sum(d == -1 for d in differences)
             interval = tango(wins, losses, len(differences))
         else:
-            interval = _t_interval(found.mean, found.error, found.units)
+            shrunk = Z * Z / (found.units + Z * Z)
+            half = shrunk if found.error == 0 else t_quantile(0.5 + LEVEL / 2, found.units - 1) * found.error
+            interval = Interval(max(-1.0, found.mean - half), min(1.0, found.mean + half))
     p = None if found.units < 2 else sign_flip(unit_sums(differences, groups, weights))
     differing = sum(abs(d) > 1e-9 for d in differences)
     return Difference(Estimate(found.mean, interval, found.units), differing, found.error * math.sqrt(found.units), p)
@@ -116,11 +134,6 @@ def _tango_statistic(wins: int, losses: int, n: int, delta: float) -> float:
     return gap / math.sqrt(variance)
 
 
-def _t_interval(mean: float, error: float, units: int) -> Interval:
-    half = Z * Z / (units + Z * Z) if error == 0 else t_quantile(0.5 + LEVEL / 2, units - 1) * error
-    return Interval(max(-1.0, mean - half), min(1.0, mean + half))
-
-
 def unit_sums(
     differences: Sequence[float], groups: Sequence[Hashable] | None, weights: Sequence[float] | None
 ) -> list[float]:
@@ -166,20 +179,6 @@ def t_test_below(values: Sequence[float]) -> float:
     return 1.0 - t_upper_tail(found.mean / found.error, found.units - 1)
 
 
-# Finds the single cases that broke against the baseline, among all that were compared.
-
-MOST_FALSE: Final = 0.10
-"""The share of false alarms that is accepted among the cases called broken."""
-SUSPECT: Final = 0.05
-"""The p value at which a case is asked again before it may be called broken."""
-LEAST_ANSWERS: Final = 4
-"""The least number of answers on both sides to call a case broken without confirmation."""
-SURE_ANSWERS: Final = 10
-"""The least number of answers on both sides that needs no confirmation."""
-MOST_FRESH: Final = 100
-"""The most fresh answers of a suspect: as many as a case may have."""
-
-
 def fisher_less(passes: int, judged: int, passes_before: int, judged_before: int) -> float:
     """Return the one-sided p value of "the pass rate is not lower than before". Source: Fisher 1935, exact."""
     total, all_passes = judged + judged_before, passes + passes_before
@@ -194,7 +193,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Return the q values, in the order given. Source: Benjamini and Hochberg 1995."""
     count = len(p_values)
     q_values, least = [0.0] * count, 1.0
-    for rank, index in reversed(list(enumerate(_order(p_values), start=1))):
+    ascending = sorted(range(count), key=p_values.__getitem__)
+    for rank, index in reversed(list(enumerate(ascending, start=1))):
         least = min(least, p_values[index] * count / rank)
         q_values[index] = least
     return q_values
@@ -217,24 +217,6 @@ def answers_to_confirm(pairs: int, answers_before: int, wanted: int) -> int:
         if fresh > MOST_FRESH:
             return 0
     return fresh
-
-
-def _order(p_values: Sequence[float]) -> list[int]:
-    return sorted(range(len(p_values)), key=p_values.__getitem__)
-
-
-# Plans how many cases and repeats it takes to see a drop.
-
-NO_DEVIATION: Final = 1e-12
-"""A deviation or variance up to this value counts as none."""
-NO_DROP: Final = 1e-9
-"""A drop up to this value is none: rates that differ by no more are the same."""
-_CERTAINLY: Final = 100
-"""If so many cases differ on average, fewer than `LEAST_DIFFERING` hardly ever do. Binomials would be too large."""
-_MANY_GROUPS: Final = 1000
-"""From so many groups on, the quantiles of Student's t are those of the normal distribution."""
-_POWER: Final = 0.8
-"""The power that belongs to `Z_POWER`."""
 
 
 def least_drop(deviation: float, units: int) -> float:
@@ -280,8 +262,11 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int, size:
     """
     if within > NO_DEVIATION or between > NO_DEVIATION:
         units = required_cases(drop, within / size, between, repeats)
-        if size > 1:
-            units = _enough_groups(drop, math.sqrt(between + 2 * within / (repeats * size)), units)
+        if size > 1:  # some more where groups are few, so that `least_drop` agrees
+            deviation = math.sqrt(between + 2 * within / (repeats * size))
+            units = max(units, 2)
+            while units < 1000 and least_drop(deviation, units) > drop:  # beyond, Student's t is as good as normal
+                units += 1
     else:
         units = math.ceil(Z * (Z + Z_POWER) / drop - Z * Z)
     needed = math.ceil(units * size)
@@ -292,14 +277,6 @@ def cases_to_see(drop: float, within: float, between: float, repeats: int, size:
         middle = (needed + enough) // 2
         needed, enough = (needed, middle) if _shows(drop, middle, repeats) else (middle + 1, enough)
     return enough
-
-
-def _enough_groups(drop: float, deviation: float, units: int) -> int:
-    """Return how many groups show a drop: some more where groups are few, so that `least_drop` agrees."""
-    units = max(units, 2)
-    while units < _MANY_GROUPS and least_drop(deviation, units) > drop:
-        units += 1
-    return units
 
 
 def _drop_that_shows(cases: int, answers: int) -> float:
@@ -319,7 +296,7 @@ def _shows(drop: float, cases: int, answers: int) -> bool:
         return False
     # The probability that a case differs: one answer is enough. The plain formula gives 0 for the least drops.
     share = 1.0 if drop >= 1 else -math.expm1(answers * math.log1p(-drop))
-    if cases * share > _CERTAINLY:
+    if cases * share > 100:  # fewer than `LEAST_DIFFERING` hardly ever differ then, and binomials would be too large
         return True
     fewer = math.fsum(
         math.comb(cases, count) * share**count * (1 - share) ** (cases - count) for count in range(LEAST_DIFFERING)

@@ -9,8 +9,6 @@ from typing import Final, Literal, TypeAlias
 
 from pytest_agentv.model.base import Record
 
-# Quantiles and tails of the normal and of Student's t distribution.
-
 LEVEL: Final = 0.95
 """The confidence level of all intervals."""
 Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
@@ -19,8 +17,6 @@ Z_POWER: Final = NormalDist().inv_cdf(0.8)
 """Normal quantile of the power of 0.8: a drop is seen in 4 of 5 runs."""
 
 _TINY: Final = 1e-300
-_EPSILON: Final = 1e-16
-_MAX_STEPS: Final = 10_000
 
 
 @functools.lru_cache(maxsize=1024)
@@ -61,23 +57,20 @@ def _continued_fraction(a: float, b: float, x: float) -> float:
     """Evaluate the fraction of `incomplete_beta`. Source: Lentz 1976, as modified by Thompson and Barnett 1986."""
     c, d = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1))
     result = d
-    for m in range(1, _MAX_STEPS):
+    for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
             d = 1.0 / _not_zero(1.0 + term * d)
             c = _not_zero(1.0 + term / c)
             result *= c * d
-        if abs(c * d - 1.0) < _EPSILON:
+        if abs(c * d - 1.0) < 1e-16:
             break
     return result
 
 
 def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
-
-
-# Intervals of shares and means.
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +187,6 @@ def _variance(scores: Sequence[float]) -> float:
     mean = math.fsum(scores) / len(scores)
     return math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
 
-
-# Judges a case with several answers: its verdict, when that is certain, and its pass rate.
 
 Verdict: TypeAlias = Literal["pass", "fail"]
 

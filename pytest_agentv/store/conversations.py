@@ -8,13 +8,24 @@ from typing import Final
 from pytest_agentv.model.base import Json, JsonObject, Record
 from pytest_agentv.model.text import compact_json
 
-# Finds images in messages and answers of any API. Replaces their bytes by a name, a type and a size.
-
 _URI: Final = re.compile(
     r"data:(image/[a-z0-9.+-]+)(?:;[a-z-]+=[^;,\s]*)*;base64,([A-Za-z0-9+/]{8,}={0,2})", re.IGNORECASE
 )
 _TYPES: Final = ("image", "image_url", "input_image", "output_image")
-_LONGEST_NAME: Final = 200
+
+MOST_MESSAGES: Final = 60
+"""A longer conversation keeps its first and last messages."""
+MOST_CALLS: Final = 40
+"""Tool calls of one message."""
+LONGEST_TEXT: Final = 4_000
+"""Characters of a message, and of a tool's input or output as JSON."""
+MOST_TEXT: Final = 48_000
+"""Characters of a whole conversation."""
+
+_SHORTEST: Final = 200
+"""Characters of each text after the conversation has reached its limit."""
+_MESSAGE_KEYS: Final = ("role", "name", "timestamp")
+_CALL_KEYS: Final = ("tool", "id", "timestamp", "duration_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +77,6 @@ def without_images(value: Json, seen: Seen) -> Json:
     return image.to_part()
 
 
-def named_in(text: str, seen: Seen) -> str:
-    """Return a text with names in place of the images in it."""
-    if "data:image/" not in text:
-        return text
-
-    def name(match: re.Match[str]) -> str:
-        image = _of_base64("image", match[1].lower(), match[2])
-        seen(image)
-        return f"[{image.text}]"
-
-    return _URI.sub(name, text)
-
-
 def image_of(part: JsonObject) -> Image | None:
     """Return the image of a message's part; None: the part is no image."""
     inline = part.get("inline_data", part.get("inlineData"))
@@ -98,11 +96,20 @@ def image_of(part: JsonObject) -> Image | None:
         return _of_base64(_name(part), match[1].lower(), match[2])
     size = part.get("size")
     kind = _first(part, "media_type", "mime_type", "mimeType")
-    return Image(_name(part, where[:_LONGEST_NAME]), kind, size if isinstance(size, int) else None)
+    return Image(_name(part, where[:200]), kind, size if isinstance(size, int) else None)
 
 
-def _name(part: JsonObject, other: str = "") -> str:
-    return _first(part, "name") or other or "image"
+def named_in(text: str, seen: Seen) -> str:
+    """Return a text with names in place of the images in it."""
+    if "data:image/" not in text:
+        return text
+
+    def name(match: re.Match[str]) -> str:
+        image = _of_base64("image", match[1].lower(), match[2])
+        seen(image)
+        return f"[{image.text}]"
+
+    return _URI.sub(name, text)
 
 
 def _of_base64(name: str, kind: str, data: str) -> Image:
@@ -110,25 +117,12 @@ def _of_base64(name: str, kind: str, data: str) -> Image:
     return Image(name, kind, len(clean) * 3 // 4 - clean[-2:].count("="), clean)
 
 
+def _name(part: JsonObject, other: str = "") -> str:
+    return _first(part, "name") or other or "image"
+
+
 def _first(value: JsonObject, *keys: str) -> str:
     return next((found for key in keys if isinstance(found := value.get(key), str)), "")
-
-
-# Cuts the messages of a target to the length that a results file may hold.
-
-MOST_MESSAGES: Final = 60
-"""A longer conversation keeps its first and last messages."""
-MOST_CALLS: Final = 40
-"""Tool calls of one message."""
-LONGEST_TEXT: Final = 4_000
-"""Characters of a message, and of a tool's input or output as JSON."""
-MOST_TEXT: Final = 48_000
-"""Characters of a whole conversation."""
-
-_SHORTEST: Final = 200
-"""Characters of each text after the conversation has reached its limit."""
-_MESSAGE_KEYS: Final = ("role", "name", "timestamp")
-_CALL_KEYS: Final = ("tool", "id", "timestamp", "duration_ms")
 
 
 def bounded_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -165,12 +159,11 @@ def _bounded(message: JsonObject, budget: _Budget) -> JsonObject:
     if "content" in message:
         kept["content"] = budget.cut(message["content"])
     calls = message.get("tool_calls") or ()
-    kept["tool_calls"] = [_bounded_call(call, budget) for call in calls[:MOST_CALLS]]
+    kept["tool_calls"] = [
+        {key: call[key] for key in _CALL_KEYS if key in call}
+        | {key: budget.cut(call[key]) for key in ("input", "output") if key in call}
+        for call in calls[:MOST_CALLS]
+    ]
     if len(calls) > MOST_CALLS:
         kept["tool_calls"].append({"tool": f"… {len(calls) - MOST_CALLS} calls are left out …"})
     return kept
-
-
-def _bounded_call(call: JsonObject, budget: _Budget) -> JsonObject:
-    kept = {key: call[key] for key in _CALL_KEYS if key in call}
-    return kept | {key: budget.cut(call[key]) for key in ("input", "output") if key in call}

@@ -10,12 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-# Hashes files, and tells which of them have had another content since.
-
-_UNREADABLE: Final = "unreadable"
-
 _Stamp: TypeAlias = tuple[int, ...] | None
 """What changes when a file is written; None: the file is missing."""
+
+_START: Final = r"(?:^|[;:])[ \t\f]*"
+"""The start of a statement, also behind `try:` or `;`. In a text it may name a file too many, which does no harm."""
+_IMPORT: Final = re.compile(_START + r"import[ \t\f]+([^\n#;]+)", re.MULTILINE)
+_FROM: Final = re.compile(
+    _START + r"from(?=[ \t\f.])[ \t\f]*(\.*)[ \t\f]*([\w.]*)[ \t\f]*import\b[ \t\f]*"
+    r"(\((?:[^)#]++|#[^\n]*+)*\)|[^\n#;]+)",
+    re.MULTILINE,
+)
+_COMMENT: Final = re.compile(r"#[^\n]*")
+
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed packages, which do not belong to the project."""
+
+_WRITTEN: Final = frozenset({".log", ".out", ".tmp", ".pid", ".lock", ".db", ".sqlite", ".sqlite3"})
+"""Suffixes of files that programs write. Their content changes while the program stays the same."""
 
 
 class FileStates:
@@ -76,26 +88,7 @@ def _hash(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return _UNREADABLE
-
-
-# Finds the project files of a program, from its source text and the words of its command.
-
-_START: Final = r"(?:^|[;:])[ \t\f]*"
-"""The start of a statement, also behind `try:` or `;`. In a text it may name a file too many, which does no harm."""
-_IMPORT: Final = re.compile(_START + r"import[ \t\f]+([^\n#;]+)", re.MULTILINE)
-_FROM: Final = re.compile(
-    _START + r"from(?=[ \t\f.])[ \t\f]*(\.*)[ \t\f]*([\w.]*)[ \t\f]*import\b[ \t\f]*"
-    r"(\((?:[^)#]++|#[^\n]*+)*\)|[^\n#;]+)",
-    re.MULTILINE,
-)
-_COMMENT: Final = re.compile(r"#[^\n]*")
-
-_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-"""Folders of installed packages, which do not belong to the project."""
-
-_WRITTEN: Final = frozenset({".log", ".out", ".tmp", ".pid", ".lock", ".db", ".sqlite", ".sqlite3"})
-"""Suffixes of files that programs write. Their content changes while the program stays the same."""
+        return "unreadable"
 
 
 class ProjectFiles:
@@ -169,16 +162,13 @@ class ProjectFiles:
     def _find(self, parts: Sequence[str], folder: Path) -> list[Path]:
         """Return the files of a module and of its parent packages that belong to the project."""
         for place in (folder, *_places(tuple(sys.path))):
-            if self._may_have(place, parts) and (found := self._find_in(place, tuple(parts))):
+            if place not in self._names:
+                self._names[place] = _names(place)
+            names = self._names[place]  # known for speed: most modules are searched in many folders
+            may_have = names is None or not names.isdisjoint((parts[0], f"{parts[0]}.py"))
+            if may_have and (found := self._find_in(place, tuple(parts))):
                 return found
         return []
-
-    def _may_have(self, place: Path, parts: Sequence[str]) -> bool:
-        """Whether a folder may have a module. This check is fast, because most modules are searched in many folders."""
-        if place not in self._names:
-            self._names[place] = _names(place)
-        names = self._names[place]
-        return names is None or not names.isdisjoint((parts[0], f"{parts[0]}.py"))
 
     def _find_in(self, place: Path, parts: tuple[str, ...]) -> list[Path]:
         if (place, parts) not in self._found:
@@ -207,38 +197,6 @@ class ProjectFiles:
         return path.name if root is None else path.relative_to(root).as_posix()
 
 
-def command_words(command: str) -> list[str]:
-    """Return the words of a shell command, even of an invalid one. `;`, `&&`, `|`, `>` and brackets are words."""
-    words = shlex.shlex(command, posix=True, punctuation_chars=True)
-    words.whitespace_split, words.commenters = True, ""
-    try:
-        return list(words)
-    except ValueError:
-        return command.split()
-
-
-def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
-    """Yield the modules that a text imports, with the base folder of relative imports."""
-    text = text.replace("\\\n", " ")
-    for match in _IMPORT.finditer(text):
-        for name in match[1].split(","):
-            yield _name(name).split("."), None
-    for match in _FROM.finditer(text):
-        level, module = len(match[1]), match[2]
-        base = path.parents[min(level, len(path.parents)) - 1] if level else None
-        parts = module.split(".") if module else []
-        if parts:
-            yield parts, base
-        names = _COMMENT.sub("", match[3]).strip("()").split(",")
-        for name in filter(None, map(_name, names)):
-            yield [*parts, name], base  # the name may be a module of the package
-
-
-def _name(written: str) -> str:
-    """Return the name in `name as other`; empty if there is none."""
-    return next(iter(written.split()), "")
-
-
 @functools.lru_cache(maxsize=4)
 def _places(search_path: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(map(Path, search_path))
@@ -264,3 +222,35 @@ def _module_files(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
         folder /= part
         if (package := folder / "__init__.py").is_file():
             yield package
+
+
+def _imports(text: str, path: Path) -> Iterator[tuple[list[str], Path | None]]:
+    """Yield the modules that a text imports, with the base folder of relative imports."""
+    text = text.replace("\\\n", " ")
+    for match in _IMPORT.finditer(text):
+        for name in match[1].split(","):
+            yield _name(name).split("."), None
+    for match in _FROM.finditer(text):
+        level, module = len(match[1]), match[2]
+        base = path.parents[min(level, len(path.parents)) - 1] if level else None
+        parts = module.split(".") if module else []
+        if parts:
+            yield parts, base
+        names = _COMMENT.sub("", match[3]).strip("()").split(",")
+        for name in filter(None, map(_name, names)):
+            yield [*parts, name], base  # the name may be a module of the package
+
+
+def _name(written: str) -> str:
+    """Return the name in `name as other`; empty if there is none."""
+    return next(iter(written.split()), "")
+
+
+def command_words(command: str) -> list[str]:
+    """Return the words of a shell command, even of an invalid one. `;`, `&&`, `|`, `>` and brackets are words."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        return list(words)
+    except ValueError:
+        return command.split()

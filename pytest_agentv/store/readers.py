@@ -18,8 +18,6 @@ from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS
 from pytest_agentv.model.results import SCHEMA_VERSION, EvalResult
 
-# Reads results files, including those of crashed runs. Skips and reports what cannot be read.
-
 INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
 _NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
@@ -50,6 +48,16 @@ class Entry(Record):
     """The result, if it is known already. The value is empty then."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedResult(Record):
+    """A checked result of a file."""
+
+    line: int
+    result: EvalResult
+    is_known: bool = False
+    """Whether it was known before its line was read."""
+
+
 def iter_results(path: Path, run_id: str | None = None) -> Iterator[JsonObject | Problem]:
     """Yield results while reading, and a problem for each skipped part.
 
@@ -71,82 +79,19 @@ def iter_entries(path: Path, run_id: str | None = None, find: KnownLine | None =
                 yield entry
 
 
-def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
-    """Yield the entries of a file of any version, and one hint if a newer version wrote it."""
-    is_hinted = False
-    for entry in iter_entries(path):
-        if not is_hinted and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
-            is_hinted = True
-            yield Hint(path, entry.line, "", f"{fault}; what it says may be misread", level="warning")
-        yield entry
-
-
-def holds_baseline(path: Path) -> bool:
-    """Whether a file is a baseline, which a run compares itself with, and holds no results."""
-    if not path.is_file():
-        return False  # a pipe can be read only once
-    first = next(iter_entries(path), None)
-    return isinstance(first, Entry) and "agentv_baseline" in first.value
-
-
-def input_fault(path: Path) -> str | None:
-    """Return why nothing may be written to a file: it is an eval file or a baseline, which no run can give back."""
-    if any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS):
-        return "has the name of an eval file"
-    with suppress(FileError, OSError):  # whoever opens the file tells why that fails
-        return "is a baseline" if holds_baseline(path) else None
-    return None
-
-
-def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
-    """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
-    fault = input_fault(path)
-    with suppress(OSError):
-        if fault is None and path.is_file():
-            with path.open("rb") as file:
-                head = file.read(4096).removeprefix(_BOM).strip()
-            fault = "exists and holds something else" if head and not begin.match(head) else None
-    return fault
-
-
-def version_fault(value: JsonObject) -> str | None:
-    """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
-    version = value.get("schema_version")
-    if not is_number(version) or version <= SCHEMA_VERSION:
-        return None  # a version that is no number is reported with the other keys
-    return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
-
-
-def iter_texts(path: Path) -> Iterator[_NumberedText]:
-    """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
-
-    Unreadable pieces are included. Raises like `iter_results`.
-    """
-    with _open(path) as file:
-        if _is_yaml(path):
-            yield from ((line, b"---\n" + text) for line, text in _documents(file))
-        else:
-            yield from enumerate(file, start=1)
-
-
 @contextmanager
 def _open(path: Path) -> Iterator[BufferedReader]:
     """Open a file whose newlines can be found byte by byte. Turns errors within the block into `FileError`."""
     try:
         with path.open("rb") as file:
-            _refuse_utf_16(path, file)
+            if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                what = "is UTF-16, as `>` of Windows PowerShell writes it"
+                raise FileError(path, f"{what}: save it as UTF-8, or let `-o` write the file")
             yield file
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
     except MemoryError:
         raise FileError(path, f"cannot be read: {TOO_LARGE}") from None
-
-
-def _refuse_utf_16(path: Path, file: BufferedReader) -> None:
-    """Raise `FileError` for a file in UTF-16, whose newlines cannot be found byte by byte."""
-    if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        what = "is UTF-16, as `>` of Windows PowerShell writes it"
-        raise FileError(path, f"{what}: save it as UTF-8, or let `-o` write the file")
 
 
 def _is_yaml(path: Path) -> bool:
@@ -162,17 +107,12 @@ def _read_jsonl(path: Path, lines: Iterable[bytes], find: KnownLine | None) -> I
         text = line.removeprefix(_BOM)
         if find is not None and (known := find(line)) is not None:
             yield Entry(number, {}, known)
-        elif b"\0" in text:
-            yield from _read_damaged(path, number, text)
+        elif b"\0" in text:  # no JSON has one: yield the results that are whole
+            yield Problem(path, number, "", _NULS, level="warning")
+            parts = (_parse_json(path, number, part) for part in _between_nuls(text) if part.strip())
+            yield from (part for part in parts if isinstance(part, Entry))
         elif text.strip():
             yield _parse_json(path, number, text)
-
-
-def _read_damaged(path: Path, line: int, text: bytes) -> Iterator[Entry | Problem]:
-    """Yield the whole results of a line with NUL bytes, which no JSON has."""
-    yield Problem(path, line, "", _NULS, level="warning")
-    parts = (_parse_json(path, line, part) for part in _between_nuls(text) if part.strip())
-    yield from (part for part in parts if isinstance(part, Entry))
 
 
 def _between_nuls(text: bytes) -> Iterator[bytes]:
@@ -249,20 +189,16 @@ def skipped(path: Path, line: int, what: str) -> Problem:
     return Problem(path, line, "", f"{what}; it was skipped", level="warning")
 
 
-# Reads results of earlier runs for reuse. Skips and reports every line that no run could have written.
+def iter_texts(path: Path) -> Iterator[_NumberedText]:
+    """Yield the file in pieces: each result as it was written, with the line number of `iter_entries`.
 
-_DEFAULT_THRESHOLD: Final = 1.0
-"""The threshold of a result that has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedResult(Record):
-    """A checked result of a file."""
-
-    line: int
-    result: EvalResult
-    is_known: bool = False
-    """Whether it was known before its line was read."""
+    Unreadable pieces are included. Raises like `iter_results`.
+    """
+    with _open(path) as file:
+        if _is_yaml(path):
+            yield from ((line, b"---\n" + text) for line, text in _documents(file))
+        else:
+            yield from enumerate(file, start=1)
 
 
 def iter_recorded(
@@ -280,7 +216,10 @@ def check_entry(path: Path, entry: Entry) -> RecordedResult | Problem:
     """Return the result that an entry holds, or the problem if it holds none."""
     if entry.known is not None:
         return RecordedResult(entry.line, entry.known, is_known=True)
-    fault = version_fault(entry.value) or _score_fault(entry.value)
+    fault = version_fault(entry.value)
+    score = entry.value.get("score")
+    if fault is None and not (is_number(score) and 0 <= score <= 1):  # pydantic would accept texts and booleans
+        fault = f"score: expected a number from 0 to 1, got {describe_value(score)}"
     if fault is None:
         try:
             return RecordedResult(entry.line, EvalResult.from_plain(_with_status(entry.value)))
@@ -301,17 +240,9 @@ def _with_status(value: JsonObject) -> JsonObject:
     from pytest_agentv.stats.intervals import passing  # noqa: PLC0415 - results of our runs have a status
 
     written = value.get("threshold")
-    threshold = written if is_number(written) else _DEFAULT_THRESHOLD
+    threshold = written if is_number(written) else 1.0
     is_passed = passing([value["score"]], threshold)
     return {**value, "status": "pass" if is_passed else "fail"}
-
-
-def _score_fault(value: JsonObject) -> str | None:
-    """Return the fault of the score, if any. pydantic would accept texts and booleans as numbers."""
-    score = value.get("score")
-    if not is_number(score) or not 0 <= score <= 1:
-        return f"score: expected a number from 0 to 1, got {describe_value(score)}"
-    return None
 
 
 def _first_fault(error: Any) -> str:
@@ -322,3 +253,49 @@ def _first_fault(error: Any) -> str:
         return f"{first['loc'][0]}: unknown key"
     expected = first["msg"].replace("Input should be", "expected")
     return f"{'.'.join(map(str, first['loc']))}: {expected}, got {describe_value(first['input'])}"
+
+
+def iter_foreign(path: Path) -> Iterator[Entry | Problem]:
+    """Yield the entries of a file of any version, and one hint if a newer version wrote it."""
+    is_hinted = False
+    for entry in iter_entries(path):
+        if not is_hinted and isinstance(entry, Entry) and (fault := version_fault(entry.value)) is not None:
+            is_hinted = True
+            yield Hint(path, entry.line, "", f"{fault}; what it says may be misread", level="warning")
+        yield entry
+
+
+def version_fault(value: JsonObject) -> str | None:
+    """Return the fault of a result of a newer version, whose keys may have another meaning; None if there is none."""
+    version = value.get("schema_version")
+    if not is_number(version) or version <= SCHEMA_VERSION:
+        return None  # a version that is no number is reported with the other keys
+    return f"schema_version: expected {SCHEMA_VERSION} or less, got {version}: a newer pytest-agentv wrote it"
+
+
+def holds_baseline(path: Path) -> bool:
+    """Whether a file is a baseline, which a run compares itself with, and holds no results."""
+    if not path.is_file():
+        return False  # a pipe can be read only once
+    first = next(iter_entries(path), None)
+    return isinstance(first, Entry) and "agentv_baseline" in first.value
+
+
+def input_fault(path: Path) -> str | None:
+    """Return why nothing may be written to a file: it is an eval file or a baseline, which no run can give back."""
+    if any(fnmatch.fnmatch(path.name, pattern) for pattern in DEFAULT_EVAL_GLOBS):
+        return "has the name of an eval file"
+    with suppress(FileError, OSError):  # whoever opens the file tells why that fails
+        return "is a baseline" if holds_baseline(path) else None
+    return None
+
+
+def foreign_fault(path: Path, begin: re.Pattern[bytes]) -> str | None:
+    """Return why nothing may be written to a file: `input_fault`, or it does not begin as `RESULTS` or `REPORT`."""
+    fault = input_fault(path)
+    with suppress(OSError):
+        if fault is None and path.is_file():
+            with path.open("rb") as file:
+                head = file.read(4096).removeprefix(_BOM).strip()
+            fault = "exists and holds something else" if head and not begin.match(head) else None
+    return fault

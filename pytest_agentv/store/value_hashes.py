@@ -26,8 +26,6 @@ from typing import Any, Final
 from pytest_agentv.model.base import ATOMS, Json, Record
 from pytest_agentv.model.secrets import Secret
 
-# Finds the files in which code of users is written. Only runs with such code import this.
-
 _FOREIGN: Final = frozenset({"builtins", "abc", "typing", "pydantic", "pytest_agentv"})
 """Packages whose classes are bases of users' classes. They do not belong to a project."""
 _NOT_OF_USERS: Final = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")))
@@ -149,11 +147,11 @@ def made_members(kind: type) -> dict[str, Any] | None:
     is_of_users = module is None or _is_of_users(getattr(module, "__file__", None) or "<")
     if not is_of_users or ("<locals>" not in kind.__qualname__ and _is_in_its_module(kind)):
         return None
-    return {name: _bare(member) for name, member in vars(kind).items() if _is_own(name, member)}
-
-
-def _is_own(name: str, member: object) -> bool:
-    return isinstance(member, FunctionType) or not (name.startswith("__") or name in _NOT_BY_HAND)
+    return {
+        name: _bare(member)
+        for name, member in vars(kind).items()
+        if isinstance(member, FunctionType) or not (name.startswith("__") or name in _NOT_BY_HAND)
+    }
 
 
 def _bare(member: Any) -> Any:
@@ -183,8 +181,6 @@ def _text_of_constant(value: Any) -> str:
     return text_of_code(value) if isinstance(value, CodeType) else repr(value)
 
 
-# Hashes values of users that JSON cannot hold, alike in each process. Only runs with such values import this.
-
 _LARGEST: Final = 50_000_000
 """Most bytes that are hashed of one value, because that happens for each case."""
 _MOST_PARTS: Final = 1_000_000
@@ -193,7 +189,6 @@ _TEXTS: Final = frozenset({"datetime", "decimal", "fractions", "pathlib", "pathl
 """The modules of types whose text says all about a value."""
 _BUILT_IN_TEXTS: Final = frozenset((float, bytes, bytearray, complex, range))
 """Built-in types of that sort."""
-_ADDRESS: Final = " at 0x"
 _UNLIKE_OTHERS: Final = os.urandom(8).hex()
 """Stands for values of which nothing is known that another run could compare."""
 _PROTOCOL: Final = 4
@@ -269,17 +264,17 @@ class _Work:
 
     def _hash_items(self, items: Iterable[object]) -> ValueHash:
         """Hash the items of a set without their order."""
-        hashes = [self._hash_item(item) for item in items]
+        hashes: list[ValueHash] = []
+        for item in items:
+            if type(item) in ATOMS:
+                text = repr(item)
+                self.count(size=len(text), parts=1)
+                hashes.append(ValueHash(text))
+            else:
+                hashes.append(_hash(item, self))
         written = "\n".join(sorted(each.digest for each in hashes))
         unknown = next((each.unknown for each in hashes if each.unknown is not None), None)
         return ValueHash(hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest(), unknown)
-
-    def _hash_item(self, item: object) -> ValueHash:
-        if type(item) not in ATOMS:
-            return _hash(item, self)
-        text = repr(item)
-        self.count(size=len(text), parts=1)
-        return ValueHash(text)
 
 
 def _hash(value: object, work: _Work) -> ValueHash:
@@ -311,7 +306,7 @@ def _own_text(value: object) -> str | None:
         text = repr(value) if is_written_by_hand(type(value).__repr__) else None
     except Exception:  # noqa: BLE001 - as above
         return None
-    return None if text is None or _ADDRESS in text else text
+    return None if text is None or " at 0x" in text else text
 
 
 class _Hashed(io.RawIOBase):

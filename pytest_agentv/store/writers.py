@@ -19,27 +19,13 @@ from pytest_agentv.model.text import compact_json
 from pytest_agentv.runtime.files import LockedAppender
 from pytest_agentv.store.readers import Entry, check_entry, input_fault, iter_entries, iter_texts
 
-# Turns records into plain JSON data with secrets masked, and into text.
-
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
 
 _IDENTITY: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
-        "case_hash",
-        *(
-            "timestamp",
-            "status",
-            "threshold_source",
-            "error_detail",
-            "group",
-            "repeat",
-            "tags",
-            "judge",
-            "shard",
-            "in_baseline",
-        ),
+        *("case_hash", "timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
+        *("shard", "in_baseline"),
     }
 )
 """Keys of a record whose values are names or fixed words. Masked values would no longer match anything."""
@@ -49,138 +35,13 @@ _NO_TEXTS: Final = ATOMS - {str}
 _TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
 """Valid tool names. Any other tool name of a target is masked like text."""
 
-
-def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
-    """Return a record as plain JSON data with secrets masked.
-
-    The record's own keys and the names of cases, targets, evaluators and tools stay as they are.
-    """
-    safe = {key: value if type(value) in _NO_TEXTS else json_safe(value) for key, value in record.items()}
-    return {key: _masked_field(key, value, masker) for key, value in safe.items()} if masker.is_needed else safe
-
-
-def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
-    """Return a stored result of any shape with secrets masked. The names of its case are kept."""
-    if not masker.is_needed:
-        return value
-    return {key: item if key in _IDENTITY else masker.mask_plain(item) for key, item in value.items()}
-
-
-def _masked_field(key: str, value: Json, masker: Masker) -> Json:
-    if type(value) in _NO_TEXTS or key in _IDENTITY:
-        return value
-    match key:
-        case "evaluator_results":
-            return [_masked_evaluator(each, masker) for each in value]
-        case "trace":
-            return [_masked_item(event, masker, _masked_tool) for event in value]
-        case "output_messages":
-            from pytest_agentv.store.conversations import bounded_messages  # noqa: PLC0415 - only for targets with tools
-
-            return bounded_messages([_masked_message(message, masker) for message in value])
-        case "answers":
-            return [recordable(answer, masker) for answer in value]
-        case "trace_summary" | "execution_metrics":
-            return _masked_figures(value, masker)
-    return masker.mask_plain(value)
-
-
-def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
-    masked = _masked_item(result, masker, lambda name, _: name)
-    if "evaluator_results" in result:
-        masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
-    return masked
-
-
-def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
-    masked = {key: masker.mask_plain(value) for key, value in message.items()}
-    calls = message.get("tool_calls") or ()
-    masked["tool_calls"] = [
-        {key: masker.mask_plain(value) for key, value in call.items()} | {"tool": _masked_tool(call["tool"], masker)}
-        for call in calls
-    ]
-    return masked
-
-
-def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
-    """Mask an event or a result, and its name by the function `name`. Its type is a fixed word and stays."""
-    kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
-    return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
-
-
-def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
-    """Mask everything except numbers and tool names."""
-    masked: dict[str, Json] = {}
-    for key, value in figures.items():
-        if key == "tool_names":
-            masked[key] = [_masked_tool(name, masker) for name in value]
-        elif key in ("tool_calls_by_name", "tool_durations"):
-            masked[key] = {_masked_tool(name, masker): item for name, item in value.items()}
-        else:
-            masked[key] = masker.mask_plain(value)
-    return masked
-
-
-def _masked_tool(name: str, masker: Masker) -> str:
-    return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
-
-
-def safe_json(value: JsonObject) -> str:
-    """Return `json_safe(value)` as compact JSON. Most data is safe already, so nothing has to look at its parts."""
-    try:
-        text = compact_json(value)
-        text.encode()
-    except (TypeError, ValueError):  # an object of another class, or a lone surrogate
-        return compact_json(json_safe(value))
-    return text
-
-
-def json_safe(value: Any) -> Json:
-    """Return plain JSON data for any value, so that every answer can be recorded.
-
-    NaN and infinities become null, as in JavaScript. Lone surrogates, which UTF-8 cannot hold, become U+FFFD. Keys
-    become strings. Objects of other classes become their text.
-    """
-    kind = type(value)
-    if kind is str and value.isascii():
-        return value
-    if kind in _NO_TEXTS:
-        return value
-    if kind is dict:
-        return {
-            key if type(key) is str and key.isascii() else _key(key): item
-            if type(item) in _NO_TEXTS or (type(item) is str and item.isascii())
-            else json_safe(item)
-            for key, item in value.items()
-        }
-    if isinstance(value, str):
-        return _whole_text(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [json_safe(item) for item in value]
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return json_safe(dict(value) if isinstance(value, Mapping) else str(value))
-
-
-def stored_name(name: str) -> str:
-    """Return a name as results files hold it. Those of files may be no UTF-8."""
-    return name if name.isascii() else _whole_text(name)
-
-
-def _whole_text(text: str) -> str:
-    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _key(key: object) -> str:
-    safe = json_safe(key)
-    return safe if isinstance(safe, str) else compact_json(safe)
-
-
-# Writes the results file of a run, and chooses its default name.
-
 _SUFFIXES: Final[Mapping[str, OutputFormat]] = {".jsonl": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
+
+NUMBER: Final = "answer"
+"""The key of a single answer's number, 0-based, beside those of a result."""
+
+ItemKey: TypeAlias = tuple[str | None, str]
+"""Node id and id of a case."""
 
 
 class ResultSink:
@@ -251,6 +112,24 @@ class ResultSink:
         return result_text(recordable(plain, self._masker) if self._masker.is_needed else plain, self._output_format)
 
 
+def unwritable_result(result: EvalResult, error: Exception, serialize: Callable[[EvalResult], str]) -> EvalResult:
+    """Return a result as an error of its case, without the fields that `serialize` refuses. The rest was paid for."""
+    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(EvalResult)}
+    blank = EvalResult("", "", "", 0.0, (), (), "", "")
+    kept = {name: value for name, value in values.items() if _is_taken(blank.replace(**{name: value}), serialize)}
+    message = f"the result cannot be recorded: {type(error).__name__}: {error}"
+    broken = {"score": 0.0, "status": "error", "error": message, "error_detail": ErrorDetail("evaluator", "crash")}
+    return blank.replace(**{**kept, **broken})
+
+
+def _is_taken(result: EvalResult, serialize: Callable[[EvalResult], str]) -> bool:
+    try:
+        serialize(result)
+    except Exception:  # noqa: BLE001 - it is looked for
+        return False
+    return True
+
+
 def format_of(path: Path, wanted: OutputFormat) -> OutputFormat:
     """Return the format of a results file: by its suffix, which readers use, else the requested one."""
     return _SUFFIXES.get(path.suffix, wanted)
@@ -263,6 +142,134 @@ def result_text(value: JsonObject, output_format: OutputFormat) -> str:
     from pytest_agentv.store.yaml_documents import yaml_document  # noqa: PLC0415 - only YAML files need PyYAML
 
     return yaml_document(json_safe(value))
+
+
+def recordable(record: JsonObject, masker: Masker) -> dict[str, Json]:
+    """Return a record as plain JSON data with secrets masked.
+
+    The record's own keys and the names of cases, targets, evaluators and tools stay as they are.
+    """
+    safe = {key: value if type(value) in _NO_TEXTS else json_safe(value) for key, value in record.items()}
+    return {key: _masked_field(key, value, masker) for key, value in safe.items()} if masker.is_needed else safe
+
+
+def _masked_field(key: str, value: Json, masker: Masker) -> Json:
+    if type(value) in _NO_TEXTS or key in _IDENTITY:
+        return value
+    match key:
+        case "evaluator_results":
+            return [_masked_evaluator(each, masker) for each in value]
+        case "trace":
+            return [_masked_item(event, masker, _masked_tool) for event in value]
+        case "output_messages":
+            from pytest_agentv.store.conversations import bounded_messages  # noqa: PLC0415 - only for targets with tools
+
+            return bounded_messages([_masked_message(message, masker) for message in value])
+        case "answers":
+            return [recordable(answer, masker) for answer in value]
+        case "trace_summary" | "execution_metrics":
+            return _masked_figures(value, masker)
+    return masker.mask_plain(value)
+
+
+def _masked_evaluator(result: JsonObject, masker: Masker) -> JsonObject:
+    masked = _masked_item(result, masker, lambda name, _: name)
+    if "evaluator_results" in result:
+        masked["evaluator_results"] = [_masked_evaluator(each, masker) for each in result["evaluator_results"]]
+    return masked
+
+
+def _masked_message(message: JsonObject, masker: Masker) -> JsonObject:
+    masked = {key: masker.mask_plain(value) for key, value in message.items()}
+    calls = message.get("tool_calls") or ()
+    masked["tool_calls"] = [
+        {key: masker.mask_plain(value) for key, value in call.items()} | {"tool": _masked_tool(call["tool"], masker)}
+        for call in calls
+    ]
+    return masked
+
+
+def _masked_item(item: JsonObject, masker: Masker, name: Callable[[str, Masker], str]) -> dict[str, Json]:
+    """Mask an event or a result, and its name by the function `name`. Its type is a fixed word and stays."""
+    kept = {"type": item["type"]} | ({"name": name(item["name"], masker)} if "name" in item else {})
+    return {key: kept[key] if key in kept else masker.mask_plain(value) for key, value in item.items()}
+
+
+def _masked_figures(figures: JsonObject, masker: Masker) -> JsonObject:
+    """Mask everything except numbers and tool names."""
+    masked: dict[str, Json] = {}
+    for key, value in figures.items():
+        if key == "tool_names":
+            masked[key] = [_masked_tool(name, masker) for name in value]
+        elif key in ("tool_calls_by_name", "tool_durations"):
+            masked[key] = {_masked_tool(name, masker): item for name, item in value.items()}
+        else:
+            masked[key] = masker.mask_plain(value)
+    return masked
+
+
+def _masked_tool(name: str, masker: Masker) -> str:
+    return name if _TOOL_NAME.fullmatch(name) else masker.mask(name)
+
+
+def masked_result(value: JsonObject, masker: Masker) -> JsonObject:
+    """Return a stored result of any shape with secrets masked. The names of its case are kept."""
+    if not masker.is_needed:
+        return value
+    return {key: item if key in _IDENTITY else masker.mask_plain(item) for key, item in value.items()}
+
+
+def safe_json(value: JsonObject) -> str:
+    """Return `json_safe(value)` as compact JSON. Most data is safe already, so nothing has to look at its parts."""
+    try:
+        text = compact_json(value)
+        text.encode()
+    except (TypeError, ValueError):  # an object of another class, or a lone surrogate
+        return compact_json(json_safe(value))
+    return text
+
+
+def json_safe(value: Any) -> Json:
+    """Return plain JSON data for any value, so that every answer can be recorded.
+
+    NaN and infinities become null, as in JavaScript. Lone surrogates, which UTF-8 cannot hold, become U+FFFD. Keys
+    become strings. Objects of other classes become their text.
+    """
+    kind = type(value)
+    if kind is str and value.isascii():
+        return value
+    if kind in _NO_TEXTS:
+        return value
+    if kind is dict:
+        return {
+            key if type(key) is str and key.isascii() else _key(key): item
+            if type(item) in _NO_TEXTS or (type(item) is str and item.isascii())
+            else json_safe(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, str):
+        return _whole_text(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_safe(item) for item in value]
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return json_safe(dict(value) if isinstance(value, Mapping) else str(value))
+
+
+def _key(key: object) -> str:
+    safe = json_safe(key)
+    return safe if isinstance(safe, str) else compact_json(safe)
+
+
+def stored_name(name: str) -> str:
+    """Return a name as results files hold it. Those of files may be no UTF-8."""
+    return name if name.isascii() else _whole_text(name)
+
+
+def _whole_text(text: str) -> str:
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def answers_path(results_path: Path) -> Path:
@@ -292,12 +299,6 @@ def default_results_path(cwd: Path, started: datetime, output_format: OutputForm
     return cwd / ".agentv" / "results" / f"eval_{time}-{milliseconds:03}Z.{output_format}"
 
 
-# Reads the single answers of repeated cases, which a run keeps beside its results file until its end.
-
-NUMBER: Final = "answer"
-"""The key of an answer's number, 0-based, beside those of a result."""
-
-
 def iter_answers(results_path: Path, run_id: str | None = None) -> Iterator[tuple[int, EvalResult]]:
     """Yield the answers that were kept beside a results file, or those of one run, with their numbers.
 
@@ -320,12 +321,6 @@ def iter_answer_lines(results_path: Path, run_id: str | None = None) -> Iterator
             checked = check_entry(path, Entry(entry.line, value))
             if isinstance(number, int) and not isinstance(checked, Problem):
                 yield entry.line, number, checked.result
-
-
-# Adds keys to the results of a run that are known only at its end, and leaves one line for each answer to a case.
-
-ItemKey: TypeAlias = tuple[str | None, str]
-"""Node id and id of a case."""
 
 
 def amend(path: Path, run_id: str, output_format: OutputFormat, additions: Mapping[ItemKey, JsonObject]) -> None:
@@ -371,36 +366,10 @@ def _last_lines(path: Path, run_id: str) -> tuple[dict[ItemKey, int], dict[int, 
     for entry in iter_entries(path, run_id):
         if isinstance(entry, Problem):
             continue
-        key = _item_key(entry.value)
+        node_id = entry.value.get("node_id")
+        key = (node_id if isinstance(node_id, str) else None, str(entry.value.get("eval_id")))
         attempt = (*key, str(entry.value.get("timestamp")), str(entry.value.get("duration_ms")))
         if attempt in attempts:
             rewritten_by[attempts[attempt]] = entry.line
         last_lines[key] = attempts[attempt] = entry.line
     return last_lines, rewritten_by
-
-
-def _item_key(value: JsonObject) -> ItemKey:
-    node_id = value.get("node_id")
-    return node_id if isinstance(node_id, str) else None, str(value.get("eval_id"))
-
-
-# Puts an error in the place of a result that no file can hold.
-
-_BLANK: Final = EvalResult("", "", "", 0.0, (), (), "", "")
-
-
-def unwritable_result(result: EvalResult, error: Exception, serialize: Callable[[EvalResult], str]) -> EvalResult:
-    """Return a result as an error of its case, without the fields that `serialize` refuses. The rest was paid for."""
-    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(EvalResult)}
-    kept = {name: value for name, value in values.items() if _is_taken(_BLANK.replace(**{name: value}), serialize)}
-    message = f"the result cannot be recorded: {type(error).__name__}: {error}"
-    broken = {"score": 0.0, "status": "error", "error": message, "error_detail": ErrorDetail("evaluator", "crash")}
-    return _BLANK.replace(**{**kept, **broken})
-
-
-def _is_taken(result: EvalResult, serialize: Callable[[EvalResult], str]) -> bool:
-    try:
-        serialize(result)
-    except Exception:  # noqa: BLE001 - it is looked for
-        return False
-    return True

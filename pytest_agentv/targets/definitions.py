@@ -137,7 +137,7 @@ class Folders(Record):
     cwd: Path
 
 
-# The search folders for files, the variables of a run, and `${{ VAR }}` in texts.
+# The variables of a run, and `${{ VAR }}` in texts.
 
 REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 """A variable in a text: `${{ NAME }}`."""
@@ -165,34 +165,6 @@ class Interpolation(Record):
     """The variables that are unset or blank."""
 
 
-def find_repo_root(start: Path) -> Path:
-    """Return the nearest folder, from `start` upward, that holds `.git` (a folder, or a file in worktrees).
-
-    Returns `start` if there is none.
-    """
-    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
-
-
-def folders_upward(eval_dir: Path, repo_root: Path) -> tuple[Path, ...]:
-    """Return the eval file's folder and those above it up to the repository's root, nearest first.
-
-    For an eval file outside the repository, return all folders above it, then the repository's root.
-    """
-    above = (eval_dir, *eval_dir.parents)
-    return above[: above.index(repo_root) + 1] if repo_root in above else (*above, repo_root)
-
-
-def search_folders(eval_dir: Path, repo_root: Path, cwd: Path) -> tuple[Path, ...]:
-    """Return the search folders for a run's files: upward from the eval file, then the working directory."""
-    return tuple(dict.fromkeys((*folders_upward(eval_dir, repo_root), cwd)))
-
-
-def find_dotenv(eval_dir: Path, repo_root: Path, cwd: Path) -> Path | None:
-    """Return the nearest `.env` file. Ignores a folder of that name, which is often a virtual environment."""
-    candidates = (folder / ".env" for folder in search_folders(eval_dir, repo_root, cwd))
-    return next((path for path in candidates if path.is_file()), None)
-
-
 def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Mapping[str, str]) -> Environment:
     """Return the variables of a run. Never changes the process environment.
 
@@ -201,19 +173,6 @@ def load_environment(eval_dir: Path, repo_root: Path, cwd: Path, process_env: Ma
     path = find_dotenv(eval_dir, repo_root, cwd)
     dotenv = _read_dotenv(path, process_env) if path else {}
     return Environment({**dotenv, **process_env}, dotenv)
-
-
-def has_reference(value: Json) -> bool:
-    """Whether a value is a text that refers to a variable."""
-    return isinstance(value, str) and bool(REFERENCE.search(value))
-
-
-def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
-    """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
-    names = tuple(REFERENCE.findall(text))
-    missing = tuple(dict.fromkeys(name for name in names if not variables.get(name, "").strip()))
-    filled = None if missing else REFERENCE.sub(lambda match: variables[match[1]], text)
-    return Interpolation(filled, names, missing)
 
 
 def _read_dotenv(path: Path, process_env: Mapping[str, str]) -> dict[str, str]:
@@ -232,3 +191,44 @@ def _read_dotenv(path: Path, process_env: Mapping[str, str]) -> dict[str, str]:
         if value is not None:
             found[name] = "".join(part.resolve({**found, **process_env}) for part in parse_variables(value))
     return found
+
+
+def find_dotenv(eval_dir: Path, repo_root: Path, cwd: Path) -> Path | None:
+    """Return the nearest `.env` file. Ignores a folder of that name, which is often a virtual environment."""
+    candidates = (folder / ".env" for folder in search_folders(eval_dir, repo_root, cwd))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def search_folders(eval_dir: Path, repo_root: Path, cwd: Path) -> tuple[Path, ...]:
+    """Return the search folders for a run's files: upward from the eval file, then the working directory."""
+    return tuple(dict.fromkeys((*folders_upward(eval_dir, repo_root), cwd)))
+
+
+def folders_upward(eval_dir: Path, repo_root: Path) -> tuple[Path, ...]:
+    """Return the eval file's folder and those above it up to the repository's root, nearest first.
+
+    For an eval file outside the repository, return all folders above it, then the repository's root.
+    """
+    above = (eval_dir, *eval_dir.parents)
+    return above[: above.index(repo_root) + 1] if repo_root in above else (*above, repo_root)
+
+
+def find_repo_root(start: Path) -> Path:
+    """Return the nearest folder, from `start` upward, that holds `.git` (a folder, or a file in worktrees).
+
+    Returns `start` if there is none.
+    """
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
+
+
+def has_reference(value: Json) -> bool:
+    """Whether a value is a text that refers to a variable."""
+    return isinstance(value, str) and bool(REFERENCE.search(value))
+
+
+def interpolate(text: str, variables: Mapping[str, str]) -> Interpolation:
+    """Fill in every `${{ VAR }}` of a text in one pass. Uses values unchanged, including white space."""
+    names = tuple(REFERENCE.findall(text))
+    missing = tuple(dict.fromkeys(name for name in names if not variables.get(name, "").strip()))
+    filled = None if missing else REFERENCE.sub(lambda match: variables[match[1]], text)
+    return Interpolation(filled, names, missing)

@@ -1,4 +1,4 @@
-"""Types for the fields of targets, and for data that a target passes on."""
+"""Types for the fields of targets, and for data that a target passes on. Importing this costs pydantic."""
 
 import contextlib
 import math
@@ -17,12 +17,6 @@ from pytest_agentv.model.base import Json
 from pytest_agentv.model.secrets import Secret
 from pytest_agentv.targets.definitions import Folders
 
-# Types for the fields of targets. The error of each type says what it expected.
-#
-# A target is checked twice: as written, where `${{ VAR }}` may stand for any value, and again with its variables filled
-# in. Variables always give text. So fields that require real numbers and booleans in the file accept texts the second
-# time, when the validation context is a `Resolution`. Importing this costs pydantic.
-
 T = TypeVar("T")
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -30,7 +24,12 @@ _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The validation context of a target with its variables filled in."""
+    """The validation context of a target with its variables filled in.
+
+    A target is checked twice: as written, where `${{ VAR }}` may stand for any value, and again with its variables
+    filled in. Variables always give text. So fields that require real numbers and booleans in the file accept texts the
+    second time.
+    """
 
     folders: Folders
     shield: Callable[[str], str | Secret]
@@ -235,9 +234,8 @@ StatusCode: TypeAlias = Annotated[
 ]
 
 
-# Types for data that a target passes on: headers, and parts of request bodies. Importing this costs pydantic.
-#
-# Texts with a secret become `Secret`, so that they are in no record and in no cache key.
+# Data that a target passes on: headers, and parts of request bodies. Texts with a secret become `Secret`, so that they
+# are in no record and in no cache key.
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_HEADER_TEXT: Final = re.compile(r"[\r\n\0]")

@@ -24,7 +24,10 @@ from pytest_agentv.targets.definitions import (
     search_folders,
 )
 
-# Refuses texts in targets that look like references to variables but are none.
+TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
+"""Paths of a targets file within a folder, in the order of the search."""
+
+_ROOT_KEYS: Final = ("$schema", "targets", INCLUDE)
 
 _FOREIGN: Final = re.compile(r"^\$([A-Z][A-Z0-9_]+)$|\$\{([A-Z][A-Z0-9_]*)\}|^\{\{\s*env\.(\w+)\s*\}\}$")
 """A variable in the syntax of shells and other tools. Here it is a text, which would be sent as it is."""
@@ -33,33 +36,6 @@ _MEANT: Final = (
     *("files_format", "filesFormat", "attachments_format", "attachmentsFormat"),
 )
 """Keys whose text goes to a shell, or is an answer."""
-
-
-def check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
-    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
-    for keys, text in _texts(values, ()):
-        foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
-        if "${{" in REFERENCE.sub("", text):
-            place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
-        elif foreign:
-            note = place.at(*keys).warn if is_own else place.at(*keys).error
-            name = foreign[1] or foreign[2] or foreign[3]
-            note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
-
-
-def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield all texts within a value, with their places."""
-    if isinstance(value, str):
-        yield keys, value
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*keys, key))
-
-
-TARGETS_FILES: Final = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
-"""Paths of a targets file within a folder, in the order of the search."""
-
-_ROOT_KEYS: Final = ("$schema", "targets", INCLUDE)
 
 
 def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cwd: Path) -> Path:
@@ -81,31 +57,6 @@ def find_targets_file(explicit: Path | None, eval_dir: Path, repo_root: Path, cw
     )
 
 
-def load_targets_file(path: Path, kinds: TargetKinds) -> TargetsFile:
-    """Read and check a targets file. Its targets may have the given kinds.
-
-    Raises `SourceError` for invalid YAML, and `TargetsError` with all faults and their lines.
-    Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
-    """
-    return _Loader(read_yaml(path), kinds).load()
-
-
-def resolve_target(
-    file: TargetsFile, definition: TargetDefinition, environment: Environment, eval_dir: Path, secrets: Masker
-) -> Target:
-    """Return a target that is ready to be called. Add its secret values to `secrets`.
-
-    `${{ VAR }}` is filled in anywhere in its texts. An optional field counts as absent if its variable is unset or
-    blank. For required fields, and within lists and free mappings, this raises `TargetError` with all missing
-    variables. It also raises `TargetError` for unusable providers and for filled-in values that are wrong.
-    Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
-    """
-    from pytest_agentv.targets.resolution import resolve  # noqa: PLC0415 - imports pydantic
-
-    folders = Folders(eval_dir=eval_dir, targets_dir=(definition.path or file.path).parent, cwd=Path.cwd())
-    return resolve(file, definition, environment, folders, secrets)
-
-
 def _explicit_targets_file(path: Path) -> Path:
     if path.is_file():
         return path
@@ -119,6 +70,15 @@ def _explicit_targets_file(path: Path) -> Path:
 
 def _targets_file_in(folder: Path) -> Path | None:
     return next((path for name in TARGETS_FILES if (path := folder / name).is_file()), None)
+
+
+def load_targets_file(path: Path, kinds: TargetKinds) -> TargetsFile:
+    """Read and check a targets file. Its targets may have the given kinds.
+
+    Raises `SourceError` for invalid YAML, and `TargetsError` with all faults and their lines.
+    Source: evaluation-2025-11, "Schema validation for targets"; eval-cli-2026-01, "Targets validation with warnings".
+    """
+    return _Loader(read_yaml(path), kinds).load()
 
 
 class _Loader:
@@ -151,7 +111,6 @@ class _Loader:
         value, seen = self._source.value, set[str]()
         if not isinstance(value, dict) or value.get(INCLUDE) is None:
             return
-
         for source in reversed([*included_files(self._source, value, self._chain)]):
             loader = _Loader(source, self._kinds, (*self._chain, self._source.path))
             for definition in (*loader._definitions(), *loader._included()):
@@ -185,16 +144,13 @@ class _Loader:
             return None
         kind = self._kinds.canonical(entry.get("provider"))
         values = entry
-        if entry.get("settings") is not None and self._reads_settings(kind):
-            values = merged_settings(entry, place)
+        if entry.get("settings") is not None:  # in older files it holds keys of the target
+            found = self._kinds.find(kind)
+            if self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow":
+                values = merged_settings(entry, place)
         self._check_values(kind, values, place)
         self._check_fields(kind, values, entry, place)
         return self._definition(kind, values, place)
-
-    def _reads_settings(self, kind: str) -> bool:
-        """Whether `settings:` holds keys of the target, as in older files. Kinds of plugins may have the key."""
-        found = self._kinds.find(kind)
-        return self._kinds.is_known(kind) if found is None else found.model_config.get("extra") != "allow"
 
     def _check_values(self, kind: str, values: dict[str, Json], place: Place) -> None:
         """Note faults beyond types: an unknown provider, a null judge, texts that only look like references."""
@@ -267,9 +223,6 @@ class _Loader:
             raise with_problems(TargetsError(errors[0].path, text, errors[0].line), self._problems)
 
 
-# The `settings:` of a target, in which older files have its keys.
-
-
 def merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:
     """Return the target with the keys of its `settings:` mapping merged in. Keys beside it win."""
     flat = {key: value for key, value in entry.items() if key != "settings"}
@@ -282,3 +235,40 @@ def merged_settings(entry: dict[str, Json], place: Place) -> dict[str, Json]:
         if key in flat and value not in (None, flat[key]):
             place.at("settings", key).warn(f"is not read, because {key!r} is there as well")
     return {**settings, **flat}
+
+
+def check_references(values: JsonObject, place: Place, *, is_own: bool) -> None:
+    """Warn of an invalid `${{ … }}`. Refuse variables of other tools, unless the project's own code may read them."""
+    for keys, text in _texts(values, ()):
+        foreign = None if keys[-1] in _MEANT else _FOREIGN.search(text)
+        if "${{" in REFERENCE.sub("", text):
+            place.at(*keys).warn("holds '${{', but no variable", "write ${{ NAME }}: letters, digits and _")
+        elif foreign:
+            note = place.at(*keys).warn if is_own else place.at(*keys).error
+            name = foreign[1] or foreign[2] or foreign[3]
+            note(f"{foreign[0]!r} is no variable here and stays as it is", f"write ${{{{ {name} }}}}")
+
+
+def _texts(value: Json, keys: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield all texts within a value, with their places."""
+    if isinstance(value, str):
+        yield keys, value
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(item, (*keys, key))
+
+
+def resolve_target(
+    file: TargetsFile, definition: TargetDefinition, environment: Environment, eval_dir: Path, secrets: Masker
+) -> Target:
+    """Return a target that is ready to be called. Add its secret values to `secrets`.
+
+    `${{ VAR }}` is filled in anywhere in its texts. An optional field counts as absent if its variable is unset or
+    blank. For required fields, and within lists and free mappings, this raises `TargetError` with all missing
+    variables. It also raises `TargetError` for unusable providers and for filled-in values that are wrong.
+    Source: delta-bbeval-migration-2025-11, "Missing provider credentials", "Environment variable validation".
+    """
+    from pytest_agentv.targets.resolution import resolve  # noqa: PLC0415 - imports pydantic
+
+    folders = Folders(eval_dir=eval_dir, targets_dir=(definition.path or file.path).parent, cwd=Path.cwd())
+    return resolve(file, definition, environment, folders, secrets)

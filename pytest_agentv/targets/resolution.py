@@ -1,4 +1,7 @@
-"""Checks the keys of a target against its kind, fills in its variables and wraps its secrets."""
+"""Checks the keys of a target against its kind, fills in its variables and wraps its secrets.
+
+Importing this costs pydantic: import it inside functions.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,11 +32,9 @@ from pytest_agentv.targets.definitions import (
 )
 from pytest_agentv.targets.fields import FinalFault, Flag, OptionalText, RealFlag, Resolution, Text, Workers
 
-# Checks the keys of a target against the class of its kind.
-#
-# Importing this costs pydantic: import it inside functions.
-
 _MISSING: Final = "is missing"
+
+_AS_WRITTEN: Final = tuple((key,) for key in IDENTITY)
 
 
 class CommonKeys(BaseModel):
@@ -82,182 +83,6 @@ class Checked:
     faults: tuple[Fault, ...] = ()
 
 
-def common_keys(kind: type[Any] | None) -> type[CommonKeys]:
-    """Return the class of the common keys for targets of a kind."""
-    return StrictCommonKeys if getattr(kind, "is_strict", False) else CommonKeys
-
-
-def parts_of_target(kind: type[Any] | None) -> tuple[type[BaseModel], ...]:
-    """Return the classes whose fields a target of a kind may have. None means an unknown kind."""
-    return (common_keys(kind),) if kind is None else (common_keys(kind), kind)
-
-
-def written_keys(part: type[BaseModel], values: JsonObject) -> dict[str, str]:
-    """Return the written key of each field: the first of its spellings that is not null."""
-    chosen = {
-        field: next((key for key in keys if values.get(key) is not None), None)
-        for field, keys in spellings(part).items()
-    }
-    return {field: key for field, key in chosen.items() if key is not None}
-
-
-def check_written(kind: type[Any] | None, values: JsonObject) -> Checked:
-    """Check a target as written. Accept a text with `${{ VAR }}` everywhere, because it may become any value."""
-    return _check(kind, values, None)
-
-
-def check_resolved(kind: type[Any], values: JsonObject, resolution: Resolution) -> Checked:
-    """Check a target with its variables filled in."""
-    return _check(kind, values, resolution)
-
-
-def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, ...]:
-    """Return a fault for each unknown key of a target of this kind."""
-    if kind is None or kind.model_config.get("extra") == "allow":
-        return ()
-    parts = parts_of_target(kind)
-    known = {key for part in parts for keys in spellings(part).values() for key in keys}
-    return tuple(Fault((key,), "unknown key", _known_hint(key, *parts)) for key in values if key not in known)
-
-
-def unread_spellings(kind: type[Any] | None, values: JsonObject) -> tuple[Fault, ...]:
-    """Return a fault for each key that another spelling of it hides, unless both say the same."""
-    return tuple(
-        Fault((key,), f"is not read, because {read!r} is there as well")
-        for part in parts_of_target(kind)
-        for field, read in written_keys(part, values).items()
-        for key in spellings(part)[field]
-        if values.get(key) not in (None, values[read])
-    )
-
-
-def with_slip(fault: Fault, values: JsonObject, unknown: Iterable[Fault]) -> Fault:
-    """Return the fault of a missing key with the key that seems to be a misspelling of it, if there is one."""
-    if fault.message != _MISSING or len(fault.where) > 1:
-        return fault
-    key = str(fault.where[0])
-    # Without a provider nobody knows which keys the target may have.
-    others = {str(each.where[0]): None for each in unknown} if values.get("provider") else values
-    meant = (str(each.where[0]) for each in unknown if each.hint == f"did you mean {key!r}?")
-    slip = misspelt_key(key, others, ("pi_provider",)) or next(meant, None)
-    return fault if slip is None else Fault(fault.where, fault.message, f"is {slip!r} a misspelling of it?", slip)
-
-
-def show_key(where: KeyPath) -> str:
-    """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")
-
-
-def extra_keys(kind: type[Any], values: JsonObject) -> dict[str, Any]:
-    """Return the user's own keys, if the kind allows them."""
-    if kind.model_config.get("extra") != "allow":
-        return {}
-    known = {key for part in parts_of_target(kind) for keys in spellings(part).values() for key in keys}
-    return {key: value for key, value in values.items() if key not in known}
-
-
-def _check(kind: type[Any] | None, values: JsonObject, resolution: Resolution | None) -> Checked:
-    common, common_faults = _validate(common_keys(kind), values, resolution)
-    settings, faults = (None, ()) if kind is None else _validate(kind, values, resolution)
-    return Checked(common, settings, (*common_faults, *faults))
-
-
-def _validate(
-    part: type[BaseModel], values: JsonObject, resolution: Resolution | None
-) -> tuple[Any, tuple[Fault, ...]]:
-    keys = written_keys(part, values)
-    given = {field: values[key] for field, key in keys.items()} | extra_keys(part, values)
-    try:
-        return part.model_validate(given, context=resolution), ()
-    except ValidationError as error:
-        errors = (detail for detail in error.errors() if resolution or not _may_be_filled_in(detail))
-        return None, tuple(_fault(part, keys, detail) for detail in errors)
-    except RecursionError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
-        may_pass = resolution is None and has_reference(str(given))
-        fault = Fault((), f"{part.__name__} raised {type(error).__name__}: {error}")
-        return None, () if may_pass else (fault,)
-
-
-def _may_be_filled_in(error: ErrorDetails) -> bool:
-    return has_reference(error["input"]) and not isinstance(_cause(error), FinalFault)
-
-
-def _cause(error: ErrorDetails) -> Any:
-    return error.get("ctx", {}).get("error")
-
-
-def _fault(part: type[BaseModel], keys: Mapping[str, str], error: ErrorDetails) -> Fault:
-    if not error["loc"]:  # a rule of a plugin's kind across keys
-        return Fault((), _message(error))
-    field, *rest = error["loc"]
-    name = _field_of(part, str(field))
-    key = keys.get(name) or spellings(part).get(name, (str(field),))[0]
-    owner, inner = _owner(part, key, [each for each in rest if each != "[key]"])
-    where: KeyPath = (key, *inner)
-    if error["type"] == "extra_forbidden":
-        return Fault(where, _message(error), _known_hint(str(where[-1]), owner))
-    if error["type"] == "missing":
-        meaning = _description(owner, str(where[-1]))
-        return Fault(where, _message(error), None if meaning is None else f"expected {meaning}")
-    return Fault(where, _message(error))
-
-
-def _field_of(part: type[BaseModel], key: str) -> str:
-    return next((field for field, keys in spellings(part).items() if key in keys), key)
-
-
-def _owner(part: type[BaseModel], key: str, inner: list[Any]) -> tuple[type[BaseModel], list[Any]]:
-    """Return the class of the mapping that holds a fault, and the place within it, without the tags of unions."""
-    owner = part
-    for nested in field_parts(part, key):
-        tags = {field.default for field in nested.model_fields.values() if isinstance(field.default, str)}
-        if inner and inner[0] in tags:
-            return nested, inner[1:]
-    return owner, inner
-
-
-def _description(part: type[BaseModel], key: str) -> str | None:
-    return next(
-        (part.model_fields[field].description for field, keys in spellings(part).items() if key in (field, *keys)), None
-    )
-
-
-def _message(error: ErrorDetails) -> str:
-    got = describe_value(error["input"])
-    match error["type"]:
-        case "missing":
-            return _MISSING
-        case "extra_forbidden":
-            return "unknown key"
-        case "value_error":
-            return str(_cause(error))
-        case "greater_than_equal":
-            return f"expected a number of {format_number(error['ctx']['ge'])} or more, got {got}"
-        case "less_than_equal":
-            return f"expected a number of {format_number(error['ctx']['le'])} or less, got {got}"
-        case kind if kind == EXPECTED:
-            return f"expected {error['ctx']['what']}, got {got}"
-        case kind if kind in WORDING:
-            return f"expected {WORDING[kind]}, got {got}"
-    return error["msg"]
-
-
-def _known_hint(key: str, *parts: type[BaseModel]) -> str:
-    rows: Iterator[tuple[str, ...]] = (keys for part in parts for keys in spellings(part).values())
-    canonical, *others = zip_longest(*rows, fillvalue="")
-    near = did_you_mean(key, canonical) or did_you_mean(key, (other for row in others for other in row))
-    return near or f"known keys: {', '.join(canonical)}"
-
-
-# Fills in a target's variables, checks the result and wraps its secrets.
-#
-# Importing this costs pydantic: use `targets.resolve_target`.
-
-_AS_WRITTEN: Final = tuple((key,) for key in IDENTITY)
-
-
 def resolve(
     file: TargetsFile, definition: TargetDefinition, environment: Environment, folders: Folders, secrets: Masker
 ) -> Target:
@@ -290,6 +115,16 @@ def resolve(
     )
 
 
+def _missing_variables(missing: Mapping[str, list[str]], variables: Mapping[str, str]) -> str:
+    shown = ", ".join(
+        f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in variables else ''})"
+        for variable, keys in missing.items()
+    )
+    if len(missing) == 1:
+        return f"needs an environment variable that is not set: {shown}; set it or put it into a .env file"
+    return f"needs environment variables that are not set: {shown}; set them or put them into a .env file"
+
+
 class _Filler:
     """Fills in variables, and records the missing variables and the texts that are secrets."""
 
@@ -307,7 +142,10 @@ class _Filler:
         filled: dict[str, Json] = {}
         for part in parts_of_target(kind):
             filled |= self._fill_fields(part, values, needed, ())
-        filled |= self._fill_extra(extra_keys(kind, values))
+        for own, value in extra_keys(kind, values).items():
+            text = self._fill(value, (own,), is_required=False)
+            if text is not None or value is None:  # a text with missing variables is left out
+                filled[own] = text
         for field, variable in {**needed, **stand_ins}.items():
             key = written.get(field)
             is_missing = field in needed and key is not None and has_reference(values[key])
@@ -315,11 +153,6 @@ class _Filler:
                 first_key = spellings(kind)[field][0]
                 filled[first_key] = self._fill(f"${{{{ {variable} }}}}", (first_key,), is_required=field in needed)
         return filled
-
-    def _fill_extra(self, values: JsonObject) -> dict[str, Json]:
-        """Return the user's own keys. Leaves out texts with missing variables."""
-        filled = {key: self._fill(value, (key,), is_required=False) for key, value in values.items()}
-        return {key: value for key, value in filled.items() if value is not None or values[key] is None}
 
     def source(self, fault: Fault) -> str:
         """Return a text that names the variables of a faulty value; empty without variables."""
@@ -374,11 +207,166 @@ def _is_blank(value: Json) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _missing_variables(missing: Mapping[str, list[str]], variables: Mapping[str, str]) -> str:
-    shown = ", ".join(
-        f"{variable} ({', '.join(keys)}{'; set, but blank' if variable in variables else ''})"
-        for variable, keys in missing.items()
+def common_keys(kind: type[Any] | None) -> type[CommonKeys]:
+    """Return the class of the common keys for targets of a kind."""
+    return StrictCommonKeys if getattr(kind, "is_strict", False) else CommonKeys
+
+
+def parts_of_target(kind: type[Any] | None) -> tuple[type[BaseModel], ...]:
+    """Return the classes whose fields a target of a kind may have. None means an unknown kind."""
+    return (common_keys(kind),) if kind is None else (common_keys(kind), kind)
+
+
+def written_keys(part: type[BaseModel], values: JsonObject) -> dict[str, str]:
+    """Return the written key of each field: the first of its spellings that is not null."""
+    chosen = {
+        field: next((key for key in keys if values.get(key) is not None), None)
+        for field, keys in spellings(part).items()
+    }
+    return {field: key for field, key in chosen.items() if key is not None}
+
+
+def extra_keys(kind: type[Any], values: JsonObject) -> dict[str, Any]:
+    """Return the user's own keys, if the kind allows them."""
+    if kind.model_config.get("extra") != "allow":
+        return {}
+    known = {key for part in parts_of_target(kind) for keys in spellings(part).values() for key in keys}
+    return {key: value for key, value in values.items() if key not in known}
+
+
+def check_written(kind: type[Any] | None, values: JsonObject) -> Checked:
+    """Check a target as written. Accept a text with `${{ VAR }}` everywhere, because it may become any value."""
+    return _check(kind, values, None)
+
+
+def check_resolved(kind: type[Any], values: JsonObject, resolution: Resolution) -> Checked:
+    """Check a target with its variables filled in."""
+    return _check(kind, values, resolution)
+
+
+def _check(kind: type[Any] | None, values: JsonObject, resolution: Resolution | None) -> Checked:
+    common, common_faults = _validate(common_keys(kind), values, resolution)
+    settings, faults = (None, ()) if kind is None else _validate(kind, values, resolution)
+    return Checked(common, settings, (*common_faults, *faults))
+
+
+def _validate(
+    part: type[BaseModel], values: JsonObject, resolution: Resolution | None
+) -> tuple[Any, tuple[Fault, ...]]:
+    keys = written_keys(part, values)
+    given = {field: values[key] for field, key in keys.items()} | extra_keys(part, values)
+    try:
+        return part.model_validate(given, context=resolution), ()
+    except ValidationError as error:
+        return None, tuple(
+            _fault(part, keys, detail)
+            for detail in error.errors()
+            # before variables are filled in, only a fault that no value can fix counts
+            if resolution or not has_reference(detail["input"]) or isinstance(_cause(detail), FinalFault)
+        )
+    except RecursionError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - validators of users may raise anything
+        may_pass = resolution is None and has_reference(str(given))
+        fault = Fault((), f"{part.__name__} raised {type(error).__name__}: {error}")
+        return None, () if may_pass else (fault,)
+
+
+def _cause(error: ErrorDetails) -> Any:
+    return error.get("ctx", {}).get("error")
+
+
+def _fault(part: type[BaseModel], keys: Mapping[str, str], error: ErrorDetails) -> Fault:
+    if not error["loc"]:  # a rule of a plugin's kind across keys
+        return Fault((), _message(error))
+    field, *rest = error["loc"]
+    name = next((each for each, written in spellings(part).items() if str(field) in written), str(field))
+    key = keys.get(name) or spellings(part).get(name, (str(field),))[0]
+    owner, inner = _owner(part, key, [each for each in rest if each != "[key]"])
+    where: KeyPath = (key, *inner)
+    if error["type"] == "extra_forbidden":
+        return Fault(where, _message(error), _known_hint(str(where[-1]), owner))
+    if error["type"] == "missing":
+        meaning = _description(owner, str(where[-1]))
+        return Fault(where, _message(error), None if meaning is None else f"expected {meaning}")
+    return Fault(where, _message(error))
+
+
+def _owner(part: type[BaseModel], key: str, inner: list[Any]) -> tuple[type[BaseModel], list[Any]]:
+    """Return the class of the mapping that holds a fault, and the place within it, without the tags of unions."""
+    owner = part
+    for nested in field_parts(part, key):
+        tags = {field.default for field in nested.model_fields.values() if isinstance(field.default, str)}
+        if inner and inner[0] in tags:
+            return nested, inner[1:]
+    return owner, inner
+
+
+def _description(part: type[BaseModel], key: str) -> str | None:
+    return next(
+        (part.model_fields[field].description for field, keys in spellings(part).items() if key in (field, *keys)), None
     )
-    if len(missing) == 1:
-        return f"needs an environment variable that is not set: {shown}; set it or put it into a .env file"
-    return f"needs environment variables that are not set: {shown}; set them or put them into a .env file"
+
+
+def _message(error: ErrorDetails) -> str:
+    got = describe_value(error["input"])
+    match error["type"]:
+        case "missing":
+            return _MISSING
+        case "extra_forbidden":
+            return "unknown key"
+        case "value_error":
+            return str(_cause(error))
+        case "greater_than_equal":
+            return f"expected a number of {format_number(error['ctx']['ge'])} or more, got {got}"
+        case "less_than_equal":
+            return f"expected a number of {format_number(error['ctx']['le'])} or less, got {got}"
+        case kind if kind == EXPECTED:
+            return f"expected {error['ctx']['what']}, got {got}"
+        case kind if kind in WORDING:
+            return f"expected {WORDING[kind]}, got {got}"
+    return error["msg"]
+
+
+def unknown_keys(kind: type[Any] | None, values: Iterable[str]) -> tuple[Fault, ...]:
+    """Return a fault for each unknown key of a target of this kind."""
+    if kind is None or kind.model_config.get("extra") == "allow":
+        return ()
+    parts = parts_of_target(kind)
+    known = {key for part in parts for keys in spellings(part).values() for key in keys}
+    return tuple(Fault((key,), "unknown key", _known_hint(key, *parts)) for key in values if key not in known)
+
+
+def _known_hint(key: str, *parts: type[BaseModel]) -> str:
+    rows: Iterator[tuple[str, ...]] = (keys for part in parts for keys in spellings(part).values())
+    canonical, *others = zip_longest(*rows, fillvalue="")
+    near = did_you_mean(key, canonical) or did_you_mean(key, (other for row in others for other in row))
+    return near or f"known keys: {', '.join(canonical)}"
+
+
+def unread_spellings(kind: type[Any] | None, values: JsonObject) -> tuple[Fault, ...]:
+    """Return a fault for each key that another spelling of it hides, unless both say the same."""
+    return tuple(
+        Fault((key,), f"is not read, because {read!r} is there as well")
+        for part in parts_of_target(kind)
+        for field, read in written_keys(part, values).items()
+        for key in spellings(part)[field]
+        if values.get(key) not in (None, values[read])
+    )
+
+
+def with_slip(fault: Fault, values: JsonObject, unknown: Iterable[Fault]) -> Fault:
+    """Return the fault of a missing key with the key that seems to be a misspelling of it, if there is one."""
+    if fault.message != _MISSING or len(fault.where) > 1:
+        return fault
+    key = str(fault.where[0])
+    # Without a provider nobody knows which keys the target may have.
+    others = {str(each.where[0]): None for each in unknown} if values.get("provider") else values
+    meant = (str(each.where[0]) for each in unknown if each.hint == f"did you mean {key!r}?")
+    slip = misspelt_key(key, others, ("pi_provider",)) or next(meant, None)
+    return fault if slip is None else Fault(fault.where, fault.message, f"is {slip!r} a misspelling of it?", slip)
+
+
+def show_key(where: KeyPath) -> str:
+    """Return the path of a value as text: `args[1]`, `healthcheck.url`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")

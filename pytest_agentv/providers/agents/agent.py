@@ -34,8 +34,6 @@ from pytest_agentv.targets.fields import (
     reveal,
 )
 
-# Finds and calls the program of a coding agent, and describes what its events report.
-
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand(Record):
@@ -70,101 +68,10 @@ class AgentAnswer(Record):
     """None: guess it from these words."""
 
 
-def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
-    """Return the absolute path of a program, and the other words of `executable`.
-
-    The path is absolute because the program starts in another folder. Raises `ProviderError` that names `place`.
-    """
-    words = [executable] if Path(executable).is_file() else executable.split()
-    found = shutil.which(words[0], path=search_path)
-    if found is None:
-        what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
-        message = f"{place}: executable {words[0]!r} {what}; install it, or write its path as `executable`"
-        raise ProviderError(message, "config")
-    return (str(Path(found).absolute()), *words[1:])
-
-
-# Tells whether a coding agent failed, and why. The exit code alone does not tell.
-
-_NO_ANSWER: Final = "ended without a word and without a call of a tool"
-_LONGEST_HEADLINE: Final = 1000
-"""The most characters of each text of a program."""
-
-
-def check_failure(
-    response: ProviderResponse,
-    title: str,
-    result: ProcessResult,
-    output: AgentOutput,
-    answer: AgentAnswer,
-    *,
-    limit: float | None,
-) -> ProviderResponse:
-    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
-
-    Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude Code error handling" and "Codex
-    CLI provider".
-    """
-    fault = _fault(result, output, answer, limit)
-    if fault is None:
-        return response
-    if fault == _NO_ANSWER:
-        answer = answer.replace(failure_kind="no_answer")
-    error = _explain(f"{title} {fault}", result, output, answer, response.raw)
-    if not (answer.token_usage or answer.cost_usd):
-        raise error
-    return response.replace(error=str(error), error_kind=error.kind, raw=error.raw)
-
-
-def _explain(
-    headline: str, result: ProcessResult, output: AgentOutput, answer: AgentAnswer, raw: JsonObject
-) -> ProviderError:
-    said = _said(output, answer)
-    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
-    where = f"\nlog: {raw['log_file']}" if "log_file" in raw else ""
-    text = f"{headline}{': ' if said else ''}{said}{where}"
-    return ProviderError(text, kind, {**raw, "stdout": output.stdout})
-
-
-def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
-    if result.timed_out:
-        return f"timed out after {math.ceil(limit or 0)}s"
-    if output.overflowed:
-        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
-    if result.exit_code < 0:
-        return f"was ended by signal {-result.exit_code}"
-    if result.exit_code > 0:
-        return f"exited with code {result.exit_code}"
-    if answer.failure:
-        return "failed"
-    if not output.events:
-        return "wrote no events"
-    if not answer.is_complete:
-        return "ended without a result"
-    return None if answer.messages else _NO_ANSWER
-
-
-def _said(output: AgentOutput, answer: AgentAnswer) -> str:
-    """Return the program's texts about its failure: in events, on standard error, and beside its events."""
-    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
-    found = [f"{label}{_shortened(masked(text))}" for label, text in texts.items() if text]
-    return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_HEADLINE else f"{text[:_LONGEST_HEADLINE]}…"
-
-
-# The shared part of all coding agents: starts and watches their program, reads its output, and cleans up.
-
 DEFAULT_SYSTEM_PROMPT: Final = (
     "Do not create, change or delete files. Put your whole answer into your reply, changes to code included: for each "
     "file its path and a unified diff, as `git diff` writes it. Only the reply is judged."
 )
-
-
-def _word(value: object) -> str | Secret:
-    return value if isinstance(value, Secret) else filled_text(value)
 
 
 def _log_format(value: object) -> str:
@@ -173,10 +80,10 @@ def _log_format(value: object) -> str:
     raise ValueError(f"expected summary or json, got {describe_value(value)}")
 
 
-ShieldedWord: TypeAlias = Annotated[ShieldedText, BeforeValidator(_word)]
+ShieldedWord: TypeAlias = Annotated[
+    ShieldedText, BeforeValidator(lambda word: word if isinstance(word, Secret) else filled_text(word))
+]
 LogFormat: TypeAlias = Annotated[Literal["summary", "json"], BeforeValidator(_log_format)]
-
-
 Executable: TypeAlias = Annotated[DefaultText, program_in("cwd")]
 
 
@@ -307,10 +214,13 @@ class AgentProvider:
     ) -> ProcessResult:
         try:
             with self._folders(command.stdin) as (workspace, temporary), marked_processes() as mark:
+                changes = {"TMPDIR": str(temporary), **command.environment}
+                kept = {name: value for name, value in self._environment.items() if name not in changes}
+                added = {name: reveal(value) for name, value in changes.items() if value is not None}
                 return await run_process(
                     [*argv, *map(reveal, command.arguments)],
                     cwd=str(workspace),
-                    env=self._variables(command, temporary) | mark,
+                    env={**command.defaults, **kept, **added, **mark},
                     stdin=command.stdin.encode("utf-8", "replace"),
                     timeout_seconds=limit,
                     listener=output.listen,
@@ -339,12 +249,83 @@ class AgentProvider:
                 (workspace / "prompt.md").write_text(prompt, "utf-8", errors="replace")
             yield workspace, temporary
 
-    def _variables(self, command: AgentCommand, temporary: Path) -> dict[str, str]:
-        changes = {"TMPDIR": str(temporary), **command.environment}
-        kept = {name: value for name, value in self._environment.items() if name not in changes}
-        return {**command.defaults, **kept} | {
-            name: reveal(value) for name, value in changes.items() if value is not None
-        }
+
+def find_program(executable: str, search_path: str | None, place: str) -> tuple[str, ...]:
+    """Return the absolute path of a program, and the other words of `executable`.
+
+    The path is absolute because the program starts in another folder. Raises `ProviderError` that names `place`.
+    """
+    words = [executable] if Path(executable).is_file() else executable.split()
+    found = shutil.which(words[0], path=search_path)
+    if found is None:
+        what = "is no program that can be run" if "/" in words[0] else "was not found on PATH"
+        message = f"{place}: executable {words[0]!r} {what}; install it, or write its path as `executable`"
+        raise ProviderError(message, "config")
+    return (str(Path(found).absolute()), *words[1:])
+
+
+_NO_ANSWER: Final = "ended without a word and without a call of a tool"
+
+_LONGEST_HEADLINE: Final = 1000
+"""The most characters of each text of a program."""
+
+
+def check_failure(
+    response: ProviderResponse,
+    title: str,
+    result: ProcessResult,
+    output: AgentOutput,
+    answer: AgentAnswer,
+    *,
+    limit: float | None,
+) -> ProviderResponse:
+    """Return the response of a call. It has an error if the call failed, or timed out, and reports its cost.
+
+    The exit code alone does not tell. Raises `ProviderError` for any other failure. Source: evaluation-2026-01, "Claude
+    Code error handling" and "Codex CLI provider".
+    """
+    fault = _fault(result, output, answer, limit)
+    if fault is None:
+        return response
+    if fault == _NO_ANSWER:
+        answer = answer.replace(failure_kind="no_answer")
+    said = _said(output, answer)
+    kind: ErrorKind = "timeout" if result.timed_out else answer.failure_kind or guess_kind(answer.failure or said)
+    where = f"\nlog: {response.raw['log_file']}" if "log_file" in response.raw else ""
+    error = f"{title} {fault}{': ' if said else ''}{said}{where}"
+    raw = {**response.raw, "stdout": output.stdout}
+    if not (answer.token_usage or answer.cost_usd):
+        raise ProviderError(error, kind, raw)
+    return response.replace(error=error, error_kind=kind, raw=raw)
+
+
+def _fault(result: ProcessResult, output: AgentOutput, answer: AgentAnswer, limit: float | None) -> str | None:
+    if result.timed_out:
+        return f"timed out after {math.ceil(limit or 0)}s"
+    if output.overflowed:
+        return f"wrote more than {MOST_KEPT // 2**20} MiB of events"
+    if result.exit_code < 0:
+        return f"was ended by signal {-result.exit_code}"
+    if result.exit_code > 0:
+        return f"exited with code {result.exit_code}"
+    if answer.failure:
+        return "failed"
+    if not output.events:
+        return "wrote no events"
+    if not answer.is_complete:
+        return "ended without a result"
+    return None if answer.messages else _NO_ANSWER
+
+
+def _said(output: AgentOutput, answer: AgentAnswer) -> str:
+    """Return the program's texts about its failure: in events, on standard error, and beside its events."""
+    texts = {"": answer.failure or "", "stderr: ": output.stderr, "stdout: ": output.noise}
+    found = []
+    for label, text in texts.items():
+        if text:
+            shown = masked(text)
+            found.append(f"{label}{shown[:_LONGEST_HEADLINE]}{'…' if len(shown) > _LONGEST_HEADLINE else ''}")
+    return found[0].removeprefix("stderr: ") if len(found) == 1 else "\n".join(found)
 
 
 def agent_prompt(settings: CodingAgent, request: ProviderRequest, *, with_system_prompt: bool = True) -> str:

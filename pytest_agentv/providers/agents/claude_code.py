@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from pytest_agentv.errors import ErrorKind
 from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Secret
@@ -33,8 +32,6 @@ from pytest_agentv.providers.agents.output import (
 )
 from pytest_agentv.providers.base import ProviderRequest
 
-_MADE_UP: Final = "<synthetic>"
-"""The model of messages that the program itself writes, such as the text of an error."""
 _DEFAULTS: Final = {
     "CLAUDE_CODE_MAX_RETRIES": "2",  # by default, it retries even a wrong key ten times, for minutes
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -43,8 +40,6 @@ _NESTING_MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 """Variables that tell the program that it runs inside another Claude Code."""
 _OF_ONE_TURN: Final = "model_usage_since_last_result"
 """The key of what a turn spent, by model, in newer releases."""
-_LIMIT: Final = "error_max_"
-"""How subtypes of results begin that tell of a limit of the user's, such as `error_max_turns`."""
 
 
 class ClaudeCode(CodingAgent):
@@ -89,7 +84,10 @@ class ClaudeCode(CodingAgent):
     def summarize(self, event: JsonObject) -> str | None:
         kind = event.get("type")
         if kind == "result":
-            return _summarize_result(event)
+            cost, duration = as_number(event.get("total_cost_usd")), as_number(event.get("duration_ms"))
+            denied = [str(mapping(denial).get("tool_name")) for denial in as_list(event.get("permission_denials"))]
+            refusals = f", refused for lack of permission: {', '.join(denied)}" if denied else ""
+            return f"result: {event.get('subtype')}, ${cost:.4f}, {duration:.0f}ms{refusals}"
         if kind not in ("assistant", "user"):
             return f"{kind}: {event['subtype']}" if "subtype" in event else str(kind)
         content = mapping(event.get("message")).get("content")
@@ -109,16 +107,23 @@ class _Transcript:
 
     def add_reply(self, event: JsonObject) -> None:
         message = mapping(event.get("message"))
-        if message.get("model") == _MADE_UP:
+        if message.get("model") == "<synthetic>":  # the program itself wrote it, such as the text of an error
             return
-        text, calls = joined_text(message.get("content")), _tool_calls(message)
+        text = joined_text(message.get("content"))
+        calls = tuple(
+            ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
+            for block in map(mapping, as_list(message.get("content")))
+            if block.get("type") == "tool_use"
+        )
         if self.messages and self.reply_id is not None and self.reply_id == message.get("id"):
             last = self.messages[-1]
             whole = "\n".join(part for part in (text_or_none(last.content), text) if part is not None)
             content = last.content if text is None else whole
             self.messages[-1] = last.replace(content=content, tool_calls=last.tool_calls + calls)
         elif text is not None or calls:
-            self.messages.append(Message("assistant", ABSENT if text is None else text, calls, metadata=_origin(event)))
+            parent = text_or_none(event.get("parent_tool_use_id"))  # the call that started a sub-agent
+            origin = None if parent is None else {"parent_tool_use_id": parent}
+            self.messages.append(Message("assistant", ABSENT if text is None else text, calls, metadata=origin))
             self.reply_id = message.get("id")
 
     def add_results(self, message: JsonObject) -> None:
@@ -129,21 +134,6 @@ class _Transcript:
                 self.outputs[call_id] = result_output(block.get("content"))
 
 
-def _tool_calls(message: JsonObject) -> tuple[ToolCall, ...]:
-    blocks = map(mapping, as_list(message.get("content")))
-    return tuple(
-        ToolCall(str(block.get("name")), block.get("input", ABSENT), id=text_or_none(block.get("id")))
-        for block in blocks
-        if block.get("type") == "tool_use"
-    )
-
-
-def _origin(event: JsonObject) -> JsonObject | None:
-    """Return the id of the tool call that started the agent of a message; None: it is the main agent."""
-    parent = text_or_none(event.get("parent_tool_use_id"))
-    return None if parent is None else {"parent_tool_use_id": parent}
-
-
 def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> AgentAnswer:
     """Read the results, one for each turn: a task that ends in the background starts another turn."""
     messages = with_outputs(transcript.messages, transcript.outputs)
@@ -152,59 +142,29 @@ def _read_results(results: Sequence[JsonObject], transcript: _Transcript) -> Age
     result = results[-1]
     # Each result has the time of its own turn, without the wait between turns: then our own clock counts.
     duration_ms = as_number(result.get("duration_ms")) if len(results) == 1 else 0
+    by_model = _spent(results)
+    cost_usd = as_number(result.get("total_cost_usd"))
+    if by_model is not None:
+        cost_usd = math.fsum(as_number(usage.get("costUSD")) for usage in by_model)
     answer = AgentAnswer(
         messages,
-        token_usage=_usage(results),
-        cost_usd=_cost_usd(results) or None,
+        token_usage=_usage(results, by_model),
+        cost_usd=cost_usd or None,
         duration_ms=duration_ms or None,
         is_complete=True,
     )
     text = text_or_none(result.get("result"))
     if result.get("is_error") or result.get("subtype") != "success":
-        return answer.replace(failure=text or _reason(result), failure_kind=_failure_kind(result))
+        subtype = text_or_none(result.get("subtype")) or ""
+        errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
+        reason = ": ".join(filter(None, (subtype, *errors))) or "it said that it failed"
+        kind = status_kind(as_number(result.get("api_error_status")))
+        if kind is None and subtype.startswith("error_max_"):  # the words of a limit hold a number like a status
+            kind = "process"
+        return answer.replace(failure=text or reason, failure_kind=kind)
     if text is not None and (not messages or messages[-1].content != text):
         return answer.replace(messages=(*messages, Message("assistant", text)))
     return answer
-
-
-def _reason(result: JsonObject) -> str:
-    """Return why there is no text, such as `error_max_turns: Reached maximum number of turns (1)`."""
-    errors = [error for error in as_list(result.get("errors")) if isinstance(error, str)]
-    return ": ".join(filter(None, (text_or_none(result.get("subtype")), *errors))) or "it said that it failed"
-
-
-def _failure_kind(result: JsonObject) -> ErrorKind | None:
-    """Return the kind of a failure; None: only its words tell. The words of a limit hold a number like a status."""
-    kind = status_kind(as_number(result.get("api_error_status")))
-    is_limit = (text_or_none(result.get("subtype")) or "").startswith(_LIMIT)
-    return "process" if kind is None and is_limit else kind
-
-
-def _usage(results: Sequence[JsonObject]) -> TokenUsage | None:
-    """Return the tokens of all requests, those of sub-agents included. Tokens written to a cache count as new input.
-
-    `usage` is that of one turn, without sub-agents. `modelUsage` is that of the whole run.
-    """
-    by_model = _spent(results)
-    if by_model is None:
-        by_model = _models(results[-1], "modelUsage")
-    if by_model:
-        return _tokens(by_model, "inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
-    turns = [usage for result in results if (usage := mapping(result.get("usage")))]
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return _tokens(turns, *names) if turns else None
-
-
-def _tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
-    new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
-    return TokenUsage(new + written, out, read or None)
-
-
-def _cost_usd(results: Sequence[JsonObject]) -> float:
-    by_model = _spent(results)
-    if by_model is None:
-        return as_number(results[-1].get("total_cost_usd"))
-    return math.fsum(as_number(usage.get("costUSD")) for usage in by_model)
 
 
 def _spent(results: Sequence[JsonObject]) -> list[JsonObject] | None:
@@ -221,11 +181,23 @@ def _models(result: JsonObject, key: str) -> list[JsonObject]:
     return [usage for value in mapping(result.get(key)).values() if (usage := mapping(value))]
 
 
-def _summarize_result(result: JsonObject) -> str:
-    cost, duration = as_number(result.get("total_cost_usd")), as_number(result.get("duration_ms"))
-    denied = [str(mapping(denial).get("tool_name")) for denial in as_list(result.get("permission_denials"))]
-    refusals = f", refused for lack of permission: {', '.join(denied)}" if denied else ""
-    return f"result: {result.get('subtype')}, ${cost:.4f}, {duration:.0f}ms{refusals}"
+def _usage(results: Sequence[JsonObject], by_model: list[JsonObject] | None) -> TokenUsage | None:
+    """Return the tokens of all requests, those of sub-agents included. Tokens written to a cache count as new input.
+
+    `usage` is that of one turn, without sub-agents. `modelUsage` is that of the whole run.
+    """
+    if by_model is None:
+        by_model = _models(results[-1], "modelUsage")
+    if by_model:
+        return _tokens(by_model, "inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
+    turns = [usage for result in results if (usage := mapping(result.get("usage")))]
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return _tokens(turns, *names) if turns else None
+
+
+def _tokens(usages: Sequence[JsonObject], *names: str) -> TokenUsage:
+    new, written, read, out = (sum(as_number(usage.get(name)) for usage in usages) for name in names)
+    return TokenUsage(new + written, out, read or None)
 
 
 def _summarize_block(block: JsonObject) -> str | None:

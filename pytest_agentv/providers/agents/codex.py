@@ -47,17 +47,14 @@ class Codex(CodingAgent):
         turn = _Turn()
         for event in events:
             turn.take(event)
+        # Then the tokens include those of earlier calls, and codex does not tell them apart.
+        is_continued = not _CONTINUED.isdisjoint(map(reveal, self.args))
         return AgentAnswer(
             tuple(turn.messages.values()),
-            token_usage=None if self._is_continued else _usage(turn.usage),
+            token_usage=None if is_continued else _usage(turn.usage),
             is_complete=turn.is_complete,
             failure=turn.failure,
         )
-
-    @property
-    def _is_continued(self) -> bool:
-        """Whether the tokens that codex reports include those of earlier calls. It does not tell them apart."""
-        return not _CONTINUED.isdisjoint(map(reveal, self.args))
 
     def summarize(self, event: JsonObject) -> str | None:
         kind = str(event.get("type"))
@@ -84,9 +81,12 @@ class _Turn:
         match event.get("type"):
             case "item.started" | "item.updated" | "item.completed":
                 item = mapping(event.get("item"))
-                message = _read_item(item)
-                if message is not None:
-                    self.messages[text_or_none(item.get("id")) or f"#{len(self.messages)}"] = message
+                kind = text_or_none(item.get("type"))
+                place = text_or_none(item.get("id")) or f"#{len(self.messages)}"
+                if kind == "agent_message":
+                    self.messages[place] = Message("assistant", text_or_none(item.get("text")) or "")
+                elif kind is not None and kind not in _TEXTS:
+                    self.messages[place] = Message("assistant", tool_calls=(_tool_call(kind, item),))
             case "turn.completed":
                 self.is_complete, self.failure = True, None
                 self.usage = mapping(event.get("usage"))
@@ -97,15 +97,6 @@ class _Turn:
                 self.failure = text_or_none(event.get("message")) or self.failure
 
 
-def _read_item(item: JsonObject) -> Message | None:
-    kind = text_or_none(item.get("type"))
-    if kind == "agent_message":
-        return Message("assistant", text_or_none(item.get("text")) or "")
-    if kind is None or kind in _TEXTS:
-        return None
-    return Message("assistant", tool_calls=(_tool_call(kind, item),))
-
-
 def _tool_call(kind: str, item: JsonObject) -> ToolCall:
     """Return the call of a tool. A server's tools are named after the server and the tool, others after the item."""
     call_id = text_or_none(item.get("id"))
@@ -114,13 +105,10 @@ def _tool_call(kind: str, item: JsonObject) -> ToolCall:
         result = item.get("result") if item.get("error") is None else item.get("error")
         return ToolCall(name, item.get("arguments", ABSENT), ABSENT if result is None else result, call_id)
     given = {key: value for key, value in item.items() if key not in _CALL_KEYS}
-    return ToolCall(kind, given, _output(item), call_id)
-
-
-def _output(item: JsonObject) -> Json:
+    output: Json = {"status": item["status"]} if "status" in item else ABSENT
     if "aggregated_output" in item:
-        return {"output": item["aggregated_output"], "exit_code": item.get("exit_code")}
-    return {"status": item["status"]} if "status" in item else ABSENT
+        output = {"output": item["aggregated_output"], "exit_code": item.get("exit_code")}
+    return ToolCall(kind, given, output, call_id)
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:

@@ -21,8 +21,6 @@ from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import TargetEnvironment
 from pytest_agentv.runtime.files import tell_of_written
 
-# Stream logs of coding agents: the output of a program with times, for people to read (agentv-formats 5.3).
-
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
 _LONGEST_NAME: Final = 80
@@ -30,7 +28,10 @@ _LONGEST_NAME: Final = 80
 
 
 class StreamLog:
-    """The log of one call. If it cannot be written, that is only a warning, because the answer matters more."""
+    """The log of one call, with times, for people (agentv-formats 5.3).
+
+    If it cannot be written, that is only a warning, because the answer matters more.
+    """
 
     def __init__(self, path: Path | None, header: str, summarize: Callable[[JsonObject], str | None] | None) -> None:
         """Create the file, and its folder.
@@ -156,8 +157,6 @@ def as_json(event: JsonObject, indent: int | None = None) -> str:
     except RecursionError:  # writing recurses deeper than reading
         return "(an event that is nested too deeply to be shown)"
 
-
-# Reads the output of a coding agent's program while it runs: its events, its log, and other text.
 
 MOST_KEPT: Final = 256 * 2**20
 """In bytes. A program that writes more events is not read any further."""

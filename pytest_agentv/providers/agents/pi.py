@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pytest_agentv.model.base import ABSENT, Json, JsonObject, mapping, text_or_none
+from pytest_agentv.model.base import ABSENT, JsonObject, mapping, text_or_none
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Secret
@@ -24,7 +24,6 @@ from pytest_agentv.providers.agents.output import as_list, as_number, joined_tex
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.fields import OptionalText, SecretText
 
-_DEFAULT_LLM_PROVIDER: Final = "google"
 _KEY_VARIABLES: Final = {
     "google": "GEMINI_API_KEY",
     "gemini": "GEMINI_API_KEY",
@@ -37,7 +36,6 @@ _KEY_VARIABLES: Final = {
 _LATEST_MS: Final = 253_402_300_799_000
 """The last second of a date, at the end of the year 9999."""
 _METADATA: Final = ("api", "provider", "model", "usage", "stopReason")
-_DONE: Final = "agent_end"
 _FAILED: Final = frozenset({"error", "aborted"})
 """Reasons to stop without an answer. The program ends with exit code 0 even then."""
 
@@ -70,7 +68,8 @@ class Pi(CodingAgent):
             "--tools": self.tools,
             "--thinking": self.thinking,
         }
-        variable = _KEY_VARIABLES.get(_llm_provider(self).lower())
+        before = (self.model or "").rpartition("/")[0].partition("/")[0]  # `openai` of `openai/gpt-4o`
+        variable = _KEY_VARIABLES.get((self.llm_provider or before or "google").lower())
         # In a variable, if there is one: all users of the machine see the arguments of a program.
         key: dict[str, str | Secret | None] = {}
         key_option: tuple[str | Secret, ...] = ()
@@ -84,13 +83,12 @@ class Pi(CodingAgent):
 
     def read(self, events: Sequence[JsonObject]) -> AgentAnswer:
         """Read the messages. Each retry of the program itself reports all of them again, and the last report counts."""
-        ends = [event for event in events if event.get("type") == _DONE]
+        ends = [event for event in events if event.get("type") == "agent_end"]
         replies = [mapping(event.get("message")) for event in events if event.get("type") == "message_end"]
         transcript = [mapping(message) for message in as_list(ends[-1].get("messages"))] if ends else replies
-        messages = with_outputs(
-            (_read_message(message) for message in transcript if message.get("role") == "assistant"),
-            _outputs(transcript),
-        )
+        results = (message for message in transcript if message.get("role") == "toolResult")
+        outputs = {str(result.get("toolCallId")): result_output(result.get("content")) for result in results}
+        said = (_read_message(message) for message in transcript if message.get("role") == "assistant")
         last = next((message for message in reversed(transcript) if message.get("role") == "assistant"), {})
         reason = text_or_none(last.get("stopReason"))
         is_failed = reason in _FAILED
@@ -98,7 +96,7 @@ class Pi(CodingAgent):
         for reply in replies:
             spent.add(mapping(reply.get("usage")))
         return AgentAnswer(
-            messages,
+            with_outputs(said, outputs),
             token_usage=spent.usage,
             cost_usd=spent.cost_usd or None,  # it reports 0 for a model of unknown price
             finish_reason=reason,
@@ -124,10 +122,25 @@ class Pi(CodingAgent):
         return kind
 
 
-def _llm_provider(settings: Pi) -> str:
-    """Return the provider of the model: that of the target, or the one before the model's name."""
-    before = (settings.model or "").rpartition("/")[0].partition("/")[0]
-    return settings.llm_provider or before or _DEFAULT_LLM_PROVIDER
+def _read_message(message: JsonObject) -> Message:
+    blocks = [mapping(block) for block in as_list(message.get("content"))]
+    text = joined_text(message.get("content"))
+    calls = tuple(
+        ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=text_or_none(block.get("id")))
+        for block in blocks
+        if block.get("type") == "toolCall"
+    )
+    timestamp = None
+    if 0 < (sent := as_number(message.get("timestamp"))) < _LATEST_MS:
+        moment = datetime.fromtimestamp(sent / 1000, UTC)
+        timestamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Message(
+        "assistant",
+        ABSENT if text is None else text,
+        calls,
+        timestamp=timestamp,
+        metadata={key: message[key] for key in _METADATA if key in message},
+    )
 
 
 @dataclass(slots=True)
@@ -150,31 +163,3 @@ class _Spent:
         if not self.total_in and not self.total_out:
             return None
         return TokenUsage(self.total_in, self.total_out, self.cached or None)
-
-
-def _read_message(message: JsonObject) -> Message:
-    blocks = [mapping(block) for block in as_list(message.get("content"))]
-    text = joined_text(message.get("content"))
-    return Message(
-        "assistant",
-        ABSENT if text is None else text,
-        tuple(_tool_call(block) for block in blocks if block.get("type") == "toolCall"),
-        timestamp=_timestamp(message.get("timestamp")),
-        metadata={key: message[key] for key in _METADATA if key in message},
-    )
-
-
-def _tool_call(block: JsonObject) -> ToolCall:
-    return ToolCall(str(block.get("name")), block.get("arguments", ABSENT), id=text_or_none(block.get("id")))
-
-
-def _outputs(transcript: Sequence[JsonObject]) -> dict[str, Json]:
-    results = (message for message in transcript if message.get("role") == "toolResult")
-    return {str(result.get("toolCallId")): result_output(result.get("content")) for result in results}
-
-
-def _timestamp(milliseconds: Json) -> str | None:
-    value = as_number(milliseconds)
-    if not 0 < value < _LATEST_MS:
-        return None
-    return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

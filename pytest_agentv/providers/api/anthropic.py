@@ -9,7 +9,7 @@ from pydantic import field_validator
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.model.base import ABSENT, JsonObject, mapping
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.messages import FilePart, TokenUsage, ToolCall
+from pytest_agentv.model.messages import FilePart, TokenUsage
 from pytest_agentv.providers.api.base import (
     ApiRequest,
     Billing,
@@ -32,11 +32,6 @@ from pytest_agentv.providers.api.base import (
 from pytest_agentv.providers.api.model import DirectModel
 from pytest_agentv.targets.fields import PositiveCount
 
-_BASE_URL: Final = "https://api.anthropic.com"
-_VERSION: Final = "2023-06-01"
-
-_DEFAULT_LIMIT: Final = 8192
-"""The API requires a limit of tokens."""
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
@@ -68,10 +63,10 @@ class AnthropicApi:
     price_provider = "anthropic"
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base_url = settings.base_url or environment.get("ANTHROPIC_BASE_URL", "").strip() or _BASE_URL
-        base, query = split_query(base_url)
+        base_url = settings.base_url or environment.get("ANTHROPIC_BASE_URL", "").strip()
+        base, query = split_query(base_url or "https://api.anthropic.com")
         self._url = re.sub(r"/v1(/messages)?$", "", base) + "/v1/messages" + query
-        self._headers = {"anthropic-version": _VERSION}
+        self._headers = {"anthropic-version": "2023-06-01"}
         if settings.api_key:
             self._headers["x-api-key"] = settings.api_key
         self._fixed = {"model": settings.model, **_choices(settings)}
@@ -79,7 +74,14 @@ class AnthropicApi:
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [_text(message.content) for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system" and message.content.strip()]
-        body = {**self._fixed, "messages": _merged(turns)}
+        merged: list[dict[str, Any]] = [
+            {"role": role, "content": [_text(part) if isinstance(part, str) else _file(part) for part in parts]}
+            for role, parts in in_turns(turns, lambda message: message.role)
+        ]
+        if merged and merged[-1]["role"] == "assistant":  # the API refuses blanks at the end of the last answer
+            last = merged[-1]["content"][-1]
+            last["text"] = last["text"].rstrip()
+        body = {**self._fixed, "messages": merged}
         return ApiRequest(self._url, self._headers, {**body, "system": system} if system else body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:
@@ -89,16 +91,19 @@ class AnthropicApi:
         if not isinstance(reply.get("content"), list) or (reply.get("error") and not text):
             return None
         calls = [block for block in blocks if block.get("type") in _CALLS]
+        details = mapping(reply.get("stop_details"))
+        refusal = name_of(details.get("explanation")) or name_of(details.get("category"))
+        usage = mapping(reply.get("usage"))
         return ModelReply(
             text,
             name_of(reply.get("model")),
             "error" if reply.get("error") else name_of(reply.get("stop_reason")),
-            _refusal(mapping(reply.get("stop_details"))),
-            tools=tuple(map(_call, calls)),
+            refusal if details.get("type", "refusal") == "refusal" else None,
+            tools=tuple(call_of(block.get("name"), block.get("input", ABSENT), block.get("id")) for block in calls),
             ran=sum(block.get("type") != "tool_use" for block in calls),
-            usage=read_usage(mapping(reply.get("usage"))),
-            reasoning_tokens=_thinking_tokens(mapping(reply.get("usage"))) or None,
-            billing=read_billing(mapping(reply.get("usage"))),
+            usage=read_usage(usage),
+            reasoning_tokens=_thinking_tokens(usage) or None,
+            billing=read_billing(usage),
         )
 
 
@@ -114,7 +119,7 @@ def _choices(settings: ModelSettings) -> dict[str, Any]:
     adaptive = {"type": "adaptive"} if "effort" in config else None
     return known(
         {
-            "max_tokens": (settings.max_output_tokens or _DEFAULT_LIMIT) + (budget or 0),
+            "max_tokens": (settings.max_output_tokens or 8192) + (budget or 0),  # the API requires a limit
             "temperature": settings.temperature,
             "thinking": {"type": "enabled", "budget_tokens": budget} if budget else adaptive,
             "top_p": settings.top_p,
@@ -132,33 +137,6 @@ def _tool(tool: JsonObject) -> JsonObject:
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     rest = {key: value for key, value in function.items() if key not in ("parameters", "name")}
     return {"name": function.get("name"), **rest, "input_schema": schema}
-
-
-def _call(block: JsonObject) -> ToolCall:
-    return call_of(block.get("name"), block.get("input", ABSENT), block.get("id"))
-
-
-def _refusal(details: JsonObject) -> str | None:
-    """Return why the API refused: its explanation, else the name of the policy."""
-    if details.get("type", "refusal") != "refusal":
-        return None
-    return name_of(details.get("explanation")) or name_of(details.get("category"))
-
-
-def _thinking_tokens(usage: JsonObject) -> int:
-    return count(mapping(usage.get("output_tokens_details")).get("thinking_tokens"))
-
-
-def _merged(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the turns, with messages of one role joined. The API refuses blanks at the end of the last answer."""
-    merged: list[dict[str, Any]] = [
-        {"role": role, "content": [_text(part) if isinstance(part, str) else _file(part) for part in parts]}
-        for role, parts in in_turns(turns, lambda message: message.role)
-    ]
-    if merged and merged[-1]["role"] == "assistant":
-        last = merged[-1]["content"][-1]
-        last["text"] = last["text"].rstrip()
-    return merged
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -205,3 +183,7 @@ def read_billing(usage: JsonObject) -> Billing:
         is_unknown=text_of(usage.get("inference_geo")) not in ("", "global", "not_available")
         or any(each.get("type") not in (None, "message") for each in entries(usage.get("iterations"))),
     )
+
+
+def _thinking_tokens(usage: JsonObject) -> int:
+    return count(mapping(usage.get("output_tokens_details")).get("thinking_tokens"))

@@ -1,4 +1,4 @@
-"""The protocol of APIs: they build requests and read replies, both as plain data."""
+"""What APIs of models share: pictures and PDFs, parts of requests and replies, and the records of both."""
 
 import codecs
 import json
@@ -18,7 +18,7 @@ from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Secret
 
-# Encodes pictures and PDFs of a prompt for APIs. No other module reads their bytes.
+# No other module reads the bytes of pictures and PDFs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,6 @@ def _chat_part(part: str | FilePart) -> JsonObject:
 
 
 # Reads parts of replies, any of which may be missing, and builds parts of requests.
-
-_USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
 
 
 def split_query(url: str) -> tuple[str, str]:
@@ -210,6 +208,9 @@ def told_cost(usage: JsonObject) -> float | None:
     return sum(found) or None if len(found) == len(parts) else None
 
 
+_USUAL_TIERS: Final = ("", "default", "standard", "auto", "on_demand", "standard_only", "unspecified")
+
+
 def terms_of(tier: Json) -> dict[str, str]:
     """Return the terms of a service tier for `Billing.context`; empty for the usual tiers."""
     word = text_of(tier).strip().lower()
@@ -221,13 +222,11 @@ def vectors_of(values: Sequence[Json]) -> tuple[tuple[float, ...] | None, ...] |
 
     Broken servers send zeros or NaN. A negated `similar` would pass then.
     """
-    vectors = tuple(map(_vector_of, values))
+    vectors = tuple(
+        tuple(map(float, value)) if isinstance(value, list) and any(value) and all(map(is_measure, value)) else None
+        for value in values
+    )
     return vectors if any(vectors) else None
-
-
-def _vector_of(value: Json) -> tuple[float, ...] | None:
-    is_vector = isinstance(value, list) and any(value) and all(map(is_measure, value))
-    return tuple(map(float, value)) if is_vector else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +399,6 @@ class AskedModel(Protocol):
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""
-
-
-# A request over HTTP and its reply, as plain data.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called."""
+"""Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
+
+aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
+"""
 
 import asyncio
 import ipaddress
@@ -27,79 +30,10 @@ from pytest_agentv.providers.api.failures import (
 from pytest_agentv.runtime.files import ACCEPTED, READ_LIMIT, Decoder
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 
-# Finds the proxy and the certificates for a URL in the environment, and the safe part of a URL.
-
 CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-
-_ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
-"""A host of `NO_PROXY`, perhaps with a port. An IPv6 address then has brackets."""
-
-
-def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
-    parts = urlsplit(url)
-    variables = {
-        name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
-    }
-    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
-    if not proxy:
-        return None
-    host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    if any(
-        _is_meant(entry.strip().lower(), host, port) for entry in re.split(r"[,\s]+", variables.get("no_proxy", ""))
-    ):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def shown_url(url: str) -> str:
-    """Return a URL without its login and its query, which may be secrets. The URL may be incomplete."""
-    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
-
-
-def certificate_variable(environment: Mapping[str, str]) -> str | None:
-    """Return the variable that names the trusted certificates; None: those of the system."""
-    return next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL is of a server on this machine. Some environments have a proxy even for these."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_meant(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of `NO_PROXY` matches a host: its name or a parent domain, its address, or its network."""
-    if entry in ("", "*"):
-        return entry == "*"
-    if "/" in entry:
-        return _is_in(entry, host)
-    found = None if entry.count(":") > 1 and "[" not in entry else _ENTRY.fullmatch(entry)
-    if found is not None and found["port"] and int(found["port"]) != port:
-        return False
-    name = (entry if found is None else found["host"]).removeprefix("*").lstrip(".")
-    return bool(name) and (host == name or host.endswith(f".{name}"))
-
-
-def _is_in(network: str, host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:  # the host is a name, or the entry is not a network
-        return False
-
-
-# Sends requests over aiohttp. The only file that imports it; imported in a thread when a model is called.
-#
-# aiohttp takes a fifth of the processor time of httpx and its successors for a request (benchmarks/README.md).
 
 _LARGE: Final = 200_000
 """In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
-_CONNECT_SECONDS: Final = 30
-"""The limit for connecting. The limit for the answer is that of the case."""
-_KEEP_ALIVE_SECONDS: Final = 30
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
 _OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
@@ -136,13 +70,27 @@ class HttpClient:
             failure = refused(reply.status, reply.headers, reply.text, self._model, self._target)
             if reply.status == HTTPStatus.BAD_REQUEST:
                 failure = failure.replace(refused=refused_parameter(reply.text, request.body))
-            raise RequestError(self._redirected(failure, reply.headers.get("location")))
+            place = reply.headers.get("location")
+            if place and 300 <= reply.status < 400:  # a request that followed it would send the key there
+                leads = f"it leads to {shown_url(place)}: if that is right, name it in {self._target}"
+                failure = failure.replace(message=f"{failure.message} ({leads})")
+            raise RequestError(failure)
         return await self._parse(reply.content)
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
         """Send a request and return its reply, whatever its status. Raises `RequestError`."""
         try:
-            return await self._exchange(request)
+            proxy = self._proxy(request.url)
+            session = self._open()
+            async with session.request(
+                request.method,
+                request.url,
+                data=request.content,
+                headers=request.headers,
+                proxy=proxy,
+                allow_redirects=False,  # a redirect could carry the key to any server
+            ) as reply:
+                return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RequestError(self._explain(error)) from None
 
@@ -150,20 +98,6 @@ class HttpClient:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
-
-    async def _exchange(self, request: HttpRequest) -> HttpReply:
-        proxy = self._proxy(request.url)
-        session = self._open()
-        # a redirect could carry the key to any server
-        async with session.request(
-            request.method,
-            request.url,
-            data=request.content,
-            headers=request.headers,
-            proxy=proxy,
-            allow_redirects=False,
-        ) as reply:
-            return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
 
     def _proxy(self, url: str) -> str | None:
         """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot use."""
@@ -175,13 +109,6 @@ class HttpClient:
             return proxy
         speaks = f"its proxy speaks {proxy.partition(':')[0]}, and only http:// and https:// proxies are supported"
         raise self._misconfigured(speaks, _PROXY_VARIABLES)
-
-    def _redirected(self, failure: RequestFailure, place: str | None) -> RequestFailure:
-        """Describe where a redirect leads. A request that followed it would send the key there."""
-        if not place or failure.status is None or not 300 <= failure.status < 400:
-            return failure
-        leads = f"it leads to {shown_url(place)}: if that is right, name it in {self._target}"
-        return failure.replace(message=f"{failure.message} ({leads})")
 
     def _misconfigured(self, what: str, check: str) -> RequestError:
         return RequestError(RequestFailure(f"{self._model} cannot be asked: {what} (check {check})", "config"))
@@ -238,11 +165,17 @@ class HttpClient:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._trust(), keepalive_timeout=_KEEP_ALIVE_SECONDS)
+            variable = certificate_variable(self._environment)
+            bundle = self._environment[variable] if variable else None
+            try:
+                trusted = _tls(bundle)
+            except OSError as error:
+                message = f"{variable}={bundle} cannot be read as certificates: {error}"
+                raise RequestError(RequestFailure(message, "config")) from None
             self._session = aiohttp.ClientSession(
-                connector=connector,
+                connector=aiohttp.TCPConnector(limit=0, ssl=trusted, keepalive_timeout=30),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
                 headers={"user-agent": "pytest-agentv", "accept-encoding": ACCEPTED},
                 auto_decompress=False,
                 max_line_size=_LONGEST_HEADER,
@@ -250,26 +183,27 @@ class HttpClient:
             )
         return self._session
 
-    def _trust(self) -> ssl.SSLContext:
-        variable = certificate_variable(self._environment)
-        bundle = self._environment[variable] if variable else None
-        try:
-            return _tls(bundle)
-        except OSError as error:
-            message = f"{variable}={bundle} cannot be read as certificates: {error}"
-            raise RequestError(RequestFailure(message, "config")) from None
-
     def _explain(self, error: Exception) -> RequestFailure:
         text = shorten(_OBJECT.sub("", _STATUS.sub("", str(error)))) or type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             return self._untrusted(error, text)
         if isinstance(error, aiohttp.ClientHttpProxyError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            return self._refused_by_proxy(error)
+            # the server was never asked
+            status = error.status
+            needs_login = status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+            hint = f" (check the login in {_PROXY_VARIABLES})" if needs_login else ""
+            message = f"the proxy before {self._model} replied HTTP {status}: {shorten(error.message)}{hint}"
+            return RequestFailure(message, status_kind(status), status)
         if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
             # it was paid for
             return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
         if isinstance(error, aiohttp.InvalidURL):
-            return self._without_url(error)
+            url = str(error.url)
+            is_proxy = any(
+                name.lower().endswith("_proxy") and url in value for name, value in self._environment.items()
+            )
+            culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
+            return self._misconfigured(f"{shown_url(url)} is no URL that can be asked", culprit).failure
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientOSError):
             culprit = "the api_key and the headers" if "in headers" in text else "the URL"
             return self._misconfigured(text, f"{culprit} of {self._target}").failure
@@ -290,20 +224,6 @@ class HttpClient:
         is_passing = "ALERT_INTERNAL_ERROR" in text
         return RequestFailure(message, "network" if is_passing else "config", is_network=is_passing)
 
-    def _refused_by_proxy(self, error: aiohttp.ClientHttpProxyError) -> RequestFailure:
-        """Describe that a proxy did not connect, so that the server was never asked."""
-        status = error.status
-        hint = f" (check the login in {_PROXY_VARIABLES})" if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED else ""
-        message = f"the proxy before {self._model} replied HTTP {status}: {shorten(error.message)}{hint}"
-        return RequestFailure(message, status_kind(status), status)
-
-    def _without_url(self, error: aiohttp.InvalidURL) -> RequestFailure:
-        """Describe that a URL is invalid. Leaves out its login and its query, which may be secrets."""
-        url = str(error.url)
-        is_proxy = any(name.lower().endswith("_proxy") and url in value for name, value in self._environment.items())
-        culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
-        return self._misconfigured(f"{shown_url(url)} is no URL that can be asked", culprit).failure
-
 
 def _encoded(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -320,3 +240,59 @@ def _tls(bundle: str | None) -> ssl.SSLContext:
             return context
         context.load_verify_locations(certifi.where())
     return context
+
+
+def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
+    """Return the proxy for a URL from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
+    parts = urlsplit(url)
+    variables = {
+        name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
+    }
+    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
+    if not proxy:
+        return None
+    host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    if any(
+        _is_meant(entry.strip().lower(), host, port) for entry in re.split(r"[,\s]+", variables.get("no_proxy", ""))
+    ):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+_ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
+"""A host of `NO_PROXY`, perhaps with a port. An IPv6 address then has brackets."""
+
+
+def _is_meant(entry: str, host: str, port: int | None) -> bool:
+    """Whether an entry of `NO_PROXY` matches a host: its name or a parent domain, its address, or its network."""
+    if entry in ("", "*"):
+        return entry == "*"
+    if "/" in entry:
+        try:
+            return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+        except ValueError:  # the host is a name, or the entry is not a network
+            return False
+    found = None if entry.count(":") > 1 and "[" not in entry else _ENTRY.fullmatch(entry)
+    if found is not None and found["port"] and int(found["port"]) != port:
+        return False
+    name = (entry if found is None else found["host"]).removeprefix("*").lstrip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its login and its query, which may be secrets. The URL may be incomplete."""
+    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
+
+
+def certificate_variable(environment: Mapping[str, str]) -> str | None:
+    """Return the variable that names the trusted certificates; None: those of the system."""
+    return next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL is of a server on this machine. Some environments have a proxy even for these."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -19,8 +19,6 @@ from pytest_agentv.model.text import counted, format_number
 from pytest_agentv.providers.api.base import text_of
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
 
-# Reads from a failed request why it failed: the server's words, and whether a retry may help.
-
 _SHOWN: Final = 400
 """Characters of a server's text that a message shows."""
 
@@ -84,7 +82,7 @@ def refused(
         target: The target's name in the message.
         hints: Advice by status.
     """
-    said = read_error_text(body) or _phrase(status)
+    said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
     if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
         hint = f" (write `api_format: responses` in {target})"
@@ -211,19 +209,6 @@ def read_error_text(body: str) -> str:
     return shorten(said or body)
 
 
-def describe_no_json(error: json.JSONDecodeError) -> str:
-    """Describe a body that is not JSON."""
-    if not error.doc.strip():
-        return "an empty body"
-    return f"what is no JSON: {error.msg} (character {error.pos + 1})"
-
-
-def shorten(text: str) -> str:
-    """Return a text on one line, cut after `_SHOWN` characters. Masks secrets before it cuts."""
-    line = " ".join(text.split())
-    return beginning(line, _SHOWN)
-
-
 def _message_of(data: Json) -> str | None:
     """Return the message of an error in the shapes of known APIs."""
     if isinstance(data, list) and data:
@@ -236,14 +221,18 @@ def _message_of(data: Json) -> str | None:
     return message if isinstance(message, str) else None
 
 
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+def describe_no_json(error: json.JSONDecodeError) -> str:
+    """Describe a body that is not JSON."""
+    if not error.doc.strip():
+        return "an empty body"
+    return f"what is no JSON: {error.msg} (character {error.pos + 1})"
 
 
-# Repeats the requests of a target by its retry policy, and describes the outcome.
+def shorten(text: str) -> str:
+    """Return a text on one line, cut after `_SHOWN` characters. Masks secrets before it cuts."""
+    line = " ".join(text.split())
+    return beginning(line, _SHOWN)
+
 
 T = TypeVar("T")
 
@@ -286,11 +275,16 @@ class Repeater:
                     sleep=self._sleep,
                 )
         except RequestError as error:
-            message = error.failure.message + self._describe_attempts(error, log)
-            of_kind = ContentError if error.failure.is_of_content else ProviderError
-            raise of_kind(message, error.failure.kind, log.to_raw()) from None
+            failure = error.failure
+            attempts = f" ({_requests(log)})" if log.attempts > 1 else ""
+            if is_retryable(failure, self._policy) and log.attempts <= self._policy.max_retries:
+                attempts = f"; no time is left for another request ({_requests(log)})"
+            of_kind = ContentError if failure.is_of_content else ProviderError
+            raise of_kind(failure.message + attempts, failure.kind, log.to_raw()) from None
         except TimeoutError:
-            raise ProviderError(self._describe_timeout(limit, log), "timeout", log.to_raw()) from None
+            before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
+            message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
+            raise ProviderError(message, "timeout", log.to_raw()) from None
         return found, log
 
     async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -300,15 +294,6 @@ class Repeater:
             failure = error.failure
             message = mask_pieces(self._masker.mask(failure.message), self._secrets)
             raise RequestError(failure.replace(message=message)) from None
-
-    def _describe_attempts(self, error: RequestError, log: RequestLog) -> str:
-        if is_retryable(error.failure, self._policy) and log.attempts <= self._policy.max_retries:
-            return f"; no time is left for another request ({_requests(log)})"
-        return f" ({_requests(log)})" if log.attempts > 1 else ""
-
-    def _describe_timeout(self, limit: float | None, log: RequestLog) -> str:
-        before = f" ({_requests(log)}; before: {log.last_error})" if log.last_error else ""
-        return f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
 
 
 def _requests(log: RequestLog) -> str:

@@ -36,8 +36,6 @@ from pytest_agentv.providers.api.base import (
 from pytest_agentv.providers.api.model import SEED, DirectModel
 from pytest_agentv.targets.fields import DefaultText, Whole
 
-_BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
-
 _USUAL_TRAFFIC: Final = ("", "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
 """Other traffic types have other prices. Replies name them in some regions only."""
 _SEARCHES: Final = ("webSearchQueries", "imageSearchQueries", "retrievalQueries", "googleMapsWidgetContextToken")
@@ -69,9 +67,8 @@ class GeminiApi:
     price_provider = "google"
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
-        base, self._query = split_query(
-            settings.base_url or environment.get("GEMINI_API_BASE", "").strip() or _BASE_URL
-        )
+        base_url = settings.base_url or environment.get("GEMINI_API_BASE", "").strip()
+        base, self._query = split_query(base_url or "https://generativelanguage.googleapis.com/v1beta")
         base = base if re.search(r"/v\d\w*$", base) else f"{base}/v1beta"
         self._url = f"{base}/models/{quote(settings.model, safe='')}"
         self._headers = {"x-goog-api-key": settings.api_key} if settings.api_key else {}
@@ -85,7 +82,11 @@ class GeminiApi:
     def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
         system = [{"text": message.content} for message in messages if message.role == "system"]
         turns = [message for message in messages if message.role != "system"]
-        body: dict[str, Any] = {"contents": _contents(turns), **self._config}
+        contents = [
+            {"role": role, "parts": list(map(_part, parts))}
+            for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
+        ]
+        body: dict[str, Any] = {"contents": contents, **self._config}
         if system:
             body["system_instruction"] = {"parts": system}
         return ApiRequest(f"{self._url}:generateContent{self._query}", self._headers, body)
@@ -145,15 +146,24 @@ def _generation_config(settings: ModelSettings) -> dict[str, Any]:
 
 def _tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the tools in the shape of the API: all functions in one tool."""
-    functions = [function for tool in tools if (function := function_of(tool)) is not None]
-    declared = [{"function_declarations": [_declaration(function) for function in functions]}] if functions else []
-    return [*declared, *(tool for tool in tools if function_of(tool) is None)]
+    declared: list[JsonObject] = []
+    others: list[JsonObject] = []
+    for tool in tools:
+        function = function_of(tool)
+        if function is None:
+            others.append(tool)
+            continue
+        rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
+        schema = function.get("parameters")
+        declared.append(rest if schema is None else {**rest, "parametersJsonSchema": schema})
+    return [{"function_declarations": declared}, *others] if declared else others
 
 
-def _declaration(function: JsonObject) -> JsonObject:
-    rest = {key: value for key, value in function.items() if key not in ("parameters", "strict")}
-    schema = function.get("parameters")
-    return rest if schema is None else {**rest, "parametersJsonSchema": schema}
+def _part(part: str | FilePart) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    sent = encoded(part)
+    return {"inline_data": {"mime_type": sent.media_type, "data": sent.data}}
 
 
 def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
@@ -170,21 +180,6 @@ def _calls(parts: Sequence[JsonObject]) -> Iterator[ToolCall]:
             call_id = name_of(call.get("id"))
             output = responses[call_id].get("response", ABSENT) if call_id and call_id in responses else ABSENT
             yield ToolCall(name_of_tool(call.get("toolType")), call.get("args") or {}, output, call_id)
-
-
-def _contents(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the turns, with consecutive messages of one side joined."""
-    return [
-        {"role": role, "parts": list(map(_part, parts))}
-        for role, parts in in_turns(turns, lambda message: "model" if message.role == "assistant" else "user")
-    ]
-
-
-def _part(part: str | FilePart) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"text": part}
-    sent = encoded(part)
-    return {"inline_data": {"mime_type": sent.media_type, "data": sent.data}}
 
 
 def _usage(usage: JsonObject) -> TokenUsage | None:

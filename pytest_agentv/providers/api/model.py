@@ -49,10 +49,6 @@ _SHARED: Final = (
 """Keys that the API gets unchanged."""
 
 
-def _list_of_stops(value: object) -> object:
-    return tuple(map(text_of, value if isinstance(value, list | tuple) else [value]))
-
-
 def _tool(value: object) -> object:
     """Return a tool in the shape of OpenAI. The API's own tools stay unchanged."""
     if not isinstance(value, dict):
@@ -76,7 +72,7 @@ def _refuse_no_schema(schema: Json, where: str) -> None:
 
 Stops: TypeAlias = Annotated[
     tuple[str, ...],
-    BeforeValidator(_list_of_stops),
+    BeforeValidator(lambda value: tuple(map(text_of, value if isinstance(value, list | tuple) else [value]))),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 Tool: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_tool), SHIELDED, WithJsonSchema({"type": "object"})]
@@ -180,9 +176,6 @@ class DirectModel(Model):
     @property
     def uses_litellm(self) -> bool:
         return self.client == "litellm"
-
-
-# Any model that litellm reaches.
 
 
 class Litellm(Model):

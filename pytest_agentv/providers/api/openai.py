@@ -38,9 +38,6 @@ from pytest_agentv.providers.api.base import (
 from pytest_agentv.providers.api.model import API_FORMAT, ORGANIZATION, REASONING, SEED, DirectModel
 from pytest_agentv.targets.fields import DefaultText, Flag, OptionalText, Whole
 
-# OpenAI's chat completions and responses, and every server that speaks them.
-
-_BASE_URL: Final = "https://api.openai.com/v1"
 _OPENAI: Final = re.compile(r"(?i)https?://([^/]+\.)?openai\.com[:/]")
 """The server that has replaced `max_tokens` by `max_completion_tokens`."""
 _MOST_VECTORS: Final = 10_000
@@ -81,8 +78,7 @@ class OpenAiApi:
 
     def __init__(self, settings: ModelSettings, environment: Mapping[str, str]) -> None:
         usual = environment.get("OPENAI_BASE_URL", "").strip()
-        base_url = settings.base_url or usual or _BASE_URL
-        base, self._query = split_query(base_url)
+        base, self._query = split_query(settings.base_url or usual or "https://api.openai.com/v1")
         self._base = re.sub(r"/(chat/completions|responses)$", "", base)
         key = settings.api_key
         if key is None and settings.base_url in (None, usual):  # another server must not get OpenAI's key
@@ -183,21 +179,36 @@ def read_answer(reply: JsonObject) -> ModelReply | None:
     if not choices:
         return None
     message = mapping(choices[0].get("message"))
-    content = _content(message)
+    parts = entries(message.get("content"))  # some servers send a text in parts
+    texts = (text_of(part.get("text")) for part in parts if part.get("type") not in _THOUGHTS)
+    content = text_of(message.get("content")) or "".join(texts)
     if reply.get("error") and not content:
         return None
     is_broken = bool(reply.get("error") or choices[0].get("error"))
+    refusals = (part.get("refusal") for part in parts if part.get("type") == "refusal")
+    function = mapping(message.get("function_call"))  # a deprecated request for `functions` gets one call here
+    calls = entries(message.get("tool_calls")) or ([{"function": function}] if function else [])
     usage = mapping(reply.get("usage"))
     return ModelReply(
         content,
         name_of(reply.get("model")),
         "error" if is_broken else name_of(choices[0].get("finish_reason")),
-        name_of(message.get("refusal")) or name_of(_part(message, "refusal")),
-        tuple(map(_call, _calls(message))),
+        name_of(message.get("refusal")) or name_of(next(refusals, None)),
+        tuple(map(_call, calls)),
         read_usage(usage),
         _reasoning(usage) or None,
         read_billing(usage, reply.get("service_tier")),
     )
+
+
+def _call(call: JsonObject) -> ToolCall:
+    """Return a call. The input of a `custom` tool is a free text, which is not parsed."""
+    if custom := mapping(call.get("custom")):
+        return call_of(custom.get("name"), custom.get("input", ABSENT), call.get("id"))
+    function = call.get("function")
+    given = parsed(mapping(function).get("arguments"))
+    none: Json = {} if isinstance(function, dict) else ABSENT
+    return call_of(mapping(function).get("name"), none if given is None else given, call.get("id"))
 
 
 def _read_response(reply: JsonObject) -> ModelReply | None:
@@ -253,39 +264,7 @@ def read_billing(usage: JsonObject, tier: Json) -> Billing:
     )
 
 
-def _calls(message: JsonObject) -> Sequence[JsonObject]:
-    """Return the calls of a message. A deprecated request for `functions` gets one call, in a key of its own."""
-    function = mapping(message.get("function_call"))
-    return entries(message.get("tool_calls")) or ([{"function": function}] if function else [])
-
-
-def _call(call: JsonObject) -> ToolCall:
-    """Return a call. The input of a `custom` tool is a free text, which is not parsed."""
-    if custom := mapping(call.get("custom")):
-        return call_of(custom.get("name"), custom.get("input", ABSENT), call.get("id"))
-    function = call.get("function")
-    given = parsed(mapping(function).get("arguments"))
-    none: Json = {} if isinstance(function, dict) else ABSENT
-    return call_of(mapping(function).get("name"), none if given is None else given, call.get("id"))
-
-
-def _content(message: JsonObject) -> str:
-    """Return a message's text, which some servers send in parts."""
-    content = message.get("content")
-    parts = [part for part in entries(content) if part.get("type") not in _THOUGHTS]
-    return text_of(content) or "".join(text_of(part.get("text")) for part in parts)
-
-
-def _part(message: JsonObject, kind: str) -> Json:
-    """Return the content of the first part of a kind."""
-    return next((part.get(kind) for part in entries(message.get("content")) if part.get("type") == kind), None)
-
-
-# Chat completions and responses of Azure OpenAI.
-
 DEFAULT_VERSION: Final = "2024-10-01-preview"
-_VERSION_PREFIX: Final = re.compile(r"(?i)^\s*api[-_]?version=")
-
 _UNVERSIONED: Final = ("v1", "preview", "latest")
 """Versions of the newer API, whose URL has neither version nor deployment."""
 
@@ -293,24 +272,6 @@ _PORTAL_PATH: Final = re.compile(
     r"/openai(/v1|/deployments/[^/]+)?(/chat/completions|/completions|/embeddings|/responses)?$"
 )
 """The rest of a URL that Azure's portal shows after a resource."""
-
-
-def resource_url(text: str) -> str:
-    """Return the URL of a resource, given as a URL, host name or name."""
-    text = text.partition("?")[0].strip().rstrip("/")
-    if not re.match(r"(?i)https?://", text):
-        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
-    return _PORTAL_PATH.sub("", text)
-
-
-def _version_in_url(url: str) -> str | None:
-    """Return the API version in a URL, as in URLs of Azure's portal."""
-    query = parse_qs(urlsplit(url).query)
-    return next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
-
-
-def _bare_version(version: str) -> str:
-    return _VERSION_PREFIX.sub("", version)
 
 
 class Azure(DirectModel):
@@ -331,7 +292,9 @@ class Azure(DirectModel):
     model: DefaultText = spelled(
         *("deployment", "deploymentName", "model"), default="", description="the name of the deployment"
     )
-    api_version: Annotated[DefaultText, AfterValidator(_bare_version)] = spelled(
+    api_version: Annotated[
+        DefaultText, AfterValidator(lambda version: re.sub(r"(?i)^\s*api[-_]?version=", "", version))
+    ] = spelled(
         *("version", "api_version", "apiVersion"), default=DEFAULT_VERSION, description="the version of the API"
     )
 
@@ -343,7 +306,10 @@ class Azure(DirectModel):
     def api_settings(self) -> ModelSettings:
         """The settings for the API. A URL of Azure's portal sets the version, unless the target does."""
         settings = super().api_settings
-        version = _version_in_url(settings.base_url or "") if self.api_version == DEFAULT_VERSION else None
+        if self.api_version != DEFAULT_VERSION:
+            return settings
+        query = parse_qs(urlsplit(settings.base_url or "").query)
+        version = next((values[0] for name, values in query.items() if name.lower() == "api-version"), None)
         return settings.replace(api_version=version) if version else settings
 
     def api(self, variables: Mapping[str, str]) -> "AzureApi":
@@ -381,3 +347,11 @@ class AzureApi:
 
     def read_embeddings(self, reply: JsonObject) -> Embeddings | None:
         return read_data(reply)
+
+
+def resource_url(text: str) -> str:
+    """Return the URL of a resource, given as a URL, host name or name."""
+    text = text.partition("?")[0].strip().rstrip("/")
+    if not re.match(r"(?i)https?://", text):
+        return f"https://{text}" if "." in text else f"https://{text}.openai.azure.com"
+    return _PORTAL_PATH.sub("", text)

@@ -78,6 +78,17 @@ def _by_genai_prices(model: str, provider: str, usage: TokenUsage, billing: Bill
     return float(found) or None
 
 
+@functools.cache
+def _genai_prices() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the user's run must not show warnings of another package's import
+            import genai_prices  # noqa: PLC0415 - half a second, only for runs with models
+    except Exception:  # noqa: BLE001 - as above
+        return None
+    return genai_prices
+
+
 def _counts(usage: TokenUsage, billing: Billing) -> dict[str, int]:
     """Return the tokens in the terms of genai-prices, which includes cached ones in the input."""
     cached = int(usage.cached or 0)
@@ -108,14 +119,3 @@ def _by_litellm(model: str, provider: str, usage: TokenUsage, billing: Billing) 
     per_cached = entry.get("cache_read_input_token_cost") or per_input
     total = (usage.input - billing.written) * per_input + billing.written * per_written
     return float(total + (usage.cached or 0) * per_cached + usage.output * per_output) or None
-
-
-@functools.cache
-def _genai_prices() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user's run must not show warnings of another package's import
-            import genai_prices  # noqa: PLC0415 - half a second, only for runs with models
-    except Exception:  # noqa: BLE001 - as above
-        return None
-    return genai_prices

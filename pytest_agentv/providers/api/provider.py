@@ -78,7 +78,8 @@ class LlmProvider:
     ) -> None:
         self._model = f"model {settings.model!r} ({settings.kind})"
         self._repeater = Repeater(settings.retry, self._model, settings.secrets, sleep)
-        self._client = _create_client(settings, environment, self._model)
+        client = LitellmClient if settings.uses_litellm else DirectClient
+        self._client: ModelClient = client(settings, environment.variables, self._model, environment.where)
         self.reads_environ = settings.uses_litellm
         self.needs_no_task = not settings.uses_litellm  # litellm may cancel the task that calls it
 
@@ -122,15 +123,6 @@ class LlmProvider:
         await self._client.close()
 
 
-def _create_client(settings: AskedModel, environment: TargetEnvironment, model: str) -> ModelClient:
-    if settings.uses_litellm:
-        return LitellmClient(settings, environment.variables, model, environment.where)
-
-    return DirectClient(settings, environment.variables, model, environment.where)
-
-
-# Asks a model through its API directly: `azure`, `anthropic`, `gemini`, `openai`.
-
 _LIMITS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of one parameter. Each is tried if a server refuses the other."""
 _TOO_MANY: Final = re.compile(r"max_tokens: \d+ > (\d+)")
@@ -164,7 +156,9 @@ class DirectClient:
 
     async def ask(self, messages: Sequence[ChatMessage]) -> Asked:
         """Make one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        raw, duration_ms = await self._post(await self._request(messages))
+        has_files = any(message.parts for message in messages)  # pictures and PDFs, which a thread reads
+        request = await asyncio.to_thread(self._api.request, messages) if has_files else self._api.request(messages)
+        raw, duration_ms = await self._post(extended(request, self._told).replace(is_large=has_files))
         reply = self._api.read(raw)
         if reply is None:
             raise RequestError(without_choice(raw, self._model))
@@ -217,13 +211,6 @@ class DirectClient:
                 new = {"contents": [{"role": "user", **body[path]}, *body["contents"]]}
             body = {**without(body, path), **new}
         return request.replace(body=body)
-
-    async def _request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        """Build a request. Reads pictures and PDFs in a thread."""
-        if not any(message.parts for message in messages):
-            return extended(self._api.request(messages), self._told)
-        request = await asyncio.to_thread(self._api.request, messages)
-        return extended(request, self._told).replace(is_large=True)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts. Raises like `ask`, and `ProviderError` for an API without embeddings."""

@@ -1,7 +1,7 @@
 """Turns a model's reply into a response, and builds the arguments of litellm's request."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -14,8 +14,6 @@ from pytest_agentv.providers.api.base import Billing, ModelReply, ModelSettings,
 from pytest_agentv.providers.api.failures import shorten
 from pytest_agentv.providers.api.openai import resource_url
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
-
-# Turns a model's reply into a response: the answer's text, its tokens, or the reason why there is no answer.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,24 @@ def build_response(reply: ModelReply, model: str, settings: ModelSettings) -> Pr
     return response.replace(error=f"{model}: {why}", error_kind=kind)
 
 
+def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
+    if is_cut(reply.finish_reason):
+        limit = f"max_output_tokens={max_output_tokens}" if max_output_tokens else "the model's token limit"
+        text = f"the answer was cut at {limit}"
+        if reply.reasoning_tokens and reply.usage is not None:
+            text += f"; {reply.reasoning_tokens} of {reply.usage.output:g} output tokens were reasoning"
+    elif reply.refusal:
+        text = f"the model refused: {shorten(reply.refusal)}"
+    elif reply.tools:
+        names = ", ".join(call.tool for call in reply.tools)
+        text = f"the model called tools instead of answering: {names}"
+    elif reason := incomplete_reason(reply.finish_reason):
+        text = f"there is no answer: {reason}"
+    else:
+        text = "the model's answer is empty"
+    return f"{text} (finish_reason={reply.finish_reason})"
+
+
 def read_litellm(reply: Any) -> ModelReply | None:
     """Read litellm's `ModelResponse`; None if it has no message."""
     choices = getattr(reply, "choices", None)
@@ -55,11 +71,13 @@ def read_litellm(reply: Any) -> ModelReply | None:
         return None
     message, usage = choices[0].message, getattr(reply, "usage", None)
     reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    beside = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or beside.get("refusal")  # OpenAI sends it in place of the content
     return ModelReply(
         message.content if isinstance(message.content, str) else "",
         reply.model,
         read_finish_reason(choices[0]),
-        _refusal(message),
+        refusal if isinstance(refusal, str) else None,
         tuple(_calls(message)),
         read_usage(usage),
         reasoning or None,
@@ -89,35 +107,6 @@ def read_finish_reason(choice: Any) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
-def _why_blank(reply: ModelReply, max_output_tokens: int | None) -> str:
-    if is_cut(reply.finish_reason):
-        limit = f"max_output_tokens={max_output_tokens}" if max_output_tokens else "the model's token limit"
-        text = f"the answer was cut at {limit}{_reasoning_share(reply)}"
-    elif reply.refusal:
-        text = f"the model refused: {shorten(reply.refusal)}"
-    elif reply.tools:
-        names = ", ".join(call.tool for call in reply.tools)
-        text = f"the model called tools instead of answering: {names}"
-    elif reason := incomplete_reason(reply.finish_reason):
-        text = f"there is no answer: {reason}"
-    else:
-        text = "the model's answer is empty"
-    return f"{text} (finish_reason={reply.finish_reason})"
-
-
-def _refusal(message: Any) -> str | None:
-    """Return the words of a refusal, which OpenAI sends in place of the content."""
-    beside = getattr(message, "provider_specific_fields", None) or {}
-    refusal = getattr(message, "refusal", None) or beside.get("refusal")
-    return refusal if isinstance(refusal, str) else None
-
-
-def _reasoning_share(reply: ModelReply) -> str:
-    if not reply.reasoning_tokens or reply.usage is None:
-        return ""
-    return f"; {reply.reasoning_tokens} of {reply.usage.output:g} output tokens were reasoning"
-
-
 def read_usage(usage: Any) -> TokenUsage | None:
     """Return the tokens. Every API includes cached tokens in the input; `input` does not."""
     total_in = getattr(usage, "prompt_tokens", None)
@@ -134,12 +123,6 @@ def read_cost(reply: Any) -> float | None:
     return float(cost) if is_amount(cost) and cost > 0 else None
 
 
-# Builds the arguments of litellm's `acompletion` from a target's settings and a prompt (agentv-formats 5.1).
-
-DEFAULT_SYSTEM_PROMPT: Final = (
-    "You are a careful assistant: do what the instructions ask, and never invent facts or results."
-)
-
 _BASE_URL_VARIABLES: Final = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "gemini": "GEMINI_API_BASE",
@@ -147,15 +130,12 @@ _BASE_URL_VARIABLES: Final = {
 }
 """The variables that replace a missing `base_url`."""
 
-_OWN_BODIES: Final = ("anthropic", "gemini")
-"""Kinds for which litellm builds the body from all arguments."""
-
 Arguments: TypeAlias = dict[str, Any]
 """Keyword arguments of `acompletion`."""
 
 
 def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str, str]) -> Arguments:
-    """Return the arguments that all requests of a target share. Arguments without a value are left out.
+    """Return the arguments that all requests of a target share (agentv-formats 5.1), without those that have no value.
 
     Args:
         kind: `azure`, `anthropic`, `gemini`, `openai` or `litellm`.
@@ -183,13 +163,48 @@ def build_arguments(kind: str, settings: ModelSettings, environment: Mapping[str
         # The place that litellm prices by. Its argument `base_model` would also change the URL of Azure.
         "litellm_metadata": settings.base_model and {"model_info": {"base_model": settings.base_model}},
     }
-    if kind in _OWN_BODIES:  # litellm would send a key `extra_body`
+    if kind in ("anthropic", "gemini"):  # litellm builds the body from all arguments, and would send `extra_body`
         arguments |= settings.extra_body
     else:
         arguments["extra_body"] = settings.extra_body or None
-    adapt = _ADAPTATIONS.get(kind)
-    arguments |= adapt(settings, arguments["api_base"]) if adapt else {}
+    arguments |= _adapted(kind, settings, arguments["api_base"])
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _adapted(kind: str, settings: ModelSettings, base_url: str | None) -> Arguments:
+    """Return the arguments that differ for models of a kind."""
+    tokens, budget = settings.max_output_tokens, settings.thinking_budget
+    match kind:
+        case "azure":
+            endpoint = resource_url(base_url or "")
+            if not settings.reasoning:
+                return {"api_base": endpoint}
+            return {
+                "model": f"azure/o_series/{settings.model}",  # litellm's term; the name alone would not tell it
+                "api_base": endpoint,
+                "temperature": None,
+                "max_tokens": None,
+                "max_completion_tokens": tokens,
+            }
+        case "anthropic":
+            server = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
+            if budget is None:
+                return {"api_base": server, "max_tokens": tokens}
+            return {
+                "api_base": server,
+                "max_tokens": tokens and tokens + budget,
+                "temperature": None,  # the API refuses it beside thinking
+                "thinking": {"type": "enabled", "budget_tokens": budget},
+            }
+        case "gemini":
+            has_version = base_url is None or re.search(r"/v\d\w*$", base_url)
+            return {"api_base": base_url if has_version else f"{base_url}/v1beta"}
+    return {}
+
+
+DEFAULT_SYSTEM_PROMPT: Final = (
+    "You are a careful assistant: do what the instructions ask, and never invent facts or results."
+)
 
 
 def build_messages(request: ProviderRequest) -> list[ChatMessage]:
@@ -202,42 +217,3 @@ def build_messages(request: ProviderRequest) -> list[ChatMessage]:
     if any(message.role == "system" for message in prompt.chat_prompt):
         return list(prompt.chat_prompt)
     return [ChatMessage("system", system), *prompt.chat_prompt]
-
-
-def _adapt_azure(settings: ModelSettings, base_url: str | None) -> Arguments:
-    endpoint = resource_url(base_url or "")
-    if not settings.reasoning:
-        return {"api_base": endpoint}
-    return {
-        "model": f"azure/o_series/{settings.model}",  # litellm's term; the name alone would not tell it
-        "api_base": endpoint,
-        "temperature": None,
-        "max_tokens": None,
-        "max_completion_tokens": settings.max_output_tokens,
-    }
-
-
-def _adapt_anthropic(settings: ModelSettings, base_url: str | None) -> Arguments:
-    tokens = settings.max_output_tokens
-    endpoint = base_url and re.sub(r"/v1(/messages)?$", "", base_url)  # litellm adds it
-    budget = settings.thinking_budget
-    if budget is None:
-        return {"api_base": endpoint, "max_tokens": tokens}
-    return {
-        "api_base": endpoint,
-        "max_tokens": tokens and tokens + budget,
-        "temperature": None,  # the API refuses it beside thinking
-        "thinking": {"type": "enabled", "budget_tokens": budget},
-    }
-
-
-def _adapt_gemini(_settings: ModelSettings, base_url: str | None) -> Arguments:
-    has_version = base_url is None or re.search(r"/v\d\w*$", base_url)
-    return {"api_base": base_url if has_version else f"{base_url}/v1beta"}
-
-
-_ADAPTATIONS: Final[Mapping[str, Callable[[ModelSettings, str | None], Arguments]]] = {
-    "anthropic": _adapt_anthropic,
-    "azure": _adapt_azure,
-    "gemini": _adapt_gemini,
-}

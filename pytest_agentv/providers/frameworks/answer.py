@@ -1,10 +1,10 @@
-"""The answer in another package's result: its facts and messages, and which file reads it."""
+"""The answer in another package's result: its values, facts and messages, and which file reads it."""
 
 import dataclasses
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -26,8 +26,6 @@ from pytest_agentv.providers.api.base import Billing, count
 from pytest_agentv.providers.api.base import parsed as parsed_text
 from pytest_agentv.providers.api.prices import price
 from pytest_agentv.providers.base import ProviderResponse
-
-# Reads parts of objects and mappings alike, and converts values of tools and agents to plain JSON data.
 
 SIZE_LIMIT: Final = 64 * 2**20
 """The most characters of a return value."""
@@ -69,16 +67,13 @@ def text_content(content: object) -> Json:
     """Return the text of a message's content, which may have parts; `ABSENT` if it has no text."""
     if isinstance(content, str):
         return str(content)
-    texts = list(_texts(content))
-    return "".join(texts) if texts else ABSENT
-
-
-def _texts(content: object) -> Iterator[str]:
+    texts: list[str] = []
     for part in items(content):
         if isinstance(part, str):
-            yield part
+            texts.append(part)
         elif kind_of(part) in _TEXT_PARTS and isinstance(found := get(part, "text"), str):
-            yield found
+            texts.append(found)
+    return "".join(texts) if texts else ABSENT
 
 
 def read_call(call: object) -> ToolCall:
@@ -123,7 +118,9 @@ class _Plain:
         self._left = SIZE_LIMIT
 
     def of(self, value: object, depth: int) -> Json:
-        self._pay(len(value) if isinstance(value, str | bytes) else 1)
+        self._left -= len(value) if isinstance(value, str | bytes) else 1
+        if self._left < 0:
+            raise TooLargeError
         if isinstance(value, Enum):
             return self.of(value.value, depth)
         if value is None or isinstance(value, bool | int | str):
@@ -144,9 +141,6 @@ class _Plain:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value) if field.repr]
             return {name: self.of(getattr(value, name, None), depth) for name in names}
-        return self._other(value, depth)
-
-    def _other(self, value: object, depth: int) -> Json:
         if isinstance(value, datetime):
             return value.isoformat()
         if isinstance(value, bytes | bytearray):
@@ -158,14 +152,6 @@ class _Plain:
             raise
         except Exception:  # noqa: BLE001 - code of others failed: only the type is known
             return f"<{type(value).__name__}>"
-
-    def _pay(self, amount: int) -> None:
-        self._left -= amount
-        if self._left < 0:
-            raise TooLargeError
-
-
-# The facts in another package's result, and the price of its tokens.
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +209,11 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     if error is None and answer.refusal and not candidate_answer(answer.messages).strip():
         error = f"the model refused: {answer.refusal}"
     if error is None and not answer.messages:
-        error = f"the result holds no answer: {_why_blank(answer)}"
+        why = "nothing was said after the last message of the user"
+        if answer.is_single_reply:
+            reason = incomplete_reason(answer.finish_reason) or "the model's reply is empty"
+            why = f"{reason} (finish_reason={answer.finish_reason})"
+        error = f"the result holds no answer: {why}"
     return ProviderResponse(
         output_messages=answer.messages,
         token_usage=usage,
@@ -237,11 +227,33 @@ def build_response(answer: NativeAnswer) -> ProviderResponse:
     )
 
 
-def _why_blank(answer: NativeAnswer) -> str:
-    if not answer.is_single_reply:
-        return "nothing was said after the last message of the user"
-    reason = incomplete_reason(answer.finish_reason) or "the model's reply is empty"
-    return f"{reason} (finish_reason={answer.finish_reason})"
+@dataclass(frozen=True, slots=True)
+class _Price:
+    usd: float
+    source: str | None
+    """The price tables; None: the framework reported the cost."""
+
+
+def _price_of(answer: NativeAnswer) -> _Price | None:
+    """Return the US dollars; None if the price of a reply is unknown, or some replies are."""
+    if answer.cost_usd is not None:
+        return _Price(answer.cost_usd, None)
+    if not answer.spent or answer.usage not in (None, total([spent.usage for spent in answer.spent])):
+        return None
+    costs: list[float] = []
+    sources: set[str] = set()
+    for spent in answer.spent:
+        if spent.cost_usd is not None:
+            costs.append(spent.cost_usd)
+            continue
+        if spent.model is None or spent.provider is None:
+            return None
+        found = price(spent.model, spent.provider, spent.usage, spent.billing)
+        if found is None:
+            return None
+        costs.append(found.usd)
+        sources.add(found.source)
+    return _Price(sum(costs), ", ".join(sorted(sources)) or None)
 
 
 def total(usages: Sequence[TokenUsage]) -> TokenUsage | None:
@@ -275,38 +287,6 @@ def part_counts(value: object, part: str, prefix: str) -> Counter[str]:
     """Return the numbers of tokens in a part, by their names without a prefix; 0 for other names."""
     found = mapping(get(value, part))
     return Counter({name.removeprefix(prefix): count(number) for name, number in found.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class _Price:
-    usd: float
-    source: str | None
-    """The price tables; None: the framework reported the cost."""
-
-
-def _price_of(answer: NativeAnswer) -> _Price | None:
-    """Return the US dollars; None if the price of a reply is unknown, or some replies are."""
-    if answer.cost_usd is not None:
-        return _Price(answer.cost_usd, None)
-    if not answer.spent or answer.usage not in (None, total([spent.usage for spent in answer.spent])):
-        return None
-    prices = [_price_of_reply(spent) for spent in answer.spent]
-    known = [price for price in prices if price is not None]
-    if len(known) < len(prices):
-        return None
-    return _Price(sum(price.usd for price in known), ", ".join(sorted({p.source for p in known if p.source})) or None)
-
-
-def _price_of_reply(spent: Spent) -> _Price | None:
-    if spent.cost_usd is not None:
-        return _Price(spent.cost_usd, None)
-    if spent.model is None or spent.provider is None:
-        return None
-    found = price(spent.model, spent.provider, spent.usage, spent.billing)
-    return None if found is None else _Price(found.usd, found.source)
-
-
-# Collects the messages of an answer, and adds the results and times of tools to their calls.
 
 
 class Transcript:
@@ -378,6 +358,15 @@ class Transcript:
         return None
 
 
+def _milliseconds(started: str | None, ended: object) -> float | None:
+    """Return the time between two moments; None if one is unknown, or rounded to seconds by its API."""
+    if started is None or not isinstance(ended, datetime) or ended.tzinfo is None:
+        return None
+    begin = datetime.fromisoformat(started)
+    is_exact = begin.microsecond and begin.tzinfo is not None
+    return round((ended - begin).total_seconds() * 1000) if is_exact and ended >= begin else None
+
+
 class ToolTimes:
     """The start times and durations of tool calls in one run, for packages whose results lack them.
 
@@ -403,30 +392,17 @@ class ToolTimes:
 
         def read_with_times(value: Any) -> NativeAnswer | None:
             answer = read(value)
-            return answer and answer.replace(messages=tuple(map(self._timed_message, answer.messages)))
+            return answer and answer.replace(messages=tuple(map(self._timed, answer.messages)))
 
         return read_with_times
 
-    def _timed_message(self, message: Message) -> Message:
-        return message.replace(tool_calls=tuple(map(self._timed_call, message.tool_calls)))
+    def _timed(self, message: Message) -> Message:
+        calls = []
+        for call in message.tool_calls:
+            found = self._found.get(call.id or "")
+            calls.append(call if found is None else call.replace(timestamp=found[0], duration_ms=found[1]))
+        return message.replace(tool_calls=tuple(calls))
 
-    def _timed_call(self, call: ToolCall) -> ToolCall:
-        found = self._found.get(call.id or "")
-        return call if found is None else call.replace(timestamp=found[0], duration_ms=found[1])
-
-
-def _milliseconds(started: str | None, ended: object) -> float | None:
-    """Return the time between two moments; None if one is unknown, or rounded to seconds by its API."""
-    if started is None or not isinstance(ended, datetime) or ended.tzinfo is None:
-        return None
-    begin = datetime.fromisoformat(started)
-    is_exact = begin.microsecond and begin.tzinfo is not None
-    return round((ended - begin).total_seconds() * 1000) if is_exact and ended >= begin else None
-
-
-# Finds the package of an agent or a streamed run. The reader of a package is imported when it is needed.
-
-_ROOM: Final = "pytest_agentv.providers.frameworks"
 
 _PACKAGES: Final = {
     "pydantic_ai": "pydantic_ai",
@@ -487,4 +463,5 @@ def _file_name(value: object) -> str | None:
 
 
 def _file(name: str) -> ModuleType:
-    return import_module(f"{_ROOM}.{name}")
+    """Import a reader when it is needed."""
+    return import_module(f"pytest_agentv.providers.frameworks.{name}")

@@ -10,6 +10,8 @@ from pytest_agentv.providers.frameworks.answer import NativeAnswer, Spent, get, 
 
 _HELPER_EVENTS: Final = frozenset({"ping", "text", "input_json", "citation", "thinking", "signature"})
 """Events of the package's own streams that are not events of the API."""
+_KEPT: Final = ("type", "text", "id", "name", "content", "tool_use_id", "citations")
+"""Keys of a block that its first event may have."""
 
 
 def is_reply(value: object) -> bool:
@@ -20,16 +22,12 @@ def is_reply(value: object) -> bool:
 
 def read_reply(reply: object) -> NativeAnswer:
     """Read a reply."""
-    spent = _spent(reply)
+    usage = mapping(plain(get(reply, "usage")))
+    found, billing = read_usage(usage), read_billing(usage)
+    spent = None if found is None else Spent(found, text(get(reply, "model")), "anthropic", billing=billing)
     return chat.read_messages([reply]).replace(
         spent=(spent,) if spent else (), finish_reason=text(get(reply, "stop_reason")), is_single_reply=True
     )
-
-
-def _spent(reply: object) -> Spent | None:
-    usage = mapping(plain(get(reply, "usage")))
-    found, billing = read_usage(usage), read_billing(usage)
-    return None if found is None else Spent(found, text(get(reply, "model")), "anthropic", billing=billing)
 
 
 def is_event(value: object) -> bool:
@@ -59,7 +57,8 @@ def join(events: Sequence[Any]) -> dict[str, Any]:
             reply["model"] = get(get(event, "message"), "model")
             usage |= _counts(get(get(event, "message"), "usage"))
         elif kind == "content_block_start":
-            blocks[get(event, "index")] = _block(get(event, "content_block"))
+            begun = get(event, "content_block")
+            blocks[get(event, "index")] = {name: said for name in _KEPT if (said := get(begun, name)) is not None}
         elif kind == "content_block_delta":
             _extend(blocks.setdefault(get(event, "index"), {"type": "text"}), get(event, "delta"))
         elif kind == "message_delta":
@@ -67,11 +66,6 @@ def join(events: Sequence[Any]) -> dict[str, Any]:
             usage |= _counts(get(event, "usage"))
     content = [{**block, "input": parsed(block.get("json") or "{}")} for block in blocks.values()]
     return {**reply, "content": content, "usage": usage}
-
-
-def _block(block: object) -> dict[str, Any]:
-    names = ("type", "text", "id", "name", "content", "tool_use_id", "citations")
-    return {name: found for name in names if (found := get(block, name)) is not None}
 
 
 def _extend(block: dict[str, Any], delta: object) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agentv.model.base import mapping
-from pytest_agentv.model.messages import CALL, RESULT, WORDS_FOR_ROLES, ToolCall, kind_of
+from pytest_agentv.model.messages import CALL, RESULT, WORDS_FOR_ROLES, kind_of
 from pytest_agentv.providers.api.base import told_cost
 from pytest_agentv.providers.api.openai import read_billing, read_usage
 from pytest_agentv.providers.frameworks.answer import (
@@ -39,7 +39,11 @@ def read_reply(reply: object) -> NativeAnswer:
     message = get(choice, "message")
     transcript = Transcript()
     _say(transcript, message)
-    spent = _spent(reply)
+    usage = mapping(plain(get(reply, "usage")))
+    found, billing = read_usage(usage), read_billing(usage, text(get(reply, "service_tier")))
+    by_litellm = told_cost({"cost": get(get(reply, "_hidden_params"), "response_cost")})
+    model, cost = text(get(reply, "model")), by_litellm or billing.cost_usd
+    spent = None if found is None else Spent(found, model, "openai", cost, billing)
     return NativeAnswer(
         transcript.messages,
         spent=(spent,) if spent else (),
@@ -85,17 +89,14 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
 
 
 def _say(transcript: Transcript, message: object) -> None:
-    transcript.say(text_content(get(message, "content")), list(_calls(message)), name=text(get(message, "name")))
-
-
-def _calls(message: object) -> Iterator[ToolCall]:
-    """Yield the calls: those of a list of their own, else those among the parts of the content.
+    """Add a message, with the calls of a list of their own, else those among the parts of the content.
 
     A deprecated request for `functions` gets one call, in a key of its own.
     """
     calls, function = items(get(message, "tool_calls", "toolCalls", "toolInvocations")), get(message, "function_call")
     parts = [part for part in items(get(message, "content")) if kind_of(part) == CALL]
-    yield from map(read_call, calls or parts or ([{"function": function}] if function else []))
+    found = list(map(read_call, calls or parts or ([{"function": function}] if function else [])))
+    transcript.say(text_content(get(message, "content")), found, name=text(get(message, "name")))
 
 
 def _quoted(part: object) -> Iterator[str]:
@@ -106,15 +107,6 @@ def _quoted(part: object) -> Iterator[str]:
     for inner in items(get(part, "content")):
         if get(inner, "type") == "search_result" and isinstance(words := text_content(get(inner, "content")), str):
             yield words
-
-
-def _spent(reply: object) -> Spent | None:
-    """Return the tokens. litellm and OpenRouter report the cost with them."""
-    usage = mapping(plain(get(reply, "usage")))
-    found, billing = read_usage(usage), read_billing(usage, text(get(reply, "service_tier")))
-    by_litellm = told_cost({"cost": get(get(reply, "_hidden_params"), "response_cost")})
-    model, cost = text(get(reply, "model")), by_litellm or billing.cost_usd
-    return None if found is None else Spent(found, model, "openai", cost, billing)
 
 
 def is_chunk(value: object) -> bool:

@@ -36,10 +36,12 @@ def read_reply(reply: object) -> NativeAnswer:
     answer = read_contents([*history, *([] if content is None else [content])])
     blocked = text(get(get(reply, *_FEEDBACK), "block_reason", "blockReason"))
     spent = _spent(reply, first)
+    chunks = items(get(get(first, "grounding_metadata", "groundingMetadata"), "grounding_chunks", "groundingChunks"))
+    sources = (text(get(get(chunk, "retrieved_context", "retrievedContext"), "text")) for chunk in chunks)
     return answer.replace(
         spent=(spent,) if spent and not history else (),  # the tokens of earlier calls are not reported
         finish_reason=text(get(first, "finish_reason", "finishReason")) or blocked,
-        retrieved_context=tuple(_grounds(first)) or None,
+        retrieved_context=tuple(filter(None, sources)) or None,
         is_single_reply=not history,
         error=f"the prompt was blocked: {blocked}" if blocked and first is None else None,
     )
@@ -54,15 +56,11 @@ def read_contents(contents: Sequence[Any]) -> NativeAnswer:
         for result in results:
             transcript.result(plain(get(result, "response")), text(get(result, "id")), text(get(result, "name")))
         if get(content, "role") == "model" or (get(content, "role") is None and not results):
-            transcript.say(_text(parts), list(_calls(parts)))
+            spoken = (text(get(part, "text")) for part in parts if get(part, "thought") is not True)
+            transcript.say("".join(filter(None, spoken)) or ABSENT, list(_calls(parts)))
         elif get(content, "role") == "user" and not results:
             transcript.restart()
     return NativeAnswer(transcript.messages)
-
-
-def _text(parts: Sequence[Any]) -> Json:
-    texts = [found for part in parts if get(part, "thought") is not True and (found := text(get(part, "text")))]
-    return "".join(texts) if texts else ABSENT
 
 
 def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
@@ -83,15 +81,6 @@ def _calls(parts: Sequence[Any]) -> Iterator[ToolCall]:
             output = responses.get(call_id, ABSENT) if call_id else ABSENT
             name = name_of_tool(text(get(ran, "tool_type", "toolType")))
             yield ToolCall(name, plain(get(ran, "args") or {}), output, call_id)
-
-
-def _grounds(candidate: object) -> Iterator[str]:
-    """Yield the texts that support the answer."""
-    metadata = get(candidate, "grounding_metadata", "groundingMetadata")
-    for chunk in items(get(metadata, "grounding_chunks", "groundingChunks")):
-        source = get(chunk, "retrieved_context", "retrievedContext")
-        if found := text(get(source, "text")):
-            yield found
 
 
 def _spent(reply: object, candidate: object) -> Spent | None:

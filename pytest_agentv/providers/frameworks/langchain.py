@@ -75,25 +75,49 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
     replies: list[Any] = []
     context: list[str] = []
     for message in messages:
-        kind = _kind(message)
-        if kind == "human" and get(message, "name") is None:
+        kind, name = str(get(message, "type")).removesuffix("MessageChunk").lower(), get(message, "name")
+        if kind == "human" and name is None:
             transcript.restart()
             replies.clear()
             context.clear()
         elif kind == "ai":
             replies.append(message)
-            transcript.say(text_content(get(message, "content")), _calls(message), name=_name(message))
+            transcript.say(text_content(get(message, "content")), _calls(message), name=text(name))
         elif kind == "tool":
-            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), _name(message))
+            transcript.result(output_of(get(message, "content")), text(get(message, "tool_call_id")), text(name))
             context += _texts_of(get(message, "artifact"))
     spent = (_spent(reply) for reply in replies)
+    last = replies[-1] if replies else None
     return NativeAnswer(
         transcript.messages,
         spent=tuple(found for found in spent if found is not None),
-        finish_reason=_finish_reason(replies[-1]) if replies else None,
+        finish_reason=text(get(get(last, "response_metadata"), "finish_reason", "stop_reason", "done_reason")),
         retrieved_context=tuple(context) or None,
-        refusal=text(get(get(replies[-1], "additional_kwargs"), "refusal")) if replies else None,
+        refusal=text(get(get(last, "additional_kwargs"), "refusal")),
     )
+
+
+def _calls(message: object) -> list[ToolCall]:
+    """Return the calls, including those whose arguments are invalid JSON."""
+    found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
+    return [
+        ToolCall(text(get(call, "name")) or UNNAMED, parsed(get(call, "args") or {}), id=text(get(call, "id")))
+        for call in found
+    ]
+
+
+def _spent(message: object) -> Spent | None:
+    usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
+    tier, provider = text(get(metadata, "service_tier")), text(get(metadata, "model_provider"))
+    read, said = (part_counts(usage, part, f"{tier}_") for part in ("input_token_details", "output_token_details"))
+    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), read["cache_read"], said["reasoning"])
+    if found is None:
+        return None
+    for_hour = read["ephemeral_1h_input_tokens"]
+    written = read["cache_creation"] + read["ephemeral_5m_input_tokens"] + for_hour
+    billing = Billing(None, terms_of(tier), written, for_hour, is_unknown=bool(read["audio"] or said["audio"]))
+    name = text(get(metadata, "model_name", "model"))
+    return Spent(found, name, _PROVIDERS.get(provider or "", provider), billing=billing)
 
 
 def read_output(value: object) -> NativeAnswer | None:
@@ -115,6 +139,40 @@ def read_state(value: Any) -> NativeAnswer | None:
         return _read_state(value)
     keys = ", ".join(map(repr, value)) or "no keys"
     raise ValueError(f"the state of the graph has {keys}: expected 'messages' or one of {', '.join(_ANSWERS)}")
+
+
+def _read_state(state: Any) -> NativeAnswer:
+    messages = items(get(state, "messages"))
+    answer = read_messages(messages) if any(map(is_message, messages)) else chat.read_messages(messages)
+    said = _said(state) if not answer.messages else get(state, "structured_response")
+    if said is not None and said is not ABSENT:
+        transcript = Transcript()
+        transcript.say(plain(said))
+        answer = answer.replace(messages=answer.messages + transcript.messages)
+    context = tuple(_documents(state)) or answer.retrieved_context
+    waits = get(state, "__interrupt__")
+    asked = ", ".join(masked(str(plain(get(wait, "value"))))[:200] for wait in items(waits))
+    error = f"the graph was interrupted and waits for a person: {asked}" if waits else None
+    return answer.replace(retrieved_context=context, error=error, is_single_reply=not messages)
+
+
+def _said(state: Mapping[str, Any]) -> Any:
+    """Return the answer of a state without messages; `ABSENT` if no key holds one."""
+    found = get(state, *_ANSWERS)
+    if found is None:
+        return ABSENT
+    return text_content(get(found, "content")) if is_message(found) else found
+
+
+def _documents(state: object) -> Iterator[str]:
+    for key in _CONTEXTS:
+        yield from _texts_of(get(state, key))
+
+
+def _texts_of(documents: object) -> Iterator[str]:
+    for document in items(documents):
+        if found := text(get(document, "page_content")):
+            yield found
 
 
 async def run(runnable: Any, question: Question, **arguments: Any) -> AgentOutput:
@@ -179,75 +237,3 @@ def _input_keys(runnable: Any) -> Sequence[str] | None:
     schema = schema.get("$defs", {}).get(target, schema)
     properties = schema.get("properties") if schema.get("type") == "object" else None
     return schema.get("required") or list(properties) if properties else None
-
-
-def _read_state(state: Any) -> NativeAnswer:
-    messages = items(get(state, "messages"))
-    answer = read_messages(messages) if any(map(is_message, messages)) else chat.read_messages(messages)
-    said = _said(state) if not answer.messages else get(state, "structured_response")
-    if said is not None and said is not ABSENT:
-        transcript = Transcript()
-        transcript.say(plain(said))
-        answer = answer.replace(messages=answer.messages + transcript.messages)
-    context = tuple(_documents(state)) or answer.retrieved_context
-    waits = get(state, "__interrupt__")
-    error = f"the graph was interrupted and waits for a person: {_interrupts(waits)}" if waits else None
-    return answer.replace(retrieved_context=context, error=error, is_single_reply=not messages)
-
-
-def _interrupts(waits: object) -> str:
-    return ", ".join(masked(str(plain(get(wait, "value"))))[:200] for wait in items(waits))
-
-
-def _said(state: Mapping[str, Any]) -> Any:
-    """Return the answer of a state without messages; `ABSENT` if no key holds one."""
-    found = get(state, *_ANSWERS)
-    if found is None:
-        return ABSENT
-    return text_content(get(found, "content")) if is_message(found) else found
-
-
-def _documents(state: object) -> Iterator[str]:
-    for key in _CONTEXTS:
-        yield from _texts_of(get(state, key))
-
-
-def _texts_of(documents: object) -> Iterator[str]:
-    for document in items(documents):
-        if found := text(get(document, "page_content")):
-            yield found
-
-
-def _kind(message: object) -> str:
-    return str(get(message, "type")).removesuffix("MessageChunk").lower()
-
-
-def _name(message: object) -> str | None:
-    return text(get(message, "name"))
-
-
-def _calls(message: object) -> list[ToolCall]:
-    """Return the calls, including those whose arguments are invalid JSON."""
-    found = [*items(get(message, "tool_calls")), *items(get(message, "invalid_tool_calls"))]
-    return [
-        ToolCall(text(get(call, "name")) or UNNAMED, parsed(get(call, "args") or {}), id=text(get(call, "id")))
-        for call in found
-    ]
-
-
-def _finish_reason(message: object) -> str | None:
-    return text(get(get(message, "response_metadata"), "finish_reason", "stop_reason", "done_reason"))
-
-
-def _spent(message: object) -> Spent | None:
-    usage, metadata = get(message, "usage_metadata"), get(message, "response_metadata")
-    tier, provider = text(get(metadata, "service_tier")), text(get(metadata, "model_provider"))
-    read, said = (part_counts(usage, part, f"{tier}_") for part in ("input_token_details", "output_token_details"))
-    found = tokens(get(usage, "input_tokens"), get(usage, "output_tokens"), read["cache_read"], said["reasoning"])
-    if found is None:
-        return None
-    for_hour = read["ephemeral_1h_input_tokens"]
-    written = read["cache_creation"] + read["ephemeral_5m_input_tokens"] + for_hour
-    billing = Billing(None, terms_of(tier), written, for_hour, is_unknown=bool(read["audio"] or said["audio"]))
-    name = text(get(metadata, "model_name", "model"))
-    return Spent(found, name, _PROVIDERS.get(provider or "", provider), billing=billing)

@@ -23,9 +23,7 @@ from pytest_agentv.providers.frameworks.answer import (
     text_content,
     tokens,
 )
-from pytest_agentv.providers.python_calls import Question, SentFile, parts_of
-
-# Reads OpenAI's responses, and lists of their items.
+from pytest_agentv.providers.python_calls import Question, parts_of
 
 _INPUTS: Final = ("input", "action", "queries", "code", "operation")
 """Keys with the input of calls without `arguments`, by kind of tool. A text is free text, and is not parsed."""
@@ -76,7 +74,8 @@ def read_items(found: Sequence[Any]) -> NativeAnswer:
         else:
             read_item(transcript, item)
             context += retrieved(item)
-            refusal = next(_refusals(item), refusal)
+            refusals = (get(part, "refusal") for part in items(get(item, "content")) if get(part, "type") == "refusal")
+            refusal = next((words for words in refusals if isinstance(words, str)), refusal)
     return NativeAnswer(transcript.messages, retrieved_context=tuple(context) or None, refusal=refusal)
 
 
@@ -92,52 +91,6 @@ def read_item(transcript: Transcript, item: object, name: str | None = None) -> 
         transcript.say(ABSENT, [_call(item, kind)], name=name)
 
 
-def retrieved(item: object) -> Iterator[str]:
-    """Yield the texts that a file search found."""
-    if get(item, "type") == "file_search_call":
-        yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
-
-
-def read_spent(reply: object, model: str | None) -> Spent | None:
-    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
-    usage = read_usage(get(reply, "usage"))
-    return None if usage is None else Spent(usage, model, "openai", billing=_billing(reply))
-
-
-def read_usage(usage: object) -> TokenUsage | None:
-    """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
-    read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
-    if not (is_count(read) and is_count(written)):
-        return None
-    cached = part_count(usage, "input_tokens_details", "cached_tokens")
-    reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
-    return tokens(read, written, cached, reasoning)
-
-
-def _billing(reply: object) -> Billing:
-    """Return the other facts that affect the price."""
-    calls = items(get(reply, "output"))
-    kinds = [text(get(item, "type")) for item in calls]
-    return Billing(
-        context=terms_of(get(reply, "service_tier")),
-        written=part_count(reply, "usage", "input_tokens_details", "cache_write_tokens"),
-        web_searches=sum(map(_is_search, calls)),
-        file_searches=kinds.count("file_search_call"),
-        is_unknown=not _UNPRICED.isdisjoint(kinds) or any(map(_is_in_container, calls)),
-    )
-
-
-def _is_search(item: object) -> bool:
-    """Whether it is a search of the web. Pages that are opened meanwhile are free."""
-    action = text(get(get(item, "action"), "type"))
-    return text(get(item, "type")) == "web_search_call" and action not in ("open_page", "find_in_page")
-
-
-def _is_in_container(item: object) -> bool:
-    """Whether it is a call of a shell in a container of OpenAI, which is paid for by the minute."""
-    return text(get(get(item, "environment"), "type")) == "container_reference"
-
-
 def _call(item: object, kind: str) -> ToolCall:
     """Return a call. A function's call has a name, calls of the API's own tools are named after their kind."""
     arguments, output = get(item, "arguments"), get(item, *_OUTPUTS)
@@ -150,10 +103,41 @@ def _call(item: object, kind: str) -> ToolCall:
     )
 
 
-def _refusals(item: object) -> Iterator[str]:
-    for part in items(get(item, "content")):
-        if get(part, "type") == "refusal" and isinstance(words := get(part, "refusal"), str):
-            yield words
+def retrieved(item: object) -> Iterator[str]:
+    """Yield the texts that a file search found."""
+    if get(item, "type") == "file_search_call":
+        yield from (found for part in items(get(item, "results")) if (found := text(get(part, "text"))))
+
+
+def read_spent(reply: object, model: str | None) -> Spent | None:
+    """Return the tokens of a response, and what else is paid for; None if the tokens are unknown."""
+    usage = read_usage(get(reply, "usage"))
+    if usage is None:
+        return None
+    calls = items(get(reply, "output"))
+    kinds = [text(get(item, "type")) for item in calls]
+    actions = [text(get(get(item, "action"), "type")) for item in calls if text(get(item, "type")) == "web_search_call"]
+    places = [text(get(get(item, "environment"), "type")) for item in calls]
+    billing = Billing(
+        context=terms_of(get(reply, "service_tier")),
+        written=part_count(reply, "usage", "input_tokens_details", "cache_write_tokens"),
+        # pages that are opened meanwhile are free
+        web_searches=sum(action not in ("open_page", "find_in_page") for action in actions),
+        file_searches=kinds.count("file_search_call"),
+        # a shell in a container of OpenAI is paid for by the minute
+        is_unknown=not _UNPRICED.isdisjoint(kinds) or "container_reference" in places,
+    )
+    return Spent(usage, model, "openai", billing=billing)
+
+
+def read_usage(usage: object) -> TokenUsage | None:
+    """Return the tokens of a response; None if those of question or answer are missing: the price would be too low."""
+    read, written = get(usage, "input_tokens"), get(usage, "output_tokens")
+    if not (is_count(read) and is_count(written)):
+        return None
+    cached = part_count(usage, "input_tokens_details", "cached_tokens")
+    reasoning = part_count(usage, "output_tokens_details", "reasoning_tokens")
+    return tokens(read, written, cached, reasoning)
 
 
 def is_event(value: object) -> bool:
@@ -176,9 +160,6 @@ def join(events: Sequence[Any]) -> Any:
     return next((found for event in reversed(events) if (found := get(event, "response")) is not None), None)
 
 
-# Reads results of openai-agents, including streamed runs. Runs its agents.
-
-
 def read(value: object) -> NativeAnswer | None:
     """Read the result of a run."""
     if not isinstance(get(value, "new_items"), list) or not isinstance(get(value, "raw_responses"), list):
@@ -194,10 +175,11 @@ def read(value: object) -> NativeAnswer | None:
             read_item(transcript, raw, name)
             context += retrieved(raw)
     transcript.end(get(value, "final_output"))
+    spent = (read_spent(reply, None) for reply in get(value, "raw_responses"))  # results do not name the model
     waits = [text(get(item, "name")) or "a tool" for item in items(get(value, "interruptions"))]
     return NativeAnswer(
         transcript.messages,
-        spent=tuple(_spent(value)),
+        spent=tuple(found for found in spent if found is not None),
         retrieved_context=tuple(context) or None,
         error=f"the run waits for a person to approve {', '.join(waits)}" if waits else None,
     )
@@ -211,6 +193,23 @@ async def run(agent: Any, question: Question, **arguments: Any) -> Any:
     times = ToolTimes()
     result = await sys.modules["agents"].Runner.run(agent, asked, **{"hooks": _clock(times), **arguments})
     return AgentOutput(result, times.around(read if "run_config" in arguments else _with_model))
+
+
+def _with_model(value: object) -> NativeAnswer | None:
+    """Read a run without a model override. If all its agents have the same model, that model gave the replies."""
+    answer = read(value)
+    models = {_model(get(item, "agent")) for item in items(get(value, "new_items"))}
+    if answer is None or len(models) != 1:
+        return answer
+    return answer.replace(spent=tuple(spent.replace(model=model) for model in models for spent in answer.spent))
+
+
+def _model(agent: object) -> str | None:
+    model = get(agent, "model")
+    default = getattr(sys.modules.get("agents.models.default_models"), "get_default_model", None)
+    if model is None and default is not None:
+        return text(default())
+    return text(model) or text(get(model, "model"))
 
 
 def _clock(times: ToolTimes) -> Any:
@@ -230,15 +229,17 @@ def _clock(times: ToolTimes) -> Any:
 
 def _shown(content: Any) -> Any:
     """Return the content of a turn in the form of the responses API."""
-    return content if isinstance(content, str) else [_part(part) for part in parts_of(content)]
-
-
-def _part(part: str | SentFile) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "input_text", "text": part}
-    if part.name is None:
-        return {"type": "input_image", "image_url": part.url, "detail": "auto"}
-    return {"type": "input_file", "filename": part.name, "file_data": part.url}
+    if isinstance(content, str):
+        return content
+    shown: list[dict[str, Any]] = []
+    for part in parts_of(content):
+        if isinstance(part, str):
+            shown.append({"type": "input_text", "text": part})
+        elif part.name is None:
+            shown.append({"type": "input_image", "image_url": part.url, "detail": "auto"})
+        else:
+            shown.append({"type": "input_file", "filename": part.name, "file_data": part.url})
+    return shown
 
 
 async def finish(result: Any) -> Any:
@@ -248,28 +249,3 @@ async def finish(result: Any) -> Any:
     async for _ in result.stream_events():
         pass
     return result
-
-
-def _spent(value: object) -> Iterator[Spent]:
-    """Yield the tokens of each reply. Results do not name the model."""
-    for reply in get(value, "raw_responses"):
-        spent = read_spent(reply, None)
-        if spent is not None:
-            yield spent
-
-
-def _with_model(value: object) -> NativeAnswer | None:
-    """Read a run without a model override. If all its agents have the same model, that model gave the replies."""
-    answer = read(value)
-    models = {_model(get(item, "agent")) for item in items(get(value, "new_items"))}
-    if answer is None or len(models) != 1:
-        return answer
-    return answer.replace(spent=tuple(spent.replace(model=model) for model in models for spent in answer.spent))
-
-
-def _model(agent: object) -> str | None:
-    model = get(agent, "model")
-    default = getattr(sys.modules.get("agents.models.default_models"), "get_default_model", None)
-    if model is None and default is not None:
-        return text(default())
-    return text(model) or text(get(model, "model"))

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from pytest_agentv.errors import ProviderError
@@ -60,58 +60,6 @@ def read_messages(messages: Sequence[Any]) -> NativeAnswer:
     return _answer(transcript, messages[start:])
 
 
-async def run(agent: Any, question: Question, **arguments: Any) -> Any:
-    """Run an agent. The messages before the last question become its history."""
-    *history, last = question.turns
-    if last["role"] != USER:
-        if question.has_files:
-            raise ProviderError("the conversation ends without the user: it cannot hold pictures and PDFs", "config")
-        return await agent.run(question.text, **arguments)
-    asked = last["content"] if isinstance(last["content"], str) else _shown(last["content"])
-    if not history:
-        return await agent.run(asked, **arguments)
-    return await agent.run(asked, message_history=_history(agent, history), **arguments)
-
-
-def _shown(content: Sequence[JsonObject]) -> list[Any]:
-    """Return texts, pictures and PDFs in the form of an agent's input."""
-    binary = sys.modules["pydantic_ai.messages"].BinaryContent
-    return [
-        part if isinstance(part, str) else binary(data=part.content, media_type=part.media_type)
-        for part in parts_of(content)
-    ]
-
-
-async def finish(result: Any) -> Any:
-    """Read a streamed run to its end."""
-    said = list(result.new_messages()) if result.is_complete else None
-    output = result.get_output()
-    return AgentOutput(_Streamed(result, await output if isinstance(output, Awaitable) else output, said), read)
-
-
-class _Streamed:
-    """A streamed run that has ended, in the shape of other results."""
-
-    def __init__(self, result: Any, output: object, said: Sequence[Any] | None) -> None:
-        self.output = output
-        self.new_messages = result.new_messages if said is None else lambda: said
-        self.usage = result.usage
-        self._output_tool_name = get(getattr(result, "result", None), "_output_tool_name")
-
-
-def _history(agent: Any, turns: Sequence[Turn]) -> Any:
-    """Return messages of pydantic-ai. Adds the agent's system prompts, which a run with a history leaves out."""
-    own = [{"role": "system", "content": prompt} for prompt in items(getattr(agent, "_system_prompts", ()))]
-    messages: list[Json] = []
-    for turn in [*own, *turns]:
-        kind, part = ("response", "text") if turn["role"] == "assistant" else ("request", f"{turn['role']}-prompt")
-        if not messages or messages[-1]["kind"] != kind:
-            messages.append({"kind": kind, "parts": []})
-        content = turn["content"] if isinstance(turn["content"], str) else _shown(turn["content"])
-        messages[-1]["parts"].append({"part_kind": part, "content": content})
-    return sys.modules["pydantic_ai.messages"].ModelMessagesTypeAdapter.validate_python(messages)
-
-
 def _is_question(message: object) -> bool:
     kinds = {get(part, "part_kind") for part in items(get(message, "parts"))}
     return "user-prompt" in kinds and not kinds & {*_RETURNS, "retry-prompt"}
@@ -123,7 +71,8 @@ def _add(transcript: Transcript, message: object) -> None:
         timestamp = time_text(get(message, "timestamp"))
         texts = [get(part, "content") for part in parts if get(part, "part_kind") == "text"]
         said = "".join(found for found in texts if isinstance(found, str))
-        transcript.say(said if texts else ABSENT, list(_calls(parts, timestamp)), timestamp=timestamp)
+        calls = [_call(part, timestamp) for part in parts if get(part, "part_kind") in _CALLS]
+        transcript.say(said if texts else ABSENT, calls, timestamp=timestamp)
     for part in parts:
         kind = get(part, "part_kind")
         tool = text(get(part, "tool_name"))
@@ -132,17 +81,14 @@ def _add(transcript: Transcript, message: object) -> None:
             transcript.result(plain(get(part, "content")), call_id, tool, ended=get(part, "timestamp"))
 
 
-def _calls(parts: Sequence[Any], timestamp: str | None) -> Iterator[ToolCall]:
-    for part in parts:
-        if get(part, "part_kind") in _CALLS:
-            given = parsed(get(part, "args"))
-            call_id = text(get(part, "tool_call_id"))
-            yield ToolCall(
-                text(get(part, "tool_name")) or UNNAMED,
-                {} if given in (None, "") else given,
-                id=call_id,
-                timestamp=timestamp,
-            )
+def _call(part: object, timestamp: str | None) -> ToolCall:
+    given = parsed(get(part, "args"))
+    return ToolCall(
+        text(get(part, "tool_name")) or UNNAMED,
+        {} if given in (None, "") else given,
+        id=text(get(part, "tool_call_id")),
+        timestamp=timestamp,
+    )
 
 
 def _answer(transcript: Transcript, messages: Sequence[Any]) -> NativeAnswer:
@@ -171,6 +117,15 @@ def _spent(response: object) -> Spent | None:
     return Spent(found, text(get(response, "model_name")), _PROVIDERS.get(provider or "", provider), known, billing)
 
 
+def _run_usage(usage: object) -> dict[str, Any]:
+    if inspect.ismethod(usage):  # before version 2
+        usage = usage()
+    if count(get(usage, "unmeasured_requests")):
+        return {"spent": ()}
+    cost = get(usage, "cost")
+    return {"usage": _tokens(usage), "cost_usd": None if cost is None or callable(cost) else float(cost)}
+
+
 def _tokens(usage: object) -> TokenUsage | None:
     """Return the tokens; None if some replies did not report theirs, because the sum would be too low."""
     if count(get(usage, "unmeasured_requests")):
@@ -181,10 +136,53 @@ def _tokens(usage: object) -> TokenUsage | None:
     return tokens(read, written, get(usage, "cache_read_tokens") or get(details, "cached_tokens"), reasoning)
 
 
-def _run_usage(usage: object) -> dict[str, Any]:
-    if inspect.ismethod(usage):  # before version 2
-        usage = usage()
-    if count(get(usage, "unmeasured_requests")):
-        return {"spent": ()}
-    cost = get(usage, "cost")
-    return {"usage": _tokens(usage), "cost_usd": None if cost is None or callable(cost) else float(cost)}
+async def run(agent: Any, question: Question, **arguments: Any) -> Any:
+    """Run an agent. The messages before the last question become its history."""
+    *history, last = question.turns
+    if last["role"] != USER:
+        if question.has_files:
+            raise ProviderError("the conversation ends without the user: it cannot hold pictures and PDFs", "config")
+        return await agent.run(question.text, **arguments)
+    asked = last["content"] if isinstance(last["content"], str) else _shown(last["content"])
+    if not history:
+        return await agent.run(asked, **arguments)
+    return await agent.run(asked, message_history=_history(agent, history), **arguments)
+
+
+def _history(agent: Any, turns: Sequence[Turn]) -> Any:
+    """Return messages of pydantic-ai. Adds the agent's system prompts, which a run with a history leaves out."""
+    own = [{"role": "system", "content": prompt} for prompt in items(getattr(agent, "_system_prompts", ()))]
+    messages: list[Json] = []
+    for turn in [*own, *turns]:
+        kind, part = ("response", "text") if turn["role"] == "assistant" else ("request", f"{turn['role']}-prompt")
+        if not messages or messages[-1]["kind"] != kind:
+            messages.append({"kind": kind, "parts": []})
+        content = turn["content"] if isinstance(turn["content"], str) else _shown(turn["content"])
+        messages[-1]["parts"].append({"part_kind": part, "content": content})
+    return sys.modules["pydantic_ai.messages"].ModelMessagesTypeAdapter.validate_python(messages)
+
+
+def _shown(content: Sequence[JsonObject]) -> list[Any]:
+    """Return texts, pictures and PDFs in the form of an agent's input."""
+    binary = sys.modules["pydantic_ai.messages"].BinaryContent
+    return [
+        part if isinstance(part, str) else binary(data=part.content, media_type=part.media_type)
+        for part in parts_of(content)
+    ]
+
+
+async def finish(result: Any) -> Any:
+    """Read a streamed run to its end."""
+    said = list(result.new_messages()) if result.is_complete else None
+    output = result.get_output()
+    return AgentOutput(_Streamed(result, await output if isinstance(output, Awaitable) else output, said), read)
+
+
+class _Streamed:
+    """A streamed run that has ended, in the shape of other results."""
+
+    def __init__(self, result: Any, output: object, said: Sequence[Any] | None) -> None:
+        self.output = output
+        self.new_messages = result.new_messages if said is None else lambda: said
+        self.usage = result.usage
+        self._output_tool_name = get(getattr(result, "result", None), "_output_tool_name")

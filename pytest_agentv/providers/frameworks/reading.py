@@ -1,7 +1,7 @@
 """Reads what agents and models of other packages return: results, replies, messages, chunks."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from typing import Any, Final
@@ -10,8 +10,6 @@ from pytest_agentv.providers.frameworks import anthropic, chat, google_genai, la
 from pytest_agentv.providers.frameworks import openai_agents as responses
 from pytest_agentv.providers.frameworks.answer import NativeAnswer, file_of, get, items
 from pytest_agentv.providers.python_calls import Chunks
-
-# Reads the return value of a function: a result of an agent, a reply of a model, or a list of messages.
 
 
 def read_native(value: object) -> NativeAnswer | None:
@@ -55,10 +53,6 @@ def _read_replies(replies: Sequence[Any]) -> NativeAnswer | None:
     )
 
 
-def _is_reply(value: object) -> bool:
-    return any(is_reply(value) for is_reply, _ in _REPLIES)
-
-
 _REPLIES: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], NativeAnswer]]]] = (
     (chat.is_reply, chat.read_reply),
     (responses.is_reply, responses.read_reply),
@@ -69,14 +63,11 @@ _REPLIES: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], NativeAnsw
 _LISTS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], NativeAnswer | None]]]] = (
     (langchain.is_message, langchain.read),
     (pydantic_ai.is_message, pydantic_ai.read_messages),
-    (_is_reply, _read_replies),
+    (lambda value: any(is_reply(value) for is_reply, _ in _REPLIES), _read_replies),
     (google_genai.is_content, google_genai.read_contents),
     (responses.is_item, responses.read_items),
     (chat.is_message, chat.read_messages),
 )
-
-
-# Joins the chunks of an answer: texts, or the parts that the APIs of models stream.
 
 
 def join(chunks: Chunks) -> Any:
@@ -100,16 +91,13 @@ def is_cut(parts: Sequence[Any]) -> bool:
 
 
 def _whole_text(chunks: Sequence[Any]) -> NativeAnswer:
-    messages = list(_messages(chunks))
-    return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
-
-
-def _messages(chunks: Sequence[Any]) -> Iterator[Any]:
-    """Yield messages, with their chunks joined. The chunks of a message have the same id."""
+    """Read messages, with their chunks joined. The chunks of a message have the same id."""
+    messages: list[Any] = []
     for _, group in groupby(chunks, key=lambda chunk: (get(chunk, "type"), get(chunk, "id"))):
         members = list(group)
         is_partial = str(get(members[0], "type")).endswith("Chunk")
-        yield from [reduce(operator.add, members)] if is_partial else members
+        messages += [reduce(operator.add, members)] if is_partial else members
+    return langchain.read_messages(messages).replace(is_single_reply=len(messages) == 1)
 
 
 _JOINS: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Sequence[Any]], Any]]]] = (

@@ -15,7 +15,6 @@ from pytest_agentv.providers.frameworks import chat
 from pytest_agentv.providers.frameworks.answer import (
     AgentOutput,
     NativeAnswer,
-    Spent,
     Transcript,
     get,
     items,
@@ -44,7 +43,8 @@ def read(value: object) -> NativeAnswer | None:
     for step in steps[start:]:
         _add(transcript, step)
     transcript.end(get(value, "output"))
-    spent = tuple(_spent(steps[start:]))
+    raws = (get(get(step, "model_output_message"), "raw") for step in steps[start:])
+    spent = tuple(found for raw in raws if chat.is_reply(raw) for found in chat.read_reply(raw).spent)
     usage = _usage(steps[start:]) or _tokens(get(value, "token_usage"))
     exact = total([each.usage for each in spent])
     is_whole = exact is not None and usage is not None and exact.total == usage.total
@@ -54,6 +54,41 @@ def read(value: object) -> NativeAnswer | None:
         usage=None if is_whole else usage,
         finish_reason=text(get(value, "state")),
     )
+
+
+def _add(transcript: Transcript, step: object) -> None:
+    calls = [_call(call, step) for call in items(get(step, "tool_calls"))]
+    steps = [call for call in calls if call.tool != _FINAL]
+    if steps:
+        transcript.say(text(get(step, "model_output")) or ABSENT, steps, timestamp=_began(step))
+    error = get(get(step, "error"), "message")
+    observed = get(step, "observations") if error is None else error
+    if len(calls) == 1 and observed is not None:  # the outputs of several calls are one text
+        transcript.result(plain(observed), calls[0].id)
+
+
+def _call(call: object, step: object) -> ToolCall:
+    """Return a call of a step. The code of a code agent is the input of `python_interpreter`."""
+    function = get(call, "function") or call
+    given = get(function, "arguments")
+    name, call_id = text(get(function, "name")) or UNNAMED, text(get(call, "id"))
+    return ToolCall(name, ABSENT if given is None else parsed(given), id=call_id, timestamp=_began(step))
+
+
+def _began(step: object) -> str | None:
+    return time_text(get(get(step, "timing"), "start_time") or get(step, "start_time"))
+
+
+def _usage(steps: Sequence[Any]) -> TokenUsage | None:
+    """Return the tokens of the steps; None if one of them does not report its own."""
+    asked = [step for step in steps if get(step, "model_output", "tool_calls", "plan") is not None]
+    found = [_tokens(get(step, "token_usage")) for step in asked]
+    known = [usage for usage in found if usage is not None]
+    return total(known) if len(known) == len(found) else None
+
+
+def _tokens(usage: object) -> TokenUsage | None:
+    return tokens(get(usage, "input_tokens", "input"), get(usage, "output_tokens", "output"))
 
 
 def run(agent: Any, question: Question, **arguments: Any) -> AgentOutput:
@@ -76,50 +111,6 @@ def _images(question: Question) -> Iterator[Any]:
             if part.name is not None:
                 raise ProviderError(f"agents of smolagents take pictures, and {part.name} is a PDF", "config")
             yield import_module("PIL.Image").open(BytesIO(part.content))
-
-
-def _add(transcript: Transcript, step: object) -> None:
-    calls = list(_calls(step))
-    steps = [call for call in calls if call.tool != _FINAL]
-    if steps:
-        transcript.say(text(get(step, "model_output")) or ABSENT, steps, timestamp=_began(step))
-    error = get(get(step, "error"), "message")
-    observed = get(step, "observations") if error is None else error
-    if len(calls) == 1 and observed is not None:  # the outputs of several calls are one text
-        transcript.result(plain(observed), calls[0].id)
-
-
-def _calls(step: object) -> Iterator[ToolCall]:
-    """Yield the calls of a step. The code of a code agent is the input of `python_interpreter`."""
-    for call in items(get(step, "tool_calls")):
-        function = get(call, "function") or call
-        given = get(function, "arguments")
-        name, call_id = text(get(function, "name")) or UNNAMED, text(get(call, "id"))
-        yield ToolCall(name, ABSENT if given is None else parsed(given), id=call_id, timestamp=_began(step))
-
-
-def _began(step: object) -> str | None:
-    return time_text(get(get(step, "timing"), "start_time") or get(step, "start_time"))
-
-
-def _spent(steps: Sequence[Any]) -> Iterator[Spent]:
-    """Yield the tokens of replies in OpenAI's shape, which steps keep unchanged."""
-    for step in steps:
-        raw = get(get(step, "model_output_message"), "raw")
-        if chat.is_reply(raw):
-            yield from chat.read_reply(raw).spent
-
-
-def _usage(steps: Sequence[Any]) -> TokenUsage | None:
-    """Return the tokens of the steps; None if one of them does not report its own."""
-    asked = [step for step in steps if get(step, "model_output", "tool_calls", "plan") is not None]
-    found = [_tokens(get(step, "token_usage")) for step in asked]
-    known = [usage for usage in found if usage is not None]
-    return total(known) if len(known) == len(found) else None
-
-
-def _tokens(usage: object) -> TokenUsage | None:
-    return tokens(get(usage, "input_tokens", "input"), get(usage, "output_tokens", "output"))
 
 
 def _monitored(agent: Any) -> Any:

@@ -36,9 +36,8 @@ from pytest_agentv.reports.verdict import (
 )
 from pytest_agentv.stats.intervals import is_flaky
 
-# The results of a case's evaluators, and a short reason why the case did not pass.
-
 DEFAULT_JUDGE: Final = "default judge"
+
 _SLACK: Final = 1e-9
 _MOST_MISSES: Final = 3
 
@@ -70,9 +69,11 @@ class Judgement(Record):
         """Why the score is not better, on one line."""
         if self.error:
             return first_sentence(self.error)
-        if self.misses:
-            return _missing(self.misses)
-        return first_sentence(self.reasoning)
+        if not self.misses:
+            return first_sentence(self.reasoning)
+        shown = "; ".join(first_sentence(miss, 80) for miss in self.misses[:_MOST_MISSES])
+        more = len(self.misses) - _MOST_MISSES
+        return f"{shown} and {more} more" if more > 0 else shown
 
 
 def judgements_of(value: JsonObject) -> tuple[Judgement, ...]:
@@ -83,19 +84,6 @@ def judgements_of(value: JsonObject) -> tuple[Judgement, ...]:
     if value.get("error") is not None or not (value.get("reasoning") or value.get("hits") or value.get("misses")):
         return ()
     return (_judgement({**value, "name": DEFAULT_JUDGE, "type": "llm_judge", "judge_model": value.get("judge")}, 0),)
-
-
-def why_of(value: JsonObject, judgements: Sequence[Judgement], threshold: float | None) -> str:
-    """Return on one line why a case failed or broke. For a flaky pass, return what its failing answer lacks."""
-    if value.get("status") == "error" or value.get("error") is not None:
-        return first_sentence(text_of(value, "error"), 200)
-    if value.get("status") == "pass" and not mapping_of(value, "repeat").get("flaky"):
-        return ""
-    parts = [first_sentence(text)] if (text := text_of(value, "assertion")) else []
-    parts += [f"required: {text}" for text in texts_of(value, "unmet_required")]
-    low = [each for each in judgements if each.depth == 0 and each.is_low(threshold)]
-    parts += [f"{each.name}: {each.reason}" if each.reason else f"{each.name} {each.score:.2f}" for each in low]
-    return "; ".join(parts) or first_sentence(text_of(value, "reasoning"))
 
 
 def _walk(written: Iterable[JsonObject], depth: int) -> Iterator[Judgement]:
@@ -120,9 +108,17 @@ def _judgement(value: JsonObject, depth: int) -> Judgement:
     )
 
 
-def _missing(misses: Sequence[str]) -> str:
-    shown = "; ".join(first_sentence(miss, 80) for miss in misses[:_MOST_MISSES])
-    return f"{shown} and {len(misses) - _MOST_MISSES} more" if len(misses) > _MOST_MISSES else shown
+def why_of(value: JsonObject, judgements: Sequence[Judgement], threshold: float | None) -> str:
+    """Return on one line why a case failed or broke. For a flaky pass, return what its failing answer lacks."""
+    if value.get("status") == "error" or value.get("error") is not None:
+        return first_sentence(text_of(value, "error"), 200)
+    if value.get("status") == "pass" and not mapping_of(value, "repeat").get("flaky"):
+        return ""
+    parts = [first_sentence(text)] if (text := text_of(value, "assertion")) else []
+    parts += [f"required: {text}" for text in texts_of(value, "unmet_required")]
+    low = [each for each in judgements if each.depth == 0 and each.is_low(threshold)]
+    parts += [f"{each.name}: {each.reason}" if each.reason else f"{each.name} {each.score:.2f}" for each in low]
+    return "; ".join(parts) or first_sentence(text_of(value, "reasoning"))
 
 
 # Compares the cases of a run with those of an earlier run.
@@ -175,6 +171,13 @@ class Compared(Record):
         return sum(change.word in words for change in self.changes.values())
 
 
+_NOT_COMPARED: Final[Mapping[str, Change]] = {
+    "new": Change("new", "the baseline has no such case"),
+    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
+    "error": Change("error", "one of the two runs could not judge it"),
+}
+
+
 def compare(
     run: Run,
     base: Run | None,
@@ -199,7 +202,12 @@ def compare(
     pairs = {_name(pair.new): pair for pair in (*comparison.pairing.pairs, *comparison.pairing.errors)}
     before = {_name(result.case): result for result in base.results}
     by_name = {(each.case, each.target): each for each in comparison.cases if each.state not in ("gone", "skipped")}
-    matched = _changed(run, base) if comparison.pairing.changed else {}
+    # Changed cases are not compared, but show what they were before.
+    matched: dict[tuple[str, str | None], JudgedCase] = {}
+    if comparison.pairing.changed:
+        key = shared_key(run.cases, base.cases)
+        known = {key(case): case for case in base.cases}
+        matched = {_name(case): known[key(case)] for case in run.cases if key(case) in known}
     changes: dict[str, Change] = {}
     for result in run.results:
         name = _name(result.case)
@@ -224,20 +232,6 @@ def _statistics(
     pairing = pair_cases(cases, base.cases, shared_key(cases, base.cases), left)
     comparison = compare_runs(cases, base.cases, margin=margin, is_confirming=is_confirming, pairing=pairing)
     return judge_run(comparison.replace(baseline_name=base.name), cases)
-
-
-def _changed(run: Run, base: Run) -> dict[tuple[str, str | None], JudgedCase]:
-    """Return the earlier cases by the names of the current ones, even if they are not comparable."""
-    key = shared_key(run.cases, base.cases)
-    old = {key(case): case for case in base.cases}
-    return {_name(case): old[key(case)] for case in run.cases if key(case) in old}
-
-
-_NOT_COMPARED: Final[Mapping[str, Change]] = {
-    "new": Change("new", "the baseline has no such case"),
-    "changed": Change("changed", "its text, evaluators or threshold are others, so it is not compared"),
-    "error": Change("error", "one of the two runs could not judge it"),
-}
 
 
 def _change(comparison: CaseComparison, pair: Pair | None, before: Result | None) -> Change:
@@ -359,23 +353,24 @@ class Case(Record):
 
 def cases_of(run: Run, compared: Compared) -> tuple[Case, ...]:
     """Return the cases of a run, worst first, else in the order of the run."""
-    return tuple(sorted((_case(result, compared) for result in run.results), key=lambda case: case.rank))
-
-
-def _case(result: Result, compared: Compared) -> Case:
-    value, case = result.value, result.case
-    judgements, status = judgements_of(value), status_of(value, case)
-    return Case(
-        result=result,
-        status=status,
-        score=number_of(value, "score") or 0.0,
-        marks=_marks(result, status),
-        cost=cost_of(value),
-        duration_ms=_duration(value, case),
-        judgements=judgements,
-        why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
-        change=compared.changes.get(result.key),
-    )
+    cases: list[Case] = []
+    for result in run.results:
+        value, case = result.value, result.case
+        judgements, status = judgements_of(value), status_of(value, case)
+        cases.append(
+            Case(
+                result=result,
+                status=status,
+                score=number_of(value, "score") or 0.0,
+                marks=_marks(result, status),
+                cost=cost_of(value),
+                duration_ms=_duration(value, case),
+                judgements=judgements,
+                why=why_of(value, judgements, case.threshold)[:_LONGEST_WHY],
+                change=compared.changes.get(result.key),
+            )
+        )
+    return tuple(sorted(cases, key=lambda case: case.rank))
 
 
 def _duration(value: JsonObject, case: JudgedCase) -> float | None:
@@ -383,6 +378,20 @@ def _duration(value: JsonObject, case: JudgedCase) -> float | None:
         return None
     duration = amount_of(value, "duration_ms")
     return amount_of(mapping_of(value, "execution_metrics"), "duration_ms") if duration is None else duration
+
+
+def _marks(result: Result, status: str) -> str:
+    """Return the outcomes of the answers in order; if the order is unknown, the passing ones first."""
+    case, value = result.case, result.value
+    repeat = mapping_of(value, "repeat")
+    if not repeat or status == SCORED:
+        return "s" * case.judged if status == SCORED else "e" if case.is_error else "p" if case.passes else "f"
+    scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
+    passes, errors = (min(_MOST_MARKS, int(amount_of(repeat, key) or 0)) for key in ("passes", "errors"))
+    marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
+    if marks.count("p") != passes:  # a required rubric or a hook decided
+        marks = "p" * passes + "f" * (len(scores) - passes)
+    return marks + "e" * errors
 
 
 def status_of(value: JsonObject, case: JudgedCase) -> str:
@@ -401,20 +410,6 @@ def status_of_answer(answer: JsonObject) -> str:
     """Return the status of one of several answers, which other tools do not write."""
     written = "error" if answer.get("error") is not None else answer.get("status")
     return str(written) if written in STATUSES else SCORED
-
-
-def _marks(result: Result, status: str) -> str:
-    """Return the outcomes of the answers in order; if the order is unknown, the passing ones first."""
-    case, value = result.case, result.value
-    repeat = mapping_of(value, "repeat")
-    if not repeat or status == SCORED:
-        return "s" * case.judged if status == SCORED else "e" if case.is_error else "p" if case.passes else "f"
-    scores = [score for score in list_of(repeat, "scores") if is_measure(score)]
-    passes, errors = (min(_MOST_MARKS, int(amount_of(repeat, key) or 0)) for key in ("passes", "errors"))
-    marks = "".join("p" if score >= (case.threshold or 0.0) - _SLACK else "f" for score in scores)
-    if marks.count("p") != passes:  # a required rubric or a hook decided
-        marks = "p" * passes + "f" * (len(scores) - passes)
-    return marks + "e" * errors
 
 
 # The history of several runs, as a whole and by case.
@@ -456,7 +451,14 @@ def in_order(runs: Sequence[Run]) -> list[Run]:
 
 def past_runs(runs: Sequence[Run]) -> tuple[PastRun, ...]:
     """Return the figures of each run; empty if there is only one."""
-    found = [_past(run, rate) for run in runs if (rate := pass_rate_of(run.cases)) is not None]
+    found: list[PastRun] = []
+    for run in runs:
+        if (rate := pass_rate_of(run.cases)) is not None:
+            values = (*(result.value for result in run.results), *run.earlier)
+            costs = [cost for value in values if (cost := cost_of(value)) is not None]
+            whole = sum(whole_cost_of(result.value) is not None for result in run.results)
+            asked = sum(may_cost(result.value) for result in run.results)
+            found.append(PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked))
     return tuple(found) if len(found) > 1 else ()
 
 
@@ -471,14 +473,6 @@ def past_of_cases(runs: Sequence[Run]) -> dict[str, list[Past]]:
             past = Past(run.name, when, status_of(result.value, case), case.passes, case.judged, score)
             found.setdefault(result.key, []).append(past)
     return found
-
-
-def _past(run: Run, rate: PassRate) -> PastRun:
-    values = (*(result.value for result in run.results), *run.earlier)
-    costs = [cost for value in values if (cost := cost_of(value)) is not None]
-    whole = sum(whole_cost_of(result.value) is not None for result in run.results)
-    asked = sum(may_cost(result.value) for result in run.results)
-    return PastRun(run.name, when_of(run), rate, sum(costs) if costs else None, whole, asked)
 
 
 def when_of(run: Run) -> str:

@@ -34,8 +34,6 @@ from pytest_agentv.reports.judged_cases import measure_of, name_of
 from pytest_agentv.reports.totals import are_reruns, with_earlier
 from pytest_agentv.reports.verdict import PassRate, pass_rate_of
 
-# The verdict on a run in a sentence, and the lines below it.
-
 
 @dataclass(frozen=True, slots=True)
 class Headline(Record):
@@ -51,7 +49,6 @@ class Headline(Record):
 
 
 def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDGED) -> Headline:
-    """Return the verdict on a run with this ending."""
     total = len(cases)
     if cases and all(case.result.value.get("dry_run") is True for case in cases):
         return Headline("none", f"Dry run: {counted(total, 'case')} with mocked answers.", "The scores mean nothing.")
@@ -60,7 +57,9 @@ def headline(cases: Sequence[Case], compared: Compared, ending: Ending = AS_JUDG
     gates = [f"The gate says: {text}." for text in (ending.red if facts else ending.red[1:])]
     more = " ".join(filter(None, (*gates, unjudged, _as_a_whole(compared), _rules(cases))))
     is_broken = any(case.is_broken for case in cases) and not ending.replaces_cases
-    if _is_bad(cases, ending) or is_broken:
+    is_failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
+    has_errors = any(case.status == "error" for case in cases)
+    if ending.red or ending.troubles or ending.unexpected or is_failed or has_errors or is_broken:
         return Headline("fail", f"Failed: {listed(facts)}." if facts else f"Failed at a gate: {ending.red[0]}.", more)
     if ending.replaces_cases and facts:
         return Headline("pass", f"Passed its gates: {listed(facts)}.", more)
@@ -75,38 +74,12 @@ def _facts(cases: Sequence[Case], ending: Ending) -> list[str]:
     broken = sum(case.is_broken for case in cases)
     expected = sum(case.status == "fail" and case.judged.node_id in ending.expected for case in cases)
     failed = counts["fail"] - expected
-    facts = [*ending.troubles, *_strict_passes(ending)]
+    facts = list(ending.troubles)
+    facts += [f"{counted(len(ending.unexpected), 'case')} passed against a strict `xfail`"] if ending.unexpected else []
     facts += [f"{counted(broken, 'case')} broke against the baseline"] if broken else []
     facts += [f"{failed:,} of {len(cases):,} fail"] if failed else []
     facts += [f"{counts['error']:,} could not be judged"] if counts["error"] else []
     return facts + ([f"{expected:,} failed as expected"] if facts and expected else [])
-
-
-def _passes(cases: Sequence[Case]) -> str:
-    counts, total = Counter(case.status for case in cases), len(cases)
-    if scored := counts[SCORED]:
-        others = [f"{counts['pass']:,} of {total:,} cases pass"] if counts["pass"] else []
-        others += [f"{counts['fail']:,} failed as expected"] if counts["fail"] else []
-        have = f"{counted(scored, 'case')} {'has' if scored == 1 else 'have'} a score, and no threshold is known"
-        return ", ".join([*others, have])
-    if counts["fail"]:
-        return f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
-    return f"all {total:,} cases pass" if total > 1 else "the one case passes"
-
-
-def _is_bad(cases: Sequence[Case], ending: Ending) -> bool:
-    """Whether anything fails the run, apart from the comparison with another run."""
-    failed = any(case.status == "fail" and not ending.excuses(case.judged) for case in cases)
-    return (
-        bool(ending.red or ending.troubles or ending.unexpected)
-        or failed
-        or any(case.status == "error" for case in cases)
-    )
-
-
-def _strict_passes(ending: Ending) -> list[str]:
-    """Return a line about cases that passed although they should not."""
-    return [f"{counted(len(ending.unexpected), 'case')} passed against a strict `xfail`"] if ending.unexpected else []
 
 
 def _as_a_whole(compared: Compared) -> str:
@@ -133,16 +106,24 @@ def _rules(cases: Sequence[Case]) -> str:
     if len(thresholds) != 1:
         return ""
     text = f"The threshold is {thresholds.pop():g}"
-    (need, planned), *others = {_needed(case) for case in judged}
+    # How many answers must pass, and of how many; None for a case that is asked once.
+    repeats = [mapping_of(case.result.value, "repeat") for case in judged]
+    (need, planned), *others = {(number_of(repeat, "needed"), number_of(repeat, "planned")) for repeat in repeats}
     if need is not None and planned is not None and not others:
         text += f"; {need:.0f} of {planned:.0f} answers must reach it"
     return f"{text}."
 
 
-def _needed(case: Case) -> tuple[float | None, float | None]:
-    """Return how many answers must pass, and of how many; None for a case that is asked once."""
-    repeat = mapping_of(case.result.value, "repeat")
-    return number_of(repeat, "needed"), number_of(repeat, "planned")
+def _passes(cases: Sequence[Case]) -> str:
+    counts, total = Counter(case.status for case in cases), len(cases)
+    if scored := counts[SCORED]:
+        others = [f"{counts['pass']:,} of {total:,} cases pass"] if counts["pass"] else []
+        others += [f"{counts['fail']:,} failed as expected"] if counts["fail"] else []
+        have = f"{counted(scored, 'case')} {'has' if scored == 1 else 'have'} a score, and no threshold is known"
+        return ", ".join([*others, have])
+    if counts["fail"]:
+        return f"{counts['pass']:,} of {total:,} cases pass, {counts['fail']:,} failed as expected"
+    return f"all {total:,} cases pass" if total > 1 else "the one case passes"
 
 
 # The large numbers of the first screen: pass rate, difference to the baseline, cost and time.
@@ -226,14 +207,6 @@ def _costs_of_earlier(cases: Sequence[Case], earlier: Sequence[JsonObject]) -> t
     return found
 
 
-def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
-    costs = [cost for value in values if (cost := judge_cost_of(value)) is not None]
-    if costs:
-        known, calls = map(sum, zip(*map(judge_calls_of, values), strict=True))
-        part = f", known for {known:,.0f} of {calls:,.0f} calls" if known < calls else ""
-        yield f"judges took {dollars(math.fsum(costs))} beside it{part}"
-
-
 def _change_of_cost(cases: Sequence[Case], compared: Compared, earlier: Sequence[JsonObject]) -> Iterator[str]:
     """Yield the change of the cost, over the cases whose cost is known in both runs."""
     base = compared.base
@@ -257,6 +230,14 @@ def _change_of_cost(cases: Sequence[Case], compared: Compared, earlier: Sequence
     text = f"{change:+d} % against the baseline" if change else "as much as the baseline"
     part = f" over {counted(len(known), 'case')}" if len(known) < max(len(cases), len(base.results)) else ""
     yield f"{text.replace('-', MINUS)}{part}"
+
+
+def _cost_of_judges(values: Sequence[JsonObject]) -> Iterator[str]:
+    costs = [cost for value in values if (cost := judge_cost_of(value)) is not None]
+    if costs:
+        known, calls = map(sum, zip(*map(judge_calls_of, values), strict=True))
+        part = f", known for {known:,.0f} of {calls:,.0f} calls" if known < calls else ""
+        yield f"judges took {dollars(math.fsum(costs))} beside it{part}"
 
 
 def _time(cases: Sequence[Case]) -> Figure:
@@ -319,29 +300,46 @@ def firsts(cases: Sequence[Case]) -> tuple[First, ...]:
     ]
     errors = [First(case, "! Error", "error", case.why) for case in cases if case.status == "error"]
     rest = [case for case in cases if case.status == "fail" and not case.is_broken]
-    failed = [First(case, "✕ Failed", "fail", case.why) for case in sorted(rest, key=_drop)]
+    # The largest drops come first.
+    rest.sort(key=lambda case: case.change.delta or 0.0 if case.change is not None else 0.0)
+    failed = [First(case, "✕ Failed", "fail", case.why) for case in rest]
     space = _MOST_FIRST - min(len(errors), 2)
     shown = broken[:space]
     shown += errors[: max(2, _MOST_FIRST - len(shown) - len(failed))]
     return (*shown, *failed[: max(0, _MOST_FIRST - len(shown))])
 
 
-def _drop(case: Case) -> float:
-    """Return the change of a case's score. The largest drops come first."""
-    return case.change.delta or 0.0 if case.change is not None else 0.0
-
-
 def target_rows(cases: Sequence[Case], earlier: Sequence[JsonObject] = ()) -> tuple[TargetRow, ...]:
     """Return a row for each target. `earlier` are results that were replaced: they were paid for."""
+    by_target: dict[str, list[JsonObject]] = {}
+    for value in earlier:
+        by_target.setdefault(text_of(value, "target") or NO_TARGET, []).append(value)
     return tuple(
-        _target_row(name, [case for case in cases if case.target == name], _known_costs(name, earlier))
+        _target_row(name, [case for case in cases if case.target == name], by_target.get(name, ()))
         for name in names_of_targets(cases)
     )
 
 
-def _known_costs(target: str, earlier: Sequence[JsonObject]) -> list[float]:
-    own = (value for value in earlier if (text_of(value, "target") or NO_TARGET) == target)
-    return [cost for value in own if (cost := cost_of(value)) is not None]
+def _target_row(name: str, cases: Sequence[Case], earlier: Sequence[JsonObject]) -> TargetRow:
+    rate: PassRate | None = pass_rate_of([case.judged for case in cases])
+    times = [case.duration_ms for case in cases if case.duration_ms is not None]
+    paid = (*(case.cost for case in cases), *map(cost_of, earlier))
+    costs = [cost for cost in paid if cost is not None]
+    # A sum that is not the whole cost of all cases says for how many it is.
+    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
+    asked = sum(may_cost(case.result.value) for case in cases)
+    part = f" ({whole:,} of {asked:,})" if whole < asked else ""
+    return TargetRow(
+        name=name,
+        link=filter_link(target=name),
+        rate="–" if rate is None else percent(rate.mean),
+        interval="" if rate is None or rate.low is None or rate.high is None else bounds(rate.low, rate.high),
+        failed=sum(case.status == "fail" for case in cases),
+        errors=sum(case.status == "error" for case in cases),
+        flaky=sum(case.is_flaky for case in cases),
+        cost=f"{dollars(sum(costs))}{part}" if costs else "–",
+        median=duration(statistics.median(times)) if times else "–",
+    )
 
 
 def names_of_targets(cases: Sequence[Case]) -> list[str]:
@@ -381,29 +379,3 @@ def also(compared: Compared) -> Iterator[tuple[str, str]]:
         yield f"{gone:,} gone", ""
     if skipped := len(compared.comparison.pairing.skipped):
         yield f"{skipped:,} skipped", ""
-
-
-def _target_row(name: str, cases: Sequence[Case], earlier_costs: Sequence[float]) -> TargetRow:
-    rate: PassRate | None = pass_rate_of([case.judged for case in cases])
-    times = [case.duration_ms for case in cases if case.duration_ms is not None]
-    costs = [case.cost for case in cases if case.cost is not None]
-    whole = sum(whole_cost_of(case.result.value) is not None for case in cases)
-    return TargetRow(
-        name=name,
-        link=filter_link(target=name),
-        rate="–" if rate is None else percent(rate.mean),
-        interval="" if rate is None or rate.low is None or rate.high is None else bounds(rate.low, rate.high),
-        failed=sum(case.status == "fail" for case in cases),
-        errors=sum(case.status == "error" for case in cases),
-        flaky=sum(case.is_flaky for case in cases),
-        cost=_sum_of([*costs, *earlier_costs], whole, sum(may_cost(case.result.value) for case in cases)),
-        median=duration(statistics.median(times)) if times else "–",
-    )
-
-
-def _sum_of(costs: Sequence[float], whole: int, cases: int) -> str:
-    """Return a sum of costs. If it is not the whole cost of all cases, add for how many it is."""
-    if not costs:
-        return "–"
-    part = f" ({whole:,} of {cases:,})" if whole < cases else ""
-    return f"{dollars(sum(costs))}{part}"

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,9 +30,6 @@ from pytest_agentv.store.conversations import Image, image_of, named_in, without
 
 # The commands that run the cases of a report again.
 
-_WHERE_STARTED: Final = "Run it in the folder where pytest was started."
-_AT_THE_ROOT: Final = "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
-
 
 class Commands:
     """Makes the commands, from the start of the run if that is known, else from the results alone."""
@@ -48,7 +45,9 @@ class Commands:
     @property
     def where(self) -> str:
         """Say where the commands run, and what they may lack."""
-        return _AT_THE_ROOT if self._start is None else _WHERE_STARTED
+        if self._start is not None:
+            return "Run it in the folder where pytest was started."
+        return "Run it in pytest's root folder. Add what else the run was given, such as --agentv-targets."
 
     def of(self, case: Case) -> str:
         """Return the command for a case; empty if there is none."""
@@ -89,132 +88,6 @@ def _name_without_target(case: Case) -> str | None:
 
 def _is_python(node_id: str) -> bool:
     return node_id.partition("::")[0].endswith(".py")
-
-
-# The line with time, cost and tokens of an opened case.
-
-
-def cost_line(case: Case) -> str:
-    """Return the figures of a case. A figure that covers only some answers or calls says how many."""
-    return " · ".join(_parts(case))
-
-
-def _parts(case: Case) -> Iterator[str]:
-    value = case.result.value
-    cached = "answer from the cache" if is_cached(value) else ""
-    tokens = _tokens(value, "execution_metrics")
-    if tokens:
-        tokens += _known(*known_answers_of(value, "metered"), "answers")
-    yield from filter(None, (duration(case.duration_ms), _price(case), tokens, cached, _judges(value)))
-
-
-def _price(case: Case) -> str:
-    if case.cost is None:
-        return ""
-    value = case.result.value
-    source = text_of(value, "cost_source")
-    said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
-    part = _known(*known_answers_of(value, "priced"), "answers")
-    return f"{dollars(case.cost)} {said}".strip() + part
-
-
-def _judges(value: JsonObject) -> str:
-    cost, tokens = dollars(judge_cost_of(value)), _tokens(value, "judge_metrics")
-    if cost:
-        cost += _known(*judge_calls_of(value), "calls")
-    if tokens:
-        tokens += _known(*judge_tokens_known_of(value), "calls")
-    figures = ", ".join(filter(None, (cost, tokens)))
-    return f"judges: {figures}" if figures else ""
-
-
-def _known(known: float, asked: float, noun: str) -> str:
-    return f", known for {known:,.0f} of {asked:,.0f} {noun}" if known < asked else ""
-
-
-def _tokens(value: JsonObject, key: str) -> str:
-    usage = mapping_of(mapping_of(value, key), "token_usage")
-    return (
-        f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out" if usage else ""
-    )
-
-
-# Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis.
-
-PARTS: Final = ("target", "tools", "waiting", "judges", "other")
-"""The target without its tools; its tools; waits between the requests of a call; evaluators; set-up and calls that
-failed. The page draws them by their place in this tuple."""
-
-_LEAST_OTHER: Final = 0.05
-"""The least share of the whole time for which unexplained time becomes a part of its own."""
-
-_Part = list[Json]
-"""An index of `PARTS`, and milliseconds."""
-
-
-def parts_of(case: Case) -> list[_Part]:
-    """Return the parts of a case's time. For a repeated case, return sums over its answers."""
-    answers = mappings_of(case.result.value, "answers")
-    if not answers:
-        # The judgements are of one answer. The time for the other answers counts as rest.
-        is_repeated = len(case.marks) > 1
-        return _parts_of_time(case.result.value, () if is_repeated else case.judgements)
-    sums = [0.0] * len(PARTS)
-    for answer in answers:
-        for part, milliseconds in _parts_of_time(answer, judgements_of(answer)):
-            sums[part] += milliseconds
-    return [[part, round(total, 1)] for part, total in enumerate(sums) if total]
-
-
-def lanes_of(case: Case) -> list[JsonObject]:
-    """Return a lane for each answer: its outcome, its parts, and its start in milliseconds after the first.
-
-    Empty for a single answer, or if the results do not hold the answers. Starts are left out if one is unknown.
-    """
-    answers = mappings_of(case.result.value, "answers")
-    if len(answers) < 2:
-        return []
-    starts = [_start(answer) for answer in answers]
-    known = [start for start in starts if start is not None]
-    first = min(known) if len(known) == len(answers) else None
-    return [_lane(answer, start, first) for answer, start in zip(answers, starts, strict=True)]
-
-
-def _lane(answer: JsonObject, start: datetime | None, first: datetime | None) -> JsonObject:
-    lane: JsonObject = {"status": status_of_answer(answer), "parts": _parts_of_time(answer, judgements_of(answer))}
-    if start is None or first is None:
-        return lane
-    return {**lane, "at": round((start - first).total_seconds() * 1000, 1)}
-
-
-def _start(answer: JsonObject) -> datetime | None:
-    """Return when an answer started. Its timestamp says when it ended."""
-    duration = number_of(answer, "duration_ms")
-    if duration is None:
-        return None
-    try:
-        end = datetime.fromisoformat(text_of(answer, "timestamp"))
-        return end.replace(tzinfo=None) - timedelta(milliseconds=duration)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _parts_of_time(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
-    metrics = mapping_of(value, "execution_metrics")
-    times = mapping_of(metrics, "tool_durations")
-    tools = sum(ms for name in times for ms in list_of(times, name) if is_amount(ms))
-    measured = number_of(metrics, "duration_ms")
-    target = max(0.0, (measured or 0.0) - tools)
-    waited = number_of(value, "waited_ms") or 0.0
-    judges = sum(each.duration_ms or 0.0 for each in judgements if each.depth == 0)
-    whole = number_of(value, "duration_ms") or 0.0
-    if whole:
-        judges = min(judges, max(0.0, whole - target - tools - waited))  # several may judge at once
-    other = max(0.0, whole - target - tools - waited - judges)
-    if measured is None:
-        target, other = other, 0.0  # the target's time was not measured: assume the rest
-    parts = (target, tools, waited, judges, other if other > _LEAST_OTHER * whole else 0.0)
-    return [[part, round(milliseconds, 1)] for part, milliseconds in enumerate(parts) if milliseconds > 0]
 
 
 # Thumbnails: the images in results, up to a limit of bytes, and only types that are safe in a browser.
@@ -296,7 +169,7 @@ _KINDS: Final[tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...]]
 """Other types, such as SVG, are shown by name only."""
 
 
-# Collects the details of an opened case.
+# The details of an opened case.
 
 LONGEST_TEXT: Final = 20_000
 """Characters; longer texts are cut, so that no single answer makes the file large."""
@@ -308,7 +181,11 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: C
     """Return the plain data of a case, with long texts cut and the bytes of images replaced."""
     value = case.result.value
     text, images = gallery.take_out_of_text(_answer_text(value))
-    answers = _answers(case, gallery)
+    keeps_answers = case.status != "pass" or case.is_flaky  # if all of them pass, the first one is enough
+    answers = [_answer(answer, gallery) for answer in mappings_of(value, "answers")] if keeps_answers else []
+    guidelines = [path for key in _REQUESTS for path in texts_of(mapping_of(value, key), "guideline_paths")]
+    log_file = text_of(value, "log_file")
+    raw = {key: item for key, item in value.items() if key != "answers" or keeps_answers}
     detail: dict[str, Json] = {
         "question": gallery.take_out_of_text(question_of(value))[0],
         "expected": text_of(value, "expected_outcome"),
@@ -320,7 +197,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: C
         "evaluators": [_judgement(each) for each in case.judgements],
         "why": _why(case),
         "place": _place(case),
-        "files": _files(value),
+        "files": [*dict.fromkeys(guidelines), *([log_file] if log_file else [])],
         "prompt": _prompt(value),
         "messages": [_message(message, gallery) for message in mappings_of(value, "output_messages")],
         "context": texts_of(value, "retrieved_context"),
@@ -332,7 +209,7 @@ def detail_of(case: Case, history: Sequence[Past], gallery: Gallery, commands: C
         "rerun_in": commands.where if command else "",
         "baseline": _baseline(case),
         "history": [past.to_plain() for past in history],
-        "raw": without_images(_raw(case), _unseen),
+        "raw": without_images(raw, _unseen),
     }
     bounded: JsonObject = _bounded({key: item for key, item in detail.items() if item not in (None, "", [])})
     return bounded
@@ -350,29 +227,10 @@ def question_of(value: JsonObject) -> str:
     return ""
 
 
-def _prompt(value: JsonObject) -> list[JsonObject]:
-    """Return the messages before the question."""
-    request = mapping_of(value, "lm_provider_request")
-    messages: list[JsonObject] = [
-        {"role": text_of(m, "role"), "content": _text(m.get("content"))} for m in mappings_of(request, "chat_prompt")
-    ]
-    if messages:
-        return messages[:-1] if messages[-1]["role"] == "user" else messages
-    guidelines = text_of(request, "guidelines")
-    return [{"role": "guidelines", "content": guidelines}] if guidelines else []
-
-
 def _answer_text(value: JsonObject) -> str:
     return (
         "" if value.get("status") == "error" and not value.get("finish_reason") else text_of(value, "candidate_answer")
     )
-
-
-def _answers(case: Case, gallery: Gallery) -> list[JsonObject]:
-    """Return all answers in the record. If all of them pass, the first one is enough."""
-    if case.status == "pass" and not case.is_flaky:
-        return []
-    return [_answer(answer, gallery) for answer in mappings_of(case.result.value, "answers")]
 
 
 def _answer(answer: JsonObject, gallery: Gallery) -> JsonObject:
@@ -390,20 +248,6 @@ def _answer(answer: JsonObject, gallery: Gallery) -> JsonObject:
 def _judgement(judgement: Judgement) -> JsonObject:
     plain = judgement.to_plain()
     return {key: item for key, item in plain.items() if item not in ("", [], 0) or key == "score"}
-
-
-def _message(message: JsonObject, gallery: Gallery) -> JsonObject:
-    content, images = gallery.take_out(message.get("content"))
-    calls = [_call(call, gallery) for call in mappings_of(message, "tool_calls")]
-    shown = {"role": text_of(message, "role"), "content": _text(content), "calls": calls}
-    return shown | ({"images": images} if images else {})
-
-
-def _call(call: JsonObject, gallery: Gallery) -> JsonObject:
-    output, images = gallery.take_out(call.get("output"))
-    shown = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
-    shown["ms"] = number_of(call, "duration_ms")
-    return shown | ({"images": images} if images else {})
 
 
 def _why(case: Case) -> str:
@@ -434,9 +278,28 @@ def _place(case: Case) -> str:
     return f"{place}, row {row}" if row else place
 
 
-def _files(value: JsonObject) -> list[str]:
-    files = [path for key in _REQUESTS for path in texts_of(mapping_of(value, key), "guideline_paths")]
-    return [*dict.fromkeys(files), *([text_of(value, "log_file")] if text_of(value, "log_file") else [])]
+def _prompt(value: JsonObject) -> list[JsonObject]:
+    """Return the messages before the question."""
+    request = mapping_of(value, "lm_provider_request")
+    messages: list[JsonObject] = [
+        {"role": text_of(m, "role"), "content": _text(m.get("content"))} for m in mappings_of(request, "chat_prompt")
+    ]
+    if messages:
+        return messages[:-1] if messages[-1]["role"] == "user" else messages
+    guidelines = text_of(request, "guidelines")
+    return [{"role": "guidelines", "content": guidelines}] if guidelines else []
+
+
+def _message(message: JsonObject, gallery: Gallery) -> JsonObject:
+    content, images = gallery.take_out(message.get("content"))
+    calls: list[JsonObject] = []
+    for call in mappings_of(message, "tool_calls"):
+        output, outputs = gallery.take_out(call.get("output"))
+        said = {"tool": text_of(call, "tool"), "input": call.get("input"), "output": output}
+        said["ms"] = number_of(call, "duration_ms")
+        calls.append(said | ({"images": outputs} if outputs else {}))
+    shown = {"role": text_of(message, "role"), "content": _text(content), "calls": calls}
+    return shown | ({"images": images} if images else {})
 
 
 def _attempts(value: JsonObject) -> str:
@@ -460,11 +323,6 @@ def _baseline(case: Case) -> JsonObject | None:
         return None
     text = named_in(_answer_text(change.before.value), _unseen) if change.before is not None else ""
     return {"word": change.word, "title": change.title, "say": change.text, "text": text}
-
-
-def _raw(case: Case) -> JsonObject:
-    keeps_answers = case.status != "pass" or case.is_flaky
-    return {key: item for key, item in case.result.value.items() if key != "answers" or keeps_answers}
 
 
 def _text(content: Json) -> str:
@@ -499,3 +357,120 @@ def _bounded(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [_bounded(item) for item in value]
     return value
+
+
+def cost_line(case: Case) -> str:
+    """Return the figures of a case. A figure that covers only some answers or calls says how many."""
+    value = case.result.value
+    cached = "answer from the cache" if is_cached(value) else ""
+    tokens = _tokens(value, "execution_metrics")
+    if tokens:
+        tokens += _known(*known_answers_of(value, "metered"), "answers")
+    return " · ".join(filter(None, (duration(case.duration_ms), _price(case), tokens, cached, _judges(value))))
+
+
+def _price(case: Case) -> str:
+    if case.cost is None:
+        return ""
+    value = case.result.value
+    source = text_of(value, "cost_source")
+    said = {"target": "as the target reported it", "": ""}.get(source, f"by the price table {source}")
+    part = _known(*known_answers_of(value, "priced"), "answers")
+    return f"{dollars(case.cost)} {said}".strip() + part
+
+
+def _judges(value: JsonObject) -> str:
+    cost, tokens = dollars(judge_cost_of(value)), _tokens(value, "judge_metrics")
+    if cost:
+        cost += _known(*judge_calls_of(value), "calls")
+    if tokens:
+        tokens += _known(*judge_tokens_known_of(value), "calls")
+    figures = ", ".join(filter(None, (cost, tokens)))
+    return f"judges: {figures}" if figures else ""
+
+
+def _known(known: float, asked: float, noun: str) -> str:
+    return f", known for {known:,.0f} of {asked:,.0f} {noun}" if known < asked else ""
+
+
+def _tokens(value: JsonObject, key: str) -> str:
+    usage = mapping_of(mapping_of(value, key), "token_usage")
+    return (
+        f"{number_of(usage, 'input') or 0:,.0f} tokens in, {number_of(usage, 'output') or 0:,.0f} out" if usage else ""
+    )
+
+
+# Splits the time of a case into parts, and puts the answers of a repeated case on a common time axis.
+
+PARTS: Final = ("target", "tools", "waiting", "judges", "other")
+"""The target without its tools; its tools; waits between the requests of a call; evaluators; set-up and calls that
+failed. The page draws them by their place in this tuple."""
+
+_LEAST_OTHER: Final = 0.05
+"""The least share of the whole time for which unexplained time becomes a part of its own."""
+
+_Part = list[Json]
+"""An index of `PARTS`, and milliseconds."""
+
+
+def parts_of(case: Case) -> list[_Part]:
+    """Return the parts of a case's time. For a repeated case, return sums over its answers."""
+    answers = mappings_of(case.result.value, "answers")
+    if not answers:
+        # The judgements are of one answer. The time for the other answers counts as rest.
+        is_repeated = len(case.marks) > 1
+        return _parts_of_time(case.result.value, () if is_repeated else case.judgements)
+    sums = [0.0] * len(PARTS)
+    for answer in answers:
+        for part, milliseconds in _parts_of_time(answer, judgements_of(answer)):
+            sums[part] += milliseconds
+    return [[part, round(total, 1)] for part, total in enumerate(sums) if total]
+
+
+def lanes_of(case: Case) -> list[JsonObject]:
+    """Return a lane for each answer: its outcome, its parts, and its start in milliseconds after the first.
+
+    Empty for a single answer, or if the results do not hold the answers. Starts are left out if one is unknown.
+    """
+    answers = mappings_of(case.result.value, "answers")
+    if len(answers) < 2:
+        return []
+    starts = [_start(answer) for answer in answers]
+    known = [start for start in starts if start is not None]
+    first = min(known) if len(known) == len(answers) else None
+    lanes: list[JsonObject] = []
+    for answer, start in zip(answers, starts, strict=True):
+        parts = _parts_of_time(answer, judgements_of(answer))
+        at = {} if start is None or first is None else {"at": round((start - first).total_seconds() * 1000, 1)}
+        lanes.append({"status": status_of_answer(answer), "parts": parts, **at})
+    return lanes
+
+
+def _start(answer: JsonObject) -> datetime | None:
+    """Return when an answer started. Its timestamp says when it ended."""
+    duration = number_of(answer, "duration_ms")
+    if duration is None:
+        return None
+    try:
+        end = datetime.fromisoformat(text_of(answer, "timestamp"))
+        return end.replace(tzinfo=None) - timedelta(milliseconds=duration)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parts_of_time(value: JsonObject, judgements: Sequence[Judgement]) -> list[_Part]:
+    metrics = mapping_of(value, "execution_metrics")
+    times = mapping_of(metrics, "tool_durations")
+    tools = sum(ms for name in times for ms in list_of(times, name) if is_amount(ms))
+    measured = number_of(metrics, "duration_ms")
+    target = max(0.0, (measured or 0.0) - tools)
+    waited = number_of(value, "waited_ms") or 0.0
+    judges = sum(each.duration_ms or 0.0 for each in judgements if each.depth == 0)
+    whole = number_of(value, "duration_ms") or 0.0
+    if whole:
+        judges = min(judges, max(0.0, whole - target - tools - waited))  # several may judge at once
+    other = max(0.0, whole - target - tools - waited - judges)
+    if measured is None:
+        target, other = other, 0.0  # the target's time was not measured: assume the rest
+    parts = (target, tools, waited, judges, other if other > _LEAST_OTHER * whole else 0.0)
+    return [[part, round(milliseconds, 1)] for part, milliseconds in enumerate(parts) if milliseconds > 0]

@@ -115,6 +115,16 @@ def _rate_plot(
     return RatePlot(rows, axis.ticks, axis.at(overall.mean), len(rates) - len(worst))
 
 
+def _before(cases: Sequence[Case], compared: Compared) -> float | None:
+    """Return the mean pass rate that the baseline had for some cases."""
+    if compared.comparison is None:
+        return None
+    old = {(pair.new.name, pair.new.target): pair.old for pair in compared.comparison.pairing.pairs}
+    keys = [(case.judged.name, case.judged.target) for case in cases]
+    values = values_of([old[key] for key in keys if key in old])
+    return math.fsum(values) / len(values) if values else None
+
+
 def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis) -> RateRow:
     is_known = rate.low is not None and rate.high is not None
     return RateRow(
@@ -129,16 +139,6 @@ def _row(name: str, link: str, rate: PassRate, before: float | None, axis: Axis)
         interval=bounds(rate.low or 0.0, rate.high or 0.0) if is_known else "",
         was="" if before is None else percent(before),
     )
-
-
-def _before(cases: Sequence[Case], compared: Compared) -> float | None:
-    """Return the mean pass rate that the baseline had for some cases."""
-    if compared.comparison is None:
-        return None
-    old = {(pair.new.name, pair.new.target): pair.old for pair in compared.comparison.pairing.pairs}
-    keys = [(case.judged.name, case.judged.target) for case in cases]
-    values = values_of([old[key] for key in keys if key in old])
-    return math.fsum(values) / len(values) if values else None
 
 
 # Plots the score against the cost or the time of a case.
@@ -302,9 +302,6 @@ def _histogram(name: str, kind: str, scores: Sequence[float], threshold: float |
     )
 
 
-# Plots several runs in the order of time.
-
-
 @dataclass(frozen=True, slots=True)
 class HistoryPoint(Record):
     """A run in the plot, in percent of the axes."""
@@ -338,29 +335,25 @@ def history_plot(runs: Sequence[PastRun]) -> HistoryPlot | None:
     axis = Axis.percents(min(lows))
     most = max(run.cost or 0.0 for run in runs) or 1.0
     step = 100 / len(runs)
-    points = [_point(run, round(step * (number + 0.5), 2), axis, most) for number, run in enumerate(runs)]
+    points: list[HistoryPoint] = []
+    for number, run in enumerate(runs):
+        rate, low, high = run.rate.mean, run.rate.low, run.rate.high
+        cost = "cost not known" if run.cases else "from the cache"
+        if run.cost is not None:
+            part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
+            cost = f"{dollars(run.cost)}{part}"
+        points.append(
+            HistoryPoint(
+                x=round(step * (number + 0.5), 2),
+                y=axis.at(rate),
+                low=None if low is None else axis.at(low),
+                high=None if high is None else axis.at(high),
+                bar=round(100 * (run.cost or 0.0) / most, 1),
+                when=run.when,
+                name=run.name,
+                rate=percent(rate),
+                interval="" if low is None or high is None else bounds(low, high),
+                cost=cost,
+            )
+        )
     return HistoryPlot(tuple(points), axis.ticks)
-
-
-def _point(run: PastRun, x: float, axis: Axis, most: float) -> HistoryPoint:
-    rate, low, high = run.rate.mean, run.rate.low, run.rate.high
-    return HistoryPoint(
-        x=x,
-        y=axis.at(rate),
-        low=None if low is None else axis.at(low),
-        high=None if high is None else axis.at(high),
-        bar=round(100 * (run.cost or 0.0) / most, 1),
-        when=run.when,
-        name=run.name,
-        rate=percent(rate),
-        interval="" if low is None or high is None else bounds(low, high),
-        cost=_cost(run),
-    )
-
-
-def _cost(run: PastRun) -> str:
-    """Return the cost of a run. If it is not known for all cases, add for how many it is."""
-    if run.cost is None:
-        return "cost not known" if run.cases else "from the cache"
-    part = f", known for {run.cost_cases:,} of {run.cases:,}" if run.cost_cases < run.cases else ""
-    return f"{dollars(run.cost)}{part}"
