@@ -368,8 +368,6 @@ def test_the_eval_schema_knows_every_kind_of_the_table_and_describes_its_keys():
         {"regex": "x", "flags": "g"},
         {"contains": "x", "path": "items[*].price"},
         {"type": "field_accuracy", "fields": [{"path": "a..b", "match": "exact"}]},
-        {"type": "field_accuracy", "fields": [{"path": "a", "match": "date", "formats": ["EU"]}]},
-        {"type": "field_accuracy", "fields": [{"path": "a", "match": "date", "formats": ["DD/MM"]}]},
         {"field": {"path": "a", "check": "Is polite"}},
         {"tool-called": {"name": "search", "agrs": "any"}},
     ],
