@@ -110,7 +110,6 @@ from pytest_agentv.model.options import Shard as Shard
 from pytest_agentv.model.options import Gate as Gate
 from pytest_agentv.model.options import OutputFormat as OutputFormat
 from pytest_agentv.model.options import RunRule as RunRule
-from pytest_agentv.model.options import Ship as Ship
 from pytest_agentv.model.options import Stop as Stop
 from pytest_agentv.model.options import UnknownKeys as UnknownKeys
 

@@ -10,6 +10,12 @@ from compatibility_bench import NOT_PASSED, OUTCOMES, Bench, CheckError, eval_fi
 from compatibility_checks import expect, expect_one_call_each, expect_usual, node_id
 
 STATUSES = {"pass": "passed", "fail": "failed", "error": "error"}
+_POOL = """
+from concurrent.futures import ProcessPoolExecutor
+
+def pytest_agentv_executor():
+    return ProcessPoolExecutor(2)
+"""
 DIST_MODES = ("load", "loadfile", "loadscope", "loadgroup", "worksteal")
 
 
@@ -73,7 +79,8 @@ def check_timeout(bench: Bench) -> None:
 
 def check_asyncio(bench: Bench) -> None:
     """Its autouse fixture keeps no case in pytest's process."""
-    run = bench.run("--agentv-executor=processes:2")
+    bench.write("pooled.py", _POOL)
+    run = bench.run("-p", "pooled")
     expect_usual(run)
     if " with fixtures" in run.text:
         raise CheckError("a fixture of the plugin counts as one of a conftest")

@@ -73,7 +73,6 @@ class DaskCluster:
     def __init__(
         self,
         folder: Path,
-        allowed_failures: int = 0,
         hidden: Sequence[Path] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -81,11 +80,9 @@ class DaskCluster:
         self._folder = folder
         self._hidden = hidden
         self._starts = 0
+        self._threads: dict[str, tuple[int, Path | None]] = {}
         self.workers: dict[str, Program] = {}
-        self._environment = {
-            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
-            **environment,
-        }
+        self._environment = dict(environment)
         self.scheduler, self._url = self._start_scheduler(0)
         self.address = self._url.replace("tcp://", "dask://").replace("tls://", "dask+tls://")
 
@@ -106,12 +103,13 @@ class DaskCluster:
         for worker in self.workers.values():
             worker.kill()
         self.scheduler, _ = self._start_scheduler(int(self._url.rpartition(":")[2]))
-        for name in list(self.workers):
-            self.add_worker(name)
+        for name, started in list(self._threads.items()):
+            self.add_worker(name, *started)
 
-    def add_worker(self, name: str, threads: int = 1, *words: str, **environment: str) -> Program:
-        """Start a worker in a folder of its own, and return when the scheduler knows it."""
-        folder = self._folder / name
+    def add_worker(self, name: str, threads: int = 1, folder: Path | None = None, **environment: str) -> Program:
+        """Start a worker in a folder, or in one of its own, and return when the scheduler knows it."""
+        self._threads[name] = threads, folder
+        folder = folder or self._folder / name
         known = self.workers.get(name)
         before = 0 if known is None else known.log.read_text().count("Starting established connection")
         self._starts += 1
@@ -119,16 +117,12 @@ class DaskCluster:
             folder,
             self._environment | environment,
             *("worker", self._url, "--name", f"{name}-{self._starts}", "--nthreads", str(threads), "--no-dashboard"),
-            *("--no-nanny", "--host", self._url.rpartition(":")[0], "--local-directory", str(folder), *words),
+            *("--no-nanny", "--host", self._url.rpartition(":")[0], "--local-directory", str(self._folder)),
             hidden=self._hidden,
         )
         log = self.workers[name].log
         until(lambda: log.read_text().count("Starting established connection") > before)
         return self.workers[name]
-
-    def kept(self) -> list[Path]:
-        """Return the results that workers keep."""
-        return list(self._folder.glob("*/dask-scratch-space/agentv-kept/*/*.json"))
 
     def close(self) -> None:
         for program in (*self.workers.values(), self.scheduler):

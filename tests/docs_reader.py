@@ -13,7 +13,6 @@ from typing import Any
 
 import warm
 from docs_pages import Block, Page, is_set_up
-from forked_workers import FOR_A_RUN
 from warm_programs import warm_programs
 
 
@@ -65,8 +64,6 @@ def run_in(folder: Path, command: str) -> "subprocess.CompletedProcess[str]":
     words, variables = [] if SHELL.search(command) else shlex.split(command), environment()
     while words and "=" in words[0]:
         name, _, variables[name] = words.pop(0).partition("=")
-    if any(word.startswith("--agentv-executor=processes") for word in words):
-        variables["PYTEST_ADDOPTS"] = " ".join((variables["PYTEST_ADDOPTS"], *map(shlex.quote, FOR_A_RUN)))
     script = Path(sysconfig.get_path("scripts"), words[0]) if words else None
     with warm_programs() as programs:
         variables["PATH"] = os.pathsep.join((programs, variables["PATH"]))

@@ -15,10 +15,9 @@ from pytest_agentv.reports.merging import (
     Merged,
     Part,
     changed_targets,
-    copy_kept,
+    copy_unjudged,
     find_missing,
     foreign_fault,
-    kept_results,
     merge_parts,
     read_part,
 )
@@ -56,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     for text in _remarks(parts, merged):
         note(text)
     _write_answers(parts, out)
-    copy_kept(sources, out)
+    copy_unjudged(sources, out)
     write_pieces_atomically(out, _serialized(parts, merged, "jsonl" if out.suffix == ".jsonl" else "yaml"))
     verdict_path(out).unlink(missing_ok=True)  # it judges results that the file no longer holds
     say(_verdict(parts, merged, out))
@@ -125,10 +124,6 @@ def _remarks(parts: Sequence[Part], merged: Merged) -> Iterator[str]:
         yield f"{name.label}: the result in {here} counts, the one in {there} does not"
     if len(merged.replaced) > _SHOWN:
         yield f"{counted(len(merged.replaced) - _SHOWN, 'more case')} with several results"
-    for part in parts:
-        if kept := len(kept_results(part.path)):
-            them = "it" if kept == 1 else "them"
-            yield f"{locate(part.path, None)}: workers keep {counted(kept, 'result')} more; --agentv-resume adds {them}"
     for target, first, changed in islice(changed_targets(parts, merged), _SHOWN):
         files = f"{locate(first.path, None)} and {locate(changed.path, None)}"
         yield f"{files}: the target {target!r} was not defined in the same way in both runs (target_hash)"

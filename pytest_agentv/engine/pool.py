@@ -115,8 +115,6 @@ class Places:
     cwd: Path
     shared_folder: Path | None = None
     """Where the processes of a run share their findings; None: there is only one process."""
-    dotenv_root: Path | None = None
-    """The folder with the same layout as `repo_root` that holds the `.env` files; None: `repo_root`."""
     as_at_home: Callable[[JsonObject], JsonObject] = dict
     """Returns plain data with the paths that the process of the run would have."""
     unjudged: UnjudgedFolders | None = None
@@ -124,11 +122,7 @@ class Places:
 
     def environment(self, eval_dir: Path, process_env: Mapping[str, str]) -> Environment:
         """Return the variables of a folder. Raises `FileError`."""
-        root = self.dotenv_root
-        if root is None:
-            return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
-        inside = eval_dir.relative_to(self.repo_root) if eval_dir.is_relative_to(self.repo_root) else ""
-        return load_environment(root / inside, root, root, process_env)
+        return load_environment(eval_dir, self.repo_root, self.cwd, process_env)
 
 
 class FolderTargets:
@@ -391,15 +385,7 @@ class TargetPool:
     Used on the run's event loop only.
     """
 
-    def __init__(
-        self,
-        options: RunOptions,
-        places: Places,
-        masker: Masker,
-        own_kinds: KindsOf,
-        together: Together | None = None,
-    ) -> None:
-        """`together` is how processes share health checks; None: by the shared folder, if there is one."""
+    def __init__(self, options: RunOptions, places: Places, masker: Masker, own_kinds: KindsOf) -> None:
         self.masker = masker
         self.waiting = WaitingAnswers()
         self.stop_reason: str | None = None
@@ -407,7 +393,7 @@ class TargetPool:
         self._options = options
         self._places = places
         self._folders = FolderTargets(options, places, masker, own_kinds)
-        self._checks = HealthChecks(together or sharing(places.shared_folder), places.repo_root)
+        self._checks = HealthChecks(sharing(places.shared_folder), places.repo_root)
         self._embedders: dict[tuple[Path, str], Embedder] = {}
         self._told: set[object] = set()
 

@@ -1,75 +1,395 @@
-"""A worker process: `python -m pytest_agentv.executors.worker FD`, with a socket to the process of the run."""
+"""Runs the jobs of a run in a worker of an executor: the worker calls `run_job`."""
 
+import io
+import json
+import logging
+import multiprocessing
 import os
-import signal
+import pickle
 import socket
 import sys
 import threading
-from concurrent.futures import Future
-from contextlib import suppress
-from typing import Final
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path, PosixPath
+from typing import Any, Final, NoReturn
 
-from pytest_agentv.executors.base import Frame, FrameReader, Reply, Setup, unpack
-from pytest_agentv.executors.engine import PROBE, Probes, WorkerEngine
+from pytest_agentv.engine.case import run_case
+from pytest_agentv.engine.jobs import CaseJob
+from pytest_agentv.engine.pool import Places, TargetPool, UnjudgedFolders
+from pytest_agentv.engine.results import error_result
+from pytest_agentv.errors import AgentvError, ProviderError
+from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.cases import Target
+from pytest_agentv.model.results import EvalResult
+from pytest_agentv.model.run_options import RunOptions
+from pytest_agentv.model.secrets import Masker
+from pytest_agentv.reports.prints import STREAMS, CaseLog, CaseStream, current_log
+from pytest_agentv.runtime.loop import LoopThread
+from pytest_agentv.store.writers import recordable
+
+# What the process of the run and its workers send each other.
+
+
+class JobRefused(AgentvError):
+    """A job did not start in a worker, so nothing was paid for: it runs in the process of the run."""
+
+
+class WorkerLost(AgentvError):
+    """A worker ended before it replied to a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of an executor, for the process of the run."""
+
+    name: str
+    """The name on the terminal."""
+    slots: int
+    """How many cases run at a time, unless the run or a target sets a limit."""
+    submit: Callable[[bytes], "Future[bytes]"]
+    """Sends a packed job to a worker. Its future has the bytes of a `Reply`."""
+    close: Callable[[], object]
+    """Ends all jobs. Blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup(Record):
+    """The facts that a worker needs about a run. No secret is among them: a worker has its own variables."""
+
+    name: str
+    """The unique name of this run in its process."""
+    options: RunOptions
+    repo_root: Path
+    cwd: Path
+    shared_folder: Path
+    """Where the processes of one machine share health checks and warnings."""
+    import_path: tuple[str, ...] = ()
+    """The folders that the process of the run imports modules from."""
+    log_levels: dict[str, int] = field(default_factory=dict)
+    """The levels of loggers by name. The root logger has an empty name."""
+    own_providers: tuple[str, ...] = ()
+    """The names of the project's kinds of targets. Cases that need them stay in the process of the run."""
+    unjudged: UnjudgedFolders | None = None
+    """Where answers are kept until they are judged."""
+    process: str = ""
+    """The process of the run, by `process_name`."""
+    python: str = sys.executable
+    """The interpreter of the run, which records name."""
+
+    @property
+    def mark(self) -> Path:
+        """A file that is there when the run is over."""
+        return self.shared_folder / f"over-{self.name}"
+
+    def to_bytes(self) -> bytes:
+        return pickle.dumps((str(self.repo_root), pack(self, self.repo_root)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Record):
+    """The reply of a worker to a job, with secrets masked."""
+
+    record: JsonObject | None = None
+    """The keys of the result; None: the job was cancelled or refused."""
+    log: tuple[str, ...] = ()
+    """The lines that the case logged."""
+    printed: Mapping[str, str] = field(default_factory=dict)
+    """What the case printed, by the name of the stream."""
+    warnings: tuple[JsonObject, ...] = ()
+    """The keys of `Problem`s that the worker found."""
+    stop_reason: str | None = None
+    """Why the whole run must end: a target is unhealthy."""
+    refused: str | None = None
+    """Why the job did not start, so that the process of the run must run it."""
+
+    def to_text(self) -> str:
+        return json.dumps(self.to_plain())
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Reply":
+        values: dict[str, Json] = json.loads(data)
+        return Reply(**{**values, **{name: tuple(values.get(name, ())) for name in ("log", "warnings")}})
+
+
+_PYTHON: Final = None
+"""Replaces the interpreter, whose path differs by machine."""
+
+
+def pack(value: object, root: Path) -> bytes:
+    """Return an object as bytes, with texts and `Path`s below a root relative to it.
+
+    Raises `JobRefused` for objects that exist only in this process.
+    """
+    file = io.BytesIO()
+    try:
+        _Packer(file, str(root)).dump(value)
+    except Exception as error:
+        raise JobRefused(f"{type(error).__name__}: {error}") from error
+    return file.getvalue()
+
+
+def unpack(data: bytes, root: str) -> Any:
+    """Return a packed object, with the paths of this machine. Raises `JobRefused` if a class cannot be imported."""
+    try:
+        return _Unpacker(io.BytesIO(data), root).load()
+    except Exception as error:
+        raise JobRefused(f"{type(error).__name__}: {error}") from error
+
+
+class _Packer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, root: str) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._root = root
+
+    def persistent_id(self, value: Any) -> tuple[str | None, bool] | None:
+        """Return the replacement of a path; None: pack the value unchanged. Called for every object."""
+        kind = type(value)
+        if kind is not PosixPath and (kind is not str or value[:1] != "/"):
+            return None
+        text = str(value)
+        if text == sys.executable:
+            return _PYTHON, kind is PosixPath
+        inside = text == self._root or text.startswith(f"{self._root}/")
+        return (text[len(self._root) :], kind is PosixPath) if inside else None
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, root: str) -> None:
+        super().__init__(file)
+        self._root = root
+
+    def persistent_load(self, pid: tuple[str | None, bool]) -> str | Path:
+        rest, is_path = pid
+        text = sys.executable if rest is _PYTHON else f"{self._root}{rest}"
+        return Path(text) if is_path else text
+
+
+def process_name() -> str:
+    """Return a unique name of this process."""
+    return f"{socket.gethostname()} {os.getpid()}"
+
+
+# The worker.
 
 END_SECONDS: Final = 8.0
-"""How long a worker may take to end its processes, when the run is over or its process is gone."""
-_CHUNK: Final = 2**16
+"""How long the process of the run waits for the end of the jobs."""
+_LOOK_SECONDS: Final = 0.5
+_FORMAT: Final = "%(levelname)-8s %(name)s:%(filename)s:%(lineno)d %(message)s"
+_LOCK: Final = threading.Lock()
+_ENGINES: Final[dict[bytes, "_Engine"]] = {}
+"""The engines of this process, by the setups of their runs."""
+_CLOSED: Final[set[str]] = set()
+"""The names of the runs that are over."""
 
 
-class Worker:
-    """Reads messages in the main thread until the socket closes. The engine runs the jobs on its own loop."""
+def run_job(setup: bytes, job: bytes, is_wanted: Callable[[], bool] | None = None) -> bytes:
+    """Run a job in a worker, and return the bytes of a `Reply` when it has ended.
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._writing = threading.Lock()
-        self._engine: WorkerEngine | None = None
-        self._probes: Probes | None = None
-
-    def serve(self) -> None:
-        reader = FrameReader(self._take)
-        with suppress(OSError):  # the process of the run may be gone
-            while chunk := self._channel.recv(_CHUNK):
-                reader.feed(chunk)
-        # A hanging worker must not outlive the run. The watcher of this process ends its programs.
-        timer = threading.Timer(END_SECONDS, os._exit, (1,))
-        timer.daemon = True
-        timer.start()
-        if self._engine is not None:
-            self._engine.close()
-
-    def _take(self, frame: Frame) -> None:
-        if frame.word == "setup":
-            setup: Setup = unpack(frame.body)
-            if setup.is_here and not setup.ships:  # modules are found in the same order as in the run
-                sys.path[:] = setup.import_path
-            self._probes = None if setup.is_here else Probes(self._send)
-            self._engine = WorkerEngine(setup, self._probes)
-            self._send(Frame("ready"))
-        elif self._engine is not None and frame.word == "job":
-            future = self._engine.start(frame.ticket, frame.body)
-            future.add_done_callback(lambda done: self._reply(frame.ticket, done))
-        elif self._probes is not None and frame.word == PROBE:
-            self._probes.answer(frame)
-        elif self._engine is not None:
-            self._engine.cancel(frame.ticket)
-
-    def _reply(self, ticket: str, done: "Future[bytes]") -> None:
-        if done.cancelled():
-            return  # the worker is ending
-        # without a reply, the run would wait for ever
-        self._send(Frame("reply", ticket, Reply().to_bytes() if done.exception() else done.result()))
-
-    def _send(self, frame: Frame) -> None:
-        with suppress(OSError), self._writing:  # the process of the run may be gone; results are kept
-            self._channel.sendall(frame.to_bytes())
+    The job is cancelled when `is_wanted` says no; None: when the run is over or its process is gone.
+    """
+    try:
+        engine = _engine_of(setup, is_watched=is_wanted is None)
+    except AgentvError as error:
+        return Reply(refused=str(error)).to_text().encode()
+    return Reply().to_text().encode() if engine is None else engine.run(job, is_wanted or (lambda: True))
 
 
-def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the run decides when jobs end
-    with socket.socket(fileno=int(sys.argv[1])) as channel:
-        Worker(channel).serve()
+def close_engine(name: str) -> None:
+    """End what this process runs for a run, and close its targets. Its later jobs are cancelled."""
+    with _LOCK:
+        _CLOSED.add(name)
+        found = [setup for setup, engine in _ENGINES.items() if engine.setup.name == name]
+        engines = [_ENGINES.pop(setup) for setup in found]
+    for engine in engines:
+        engine.close()
 
 
-if __name__ == "__main__":
-    main()
+def _engine_of(data: bytes, *, is_watched: bool) -> "_Engine | None":
+    """Return the engine of a run, made for its first job; None: the run is over."""
+    with _LOCK:
+        if data not in _ENGINES:
+            home, packed = pickle.loads(data)  # noqa: S301 - sent by the process of the run
+            root = home if Path(home).is_dir() else str(Path.cwd())
+            setup: Setup = unpack(packed, root)
+            if setup.name in _CLOSED or setup.mark.exists():
+                return None
+            _ENGINES[data] = _Engine(setup, root, home, is_watched=is_watched)
+        _ENGINES[data].running += 1
+        return _ENGINES[data]
+
+
+def _open_nothing(target: Target, variables: Mapping[str, str]) -> NoReturn:  # noqa: ARG001 - of a factory
+    raise ProviderError(f"kind {target.kind!r} is one of the project's, which workers do not have", "config")
+
+
+class _Engine:
+    """What one run has in a worker process: an event loop and open targets. Any thread may call it."""
+
+    def __init__(self, setup: Setup, root: str, home: str, *, is_watched: bool) -> None:
+        self.setup = setup
+        self._root = root
+        self._home = home
+        self.running = 0
+        """How many jobs have begun and not ended. Guarded by the lock of the engines."""
+        self._parent = os.getppid()
+        self._masker = Masker.of_environment()
+        self._loop = LoopThread()
+        own = dict.fromkeys(setup.own_providers, _open_nothing)
+        sees_results = root == home and setup.unjudged is not None and setup.unjudged.own.parent.is_dir()
+        unjudged = setup.unjudged if sees_results else None
+        places = Places(setup.repo_root, setup.cwd, setup.shared_folder, self._plain_home, unjudged)
+        self._pool = TargetPool(setup.options, places, self._masker, lambda _: own)
+        self._handler = _LineHandler(self._masker)
+        self._streams = {}
+        self._is_foreign = setup.process != process_name()
+        if self._is_foreign:  # the process of the run has all this already
+            if not is_watched:
+                _forget_modules(root)
+            sys.path += [folder for folder in setup.import_path if folder not in sys.path]
+            self._streams = {name: getattr(sys, name) for name in STREAMS}
+            for name, stream in self._streams.items():
+                setattr(sys, name, CaseStream(name, stream, self._masker))
+            logging.getLogger().addHandler(self._handler)
+            for name, level in setup.log_levels.items():
+                logging.getLogger(name).setLevel(level)
+        if is_watched:
+            threading.Thread(target=self._watch, name="agentv-watch", daemon=True).start()
+
+    def run(self, job: bytes, is_wanted: Callable[[], bool]) -> bytes:
+        """Run a job. When the last job was cancelled, close the targets, because the run may be gone."""
+        future = self._loop.submit(self._reply(job))
+        try:
+            while not wait([future], _LOOK_SECONDS).done:
+                if not is_wanted():
+                    break
+            else:
+                return self._translated(future.result()).encode()
+        except CancelledError:
+            pass
+        finally:
+            future.cancel()
+            with _LOCK:
+                self.running -= 1
+                is_last = not self.running
+        if is_last and (engine := self._removed()):
+            engine.close()
+        return Reply().to_text().encode()
+
+    def close(self) -> None:
+        """Cancel all jobs, wait for the end of their processes, and close the targets."""
+        if self._loop.is_running:
+            self._loop.cancel_all()
+            self._loop.run(self._pool.close())
+            self._loop.stop()
+        logging.getLogger().removeHandler(self._handler)
+        for name, stream in self._streams.items():
+            if getattr(getattr(sys, name), "masker", None) is self._masker:
+                setattr(sys, name, stream)
+
+    def _removed(self) -> "_Engine | None":
+        with _LOCK:
+            found = next((setup for setup, engine in _ENGINES.items() if engine is self), None)
+            return None if found is None or self.running else _ENGINES.pop(found)
+
+    def _watch(self) -> None:
+        """Close the engine when the run is over. End a process of a killed run's pool: it would wait for ever."""
+        while not self._is_over():
+            time.sleep(_LOOK_SECONDS)
+        close_engine(self.setup.name)
+        until = time.monotonic() + END_SECONDS
+        is_pooled = self._is_foreign and multiprocessing.parent_process() is not None
+        while is_pooled and time.monotonic() < until:
+            if os.getppid() != self._parent:
+                os._exit(os.EX_UNAVAILABLE)
+            time.sleep(_LOOK_SECONDS)
+
+    def _is_over(self) -> bool:
+        host, _, pid = self.setup.process.rpartition(" ")
+        is_gone = host == socket.gethostname() and not _is_alive(int(pid))
+        return is_gone or os.getppid() != self._parent or self.setup.mark.exists()
+
+    async def _reply(self, data: bytes) -> str:
+        log = CaseLog()
+        current_log.set(log)
+        try:
+            job: CaseJob = unpack(data, self._root)
+        except JobRefused as error:
+            return Reply(refused=self._masker.mask(str(error))).to_text()
+        record = await self._record(job)
+        printed = {name: self._masker.mask(log.take(name)) for name in STREAMS}
+        return Reply(
+            record,
+            tuple(map(self._masker.mask, log.lines)),
+            {name: text for name, text in printed.items() if text},
+            tuple(self._masker.mask_plain(problem.to_plain()) for problem in self._pool.take_warnings()),
+            None if self._pool.stop_reason is None else self._masker.mask(self._pool.stop_reason),
+        ).to_text()
+
+    async def _record(self, job: CaseJob) -> JsonObject:
+        """Return the record of a case. Any failure is a record, as in the process of the run."""
+        try:
+            result = await self._result(job)
+            self._masker.look_again()
+            record = recordable(result.to_plain(), self._masker)
+            self._pool.waiting.settle(result, job.answer)
+        except Exception as error:  # noqa: BLE001 - see the docstring
+            identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
+            text = str(error) if isinstance(error, AgentvError) else f"{type(error).__name__}: {error}"
+            broken = error_result(identity, "provider", "crash", text.removesuffix(": "), dry_run=job.options.dry_run)
+            record = recordable(broken.to_plain(), self._masker)
+        return record
+
+    async def _result(self, job: CaseJob) -> EvalResult:
+        if os.path.exists(job.case.path):  # noqa: ASYNC240, PTH110 - one short system call
+            return await run_case(job, self._pool)
+        text = f"the worker on {socket.gethostname()} does not see {job.case.path}: start it in the project's folder"
+        return error_result(job.identity.replace(case_hash=None), "setup", "config", text, dry_run=job.options.dry_run)
+
+    def _translated(self, text: str) -> str:
+        """Return a text in JSON with the paths of the process of the run."""
+        if sys.executable != self.setup.python:
+            text = text.replace(json.dumps(sys.executable), json.dumps(self.setup.python))
+        if self._root in (self._home, "/"):
+            return text
+        here, there = (json.dumps(root)[1:-1] for root in (self._root, self._home))
+        return text.replace(here, there)
+
+    def _plain_home(self, value: JsonObject) -> JsonObject:
+        plain: JsonObject = json.loads(self._translated(json.dumps(value)))
+        return plain
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _forget_modules(root: str) -> None:
+    """Forget the modules of the project that an earlier run has imported, because their files may have changed."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        is_ours = name.partition(".")[0] in ("__main__", "pytest_agentv")
+        if file.startswith(f"{root}/") and "-packages/" not in file and not is_ours:
+            del sys.modules[name]
+
+
+class _LineHandler(logging.Handler):
+    """Collects what cases log, secrets masked."""
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(_FORMAT))
+        self._masker = masker
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = current_log.get()
+        if log is not None:
+            log.lines.append(self._masker.mask(self.format(record)))

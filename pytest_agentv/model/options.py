@@ -40,7 +40,6 @@ DEFAULT_MAX_RETRIES: Final = 2
 DEFAULT_THRESHOLD: Final = 1.0
 DEFAULT_MARGIN: Final = 0.05
 DEFAULT_CONFIRM: Final = 10
-DEFAULT_SHIP_LIMIT: Final = 50.0
 DEFAULT_EVAL_GLOBS: Final = ("*.eval.yaml", "*.eval.yml", "*.eval.jsonl", "EVAL.yaml", "EVAL.yml", "*.EVAL.yaml")
 DEFAULT_EXPLORATION_TOOLS: Final = (
     *("read", "grep", "glob", "search", "list"),
@@ -56,15 +55,14 @@ LOGS_FOLDER: Final = Path(".agentv/logs")
 Word = TypeVar("Word", bound=str)
 
 MAX_WORKERS: Final = 50
-MAX_PROCESSES: Final = 64
-"""The most worker processes of `--agentv-executor`."""
+MAX_AWAY: Final = 3200
+"""The most cases in flight with an executor."""
 CLUSTERS: Final = ("dask", "dask+tls", "tls")
 """The protocols of clusters."""
 DASK_PORT: Final = 8786
-_EXPECTED: Final = "expected local, processes:N or dask://HOST:PORT"
+_EXPECTED: Final = "expected local or dask://HOST:PORT"
 MAX_REPEAT: Final = 100
 """The most answers of a case that its verdict may stand on."""
-MAX_LOST_RETRIES: Final = 10
 
 Stop = Literal["certain", "never"]
 """When to stop asking a repeated case: when its verdict is certain, or after all answers."""
@@ -81,10 +79,6 @@ OUTPUT_FORMATS: Final[tuple[OutputFormat, ...]] = ("jsonl", "yaml")
 UnknownKeys = Literal["error", "warn"]
 """Level of unknown keys."""
 UNKNOWN_KEYS: Final[tuple[UnknownKeys, ...]] = ("error", "warn")
-
-Ship = Literal["bundle", "none"]
-"""How workers get the files of the cases."""
-SHIPS: Final[tuple[Ship, ...]] = ("bundle", "none")
 
 Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
@@ -145,14 +139,12 @@ def parse_run_rule(text: str) -> RunRule:
 def parse_executor(text: str) -> str:
     if "://" in text:
         return _parse_cluster(text.strip())
-    word, colon, count = text.strip().lower().partition(":")
-    if (word, colon) == ("local", ""):
+    word = text.strip().lower()
+    if word == "local":
         return word
-    if word != "processes":
-        raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
-    if not count.isdecimal() or not 1 <= int(count) <= MAX_PROCESSES:
-        raise ValueError(f"{count or 'no'!s} processes: expected 1 to {MAX_PROCESSES}, such as processes:2")
-    return f"{word}:{int(count)}"
+    if word.partition(":")[0] == "processes":
+        raise ValueError("processes:N is gone: `-n N` runs cases in N processes")
+    raise ValueError(f"unknown executor {text!r}: {_EXPECTED}")
 
 
 def is_cluster(executor: str | None) -> bool:
@@ -171,17 +163,14 @@ def parse_run_workers(text: str) -> int:
     Source: eval-cli-2026-01, "Worker limits and validation".
     """
     try:
-        return parse_count(text, "workers", 1, MAX_WORKERS * MAX_PROCESSES)
+        return parse_count(text, "workers", 1, MAX_AWAY)
     except ValueError:
         return check_workers(text, "local")
 
 
 def check_workers(text: str, executor: str | None) -> int:
-    """Return a number of cases in flight if an executor allows it: 50 for each process. Raises `ValueError`."""
-    most = MAX_WORKERS
-    if executor is not None and executor != "local":
-        word, _, count = executor.partition(":")
-        most *= int(count) if word == "processes" else MAX_PROCESSES
+    """Return a number of cases in flight if an executor allows it. Raises `ValueError`."""
+    most = MAX_WORKERS if executor in (None, "local") else MAX_AWAY
     return parse_count(text, "workers", 1, most, note=" (the minimum is 1)")
 
 
@@ -196,23 +185,8 @@ def _parse_cluster(text: str) -> str:
     return f"{word.lower()}://{found[1]}:{int(found[2] or DASK_PORT)}"
 
 
-def parse_ship(text: str) -> Ship:
-    return _word(text, SHIPS, f"unknown way to ship files {text!r}")
-
-
-def parse_megabytes(text: str) -> float:
-    value = _number(text, "a number of megabytes above 0")
-    if value <= 0:
-        raise ValueError(f"{text} megabytes are out of range: expected a number above 0")
-    return value
-
-
 def parse_confirm(text: str) -> int:
     return parse_count(text, "answers", 0, MAX_REPEAT)
-
-
-def parse_lost_retries(text: str) -> int:
-    return parse_count(text, "retries", 0, MAX_LOST_RETRIES)
 
 
 def parse_retries(text: str) -> int:
@@ -499,7 +473,7 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "workers",
-        "Most cases in flight at once in the whole run, 1 to 50; with an executor, 50 for each of its processes "
+        "Most cases in flight at once in the whole run, 1 to 50; with an executor, up to 3200 "
         "(default: the target's `workers`, else 1: one after another).",
         parse=parse_run_workers,
         metavar="N",
@@ -507,43 +481,12 @@ RUN_OPTIONS: Final = (
     ),
     RunOption(
         "executor",
-        "Where cases run: local (in this process), processes:N (in N worker processes), or dask://HOST:PORT or "
-        "dask+tls://HOST:PORT (on the workers of a Dask cluster). "
+        "Where cases run: local (in this process), or dask://HOST:PORT or dask+tls://HOST:PORT (on the workers of a "
+        "Dask cluster). "
         "The hook `pytest_agentv_executor` may name another (default: that of the hook, else local).",
         parse=parse_executor,
         metavar="WHERE",
         ini=True,
-    ),
-    RunOption(
-        "lost-retries",
-        "How often to retry a case whose worker was lost; you may pay for each retry (default: 0).",
-        parse=parse_lost_retries,
-        default=0,
-        metavar="N",
-        ini=True,
-    ),
-    RunOption(
-        "ship",
-        "How workers get the files of the cases: bundle (send each worker those that it lacks) or none (workers see "
-        "the project's folder, or work in a copy of it) (default: bundle for a cluster, else none).",
-        parse=parse_ship,
-        metavar="HOW",
-        ini=True,
-    ),
-    RunOption(
-        "ship-limit",
-        f"Size limit, in megabytes, of the files of each shipped folder (default: {DEFAULT_SHIP_LIMIT:g}).",
-        parse=parse_megabytes,
-        default=DEFAULT_SHIP_LIMIT,
-        metavar="MB",
-        ini=True,
-    ),
-    RunOption(
-        "pass-env",
-        "Pass this variable of the run to the workers; may be repeated. Only for workers on this machine or over an "
-        "encrypted connection (default: each worker uses its own variables).",
-        metavar="NAME",
-        repeatable=True,
     ),
     RunOption(
         "cache",

@@ -9,14 +9,12 @@ from pytest_agentv.model.options import (
     DEFAULT_EXPLORATION_TOOLS,
     DEFAULT_MARGIN,
     DEFAULT_MAX_RETRIES,
-    DEFAULT_SHIP_LIMIT,
     DEFAULT_TIMEOUT_SECONDS,
     BaselineUpdate,
     Gate,
     OutputFormat,
     RunRule,
     Shard,
-    Ship,
     Stop,
     UnknownKeys,
 )
@@ -57,19 +55,9 @@ class RunOptions(Record):
     max_retries: int = DEFAULT_MAX_RETRIES
     """`--agentv-max-retries`: how often a call that timed out is retried."""
     workers: int | None = None
-    """`--agentv-workers`: cases in flight, 1 to 50 for each process; None: as each target says, else one for each."""
+    """`--agentv-workers`: cases in flight; None: as each target says, else one, or as many as an executor runs."""
     executor: str | None = None
-    """`--agentv-executor`: `local`, `processes:N`, or the address of a scheduler; None: that of a hook, else local."""
-    lost_retries: int = 0
-    """`--agentv-lost-retries`: how often a case whose worker was lost is retried."""
-    ship: Ship | None = None
-    """`--agentv-ship`: how workers get the files of the cases; None: as the executor needs it."""
-    pass_env: tuple[str, ...] = ()
-    """`--agentv-pass-env`: names of variables that workers get from the run."""
-    ship_ignore: tuple[str, ...] = ()
-    """`agentv_ship_ignore` in the ini file: globs of files that are not shipped."""
-    ship_limit: float = DEFAULT_SHIP_LIMIT
-    """`--agentv-ship-limit`: megabytes that the files of a folder may have."""
+    """`--agentv-executor`: `local`, or the address of a scheduler; None: that of a hook, else local."""
     threshold: float | None = None
     """`--agentv-threshold` on the command line, 0 to 1; it overrides those of cases and files."""
     ini_threshold: float | None = None

@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pytest_agentv.reports.figures import on_one_line, visible
+from pytest_agentv.reports.figures import LineStyle, SummaryLine, on_one_line, visible
 from pytest_agentv.reports.judged_cases import CaseNames, JudgedCase
-from pytest_agentv.reports.summary import LineStyle, SummaryLine
 from pytest_agentv.stats.intervals import Interval
 
 INDENT: Final = 15

@@ -7,15 +7,27 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import combining, east_asian_width
 
-from pytest_agentv.model.base import is_amount
+from pytest_agentv.model.base import Record, is_amount
 from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, is_known
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import format_fixed
+
+LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine(Record):
+    """One line of a summary. A `title` is the text of a section's heading, without the ruler."""
+
+    text: str
+    style: LineStyle = "plain"
+
 
 N = TypeVar("N", int, float)
 

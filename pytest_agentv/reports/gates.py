@@ -15,7 +15,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.baseline import Baseline, has_other_judge
 from pytest_agentv.reports.columns import percent
-from pytest_agentv.reports.figures import wrap
+from pytest_agentv.reports.figures import LineStyle, SummaryLine, wrap
 from pytest_agentv.reports.judged_cases import (
     CaseNames,
     JudgedCase,
@@ -25,7 +25,6 @@ from pytest_agentv.reports.judged_cases import (
     unconfirmed,
     values_of,
 )
-from pytest_agentv.reports.summary import LineStyle, SummaryLine
 from pytest_agentv.reports.verdict import RunStatistics, RunVerdict, run_statistics
 from pytest_agentv.stats.comparing import answers_to_confirm
 from pytest_agentv.store.writers import verdict_path

@@ -16,7 +16,7 @@ from pytest_agentv.reports.judged_cases import CaseName, ended_at, is_error_of, 
 from pytest_agentv.reports.reasons import failed_as_expected
 from pytest_agentv.runtime.files import write_pieces_atomically
 from pytest_agentv.store.readers import iter_foreign
-from pytest_agentv.store.writers import iter_answers, kept_folder, unjudged_folder
+from pytest_agentv.store.writers import iter_answers, unjudged_folder
 
 
 class CaseResult(NamedTuple):
@@ -304,41 +304,24 @@ def _lacking(count: int, found: Iterable[tuple[str | None, ShardFigures]]) -> It
             yield f"shard {index}/{count} has results of {there:,} of its {cases[index]:,} cases"
 
 
-# Copies the files beside results files that a resumed run needs, to lie beside the merged file.
-
-_CLUSTERS: Final = "clusters"
-"""The file with the addresses of clusters whose workers keep further results, one per line."""
+# Copies the unjudged answers beside results files, to lie beside the merged file.
 
 
-def kept_results(results_path: Path) -> list[Path]:
-    """Return the files with results that workers kept for a run."""
-    return sorted(kept_folder(results_path).glob("*.json"))
+def copy_unjudged(sources: Sequence[Path], out: Path) -> None:
+    """Copy the unjudged answers of some results files, so that a run that resumes the merged file finds them.
 
-
-def copy_kept(sources: Sequence[Path], out: Path) -> None:
-    """Copy the kept files of some results files, so that a run that resumes the merged file finds them.
-
-    These are results that the workers of killed runs kept, and unjudged answers. Raises `FileError`.
+    Raises `FileError`.
     """
     others = [path for path in sources if _real(path) != _real(out)]
     if len(others) == len(sources):  # what lies beside `out` belongs to the file that is overwritten
-        for folder in (kept_folder(out), unjudged_folder(out)):
-            shutil.rmtree(folder, ignore_errors=True)
-    target = kept_folder(out)
-    for folder in map(kept_folder, others):
-        for path in folder.glob("*.json"):
-            _copy(path, target)
-        if (folder / _CLUSTERS).is_file():
-            known = _content(target / _CLUSTERS) if (target / _CLUSTERS).is_file() else b""
-            lines = dict.fromkeys((known + _content(folder / _CLUSTERS)).splitlines(keepends=True))
-            write_pieces_atomically(target / _CLUSTERS, lines)
+        shutil.rmtree(unjudged_folder(out), ignore_errors=True)
     for folder in map(unjudged_folder, others):
         for path in folder.glob("*.json"):
             _copy(path, unjudged_folder(out))
 
 
 def _real(path: Path) -> Path:
-    """Return a path whose folder has one name only. The file may be a link: its kept files lie beside the link."""
+    """Return a path whose folder has one name only. The file may be a link: its answers lie beside the link."""
     return path.parent.resolve() / path.name
 
 

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.text import counted
-from pytest_agentv.reports.figures import case_name, format_score, place_of, visible, wrap
+from pytest_agentv.reports.figures import LineStyle, SummaryLine, case_name, format_score, place_of, visible, wrap
 from pytest_agentv.reports.totals import (
     BIN_LABELS,
     EXTREMES,
@@ -27,20 +27,10 @@ from pytest_agentv.reports.totals import (
     total_figures,
 )
 
-LineStyle: TypeAlias = Literal["title", "heading", "plain", "pass", "fail", "error", "warning"]
-
 _WIDTH: Final = 80
 _BAR_WIDTH: Final = 40
 _ERROR_LINES: Final = 4
 _LONGEST_ERROR: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryLine(Record):
-    """One line. A `title` is the text of a section's heading, without the ruler."""
-
-    text: str
-    style: LineStyle = "plain"
 
 
 @dataclass(frozen=True, slots=True)

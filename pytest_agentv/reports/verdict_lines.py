@@ -15,9 +15,8 @@ from pytest_agentv.reports.columns import (
     short_list,
     wrapped,
 )
-from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.figures import SummaryLine, visible
 from pytest_agentv.reports.judged_cases import JudgedCase, Pair, depends_on_number, measure_of
-from pytest_agentv.reports.summary import SummaryLine
 from pytest_agentv.reports.verdict import JUDGE_CHANGED, PassRate, RunComparison, RunStatistics, parts_of, tool_hint
 from pytest_agentv.stats.intervals import is_flaky
 

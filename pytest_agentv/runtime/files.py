@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -241,24 +240,6 @@ _LOCK_SECONDS: Final = 30.0
 """A process that holds the lock for longer hangs. The run must not hang with it."""
 
 
-_LISTENER: Final[ContextVar[Callable[[Path], None] | None]] = ContextVar("agentv_written_files", default=None)
-
-
-def listen_to_writing(listener: Callable[[Path], None]) -> None:
-    """Call a function for each file that the current task, or its subtasks and threads, write.
-
-    It may run in any thread.
-    """
-    _LISTENER.set(listener)
-
-
-def tell_of_written(path: Path) -> None:
-    """Call the listener, if there is one, for a complete file."""
-    listener = _LISTENER.get()
-    if listener is not None:
-        listener(path)
-
-
 class LockedAppender:
     """Appends whole records to a file to which other threads and processes append too.
 
@@ -401,7 +382,6 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
         real.parent.mkdir(parents=True, exist_ok=True)
         _write_new(temporary, pieces, mode=_mode(real))
         temporary.replace(real)
-        tell_of_written(path)
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise _write_error(path, error) from error
     finally:

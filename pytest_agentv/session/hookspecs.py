@@ -45,10 +45,8 @@ def pytest_agentv_evaluators() -> (  # type: ignore[empty-body]
 def pytest_agentv_executor(config: pytest.Config) -> "Executor | None":
     """Return what runs the cases instead of this process, or None.
 
-    Its workers see the files of the project and the folder of the results under the same paths, work in a copy of the
-    project, or get the files (`--agentv-ship=bundle`). The attribute `agentv_is_private = True` of
-    the executor says that the connection to them is private, so that variables may be passed. The run shuts the
-    executor down. If the executor breaks, the hook is called again. `--agentv-executor` overrides the hook.
+    Its workers see the project: under the same path, or they are started in a copy of its folder. The run shuts the
+    executor down. If the executor breaks, the run ends. `--agentv-executor` overrides the hook.
     """
 
 

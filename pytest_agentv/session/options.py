@@ -81,7 +81,6 @@ def ini_name(config: pytest.Config) -> str:
 
 PREFIX = "agentv"
 _GATES_HELP = "Pass rates that the cases with a tag must reach, one tag per line: `prices: min_rate=0.9 tier=critical`."
-_SHIP_IGNORE_HELP = "Globs of files that are not sent to workers. With a slash they match paths below the project."
 
 _BETWEEN: Final = ("threshold", "repeat", "min_pass_rate")
 """Options whose flags override cases and files. Their ini keys do not."""
@@ -101,7 +100,6 @@ def add_options(parser: pytest.Parser) -> None:
         "args",
         list(DEFAULT_EXPLORATION_TOOLS),
     )
-    parser.addini("agentv_ship_ignore", _SHIP_IGNORE_HELP, "args", [])
     parser.addini("agentv_gates", _GATES_HELP, "linelist", [])
 
 
@@ -173,8 +171,6 @@ def run_options(config: pytest.Config) -> "RunOptions":
             "several_targets": _if_several(targets),
             "eval_id": tuple(values["eval_id"] or ()),
             "gates": _gates(config),
-            "pass_env": tuple(dict.fromkeys(values["pass_env"] or ())),
-            "ship_ignore": ini_names(config, "agentv_ship_ignore"),
             "exploration_tools": ini_names(config, "agentv_exploration_tools"),
         }
     )

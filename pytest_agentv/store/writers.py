@@ -282,11 +282,6 @@ def verdict_path(results_path: Path) -> Path:
     return results_path.with_name(f"{results_path.name.removesuffix('.jsonl')}.verdict.json")
 
 
-def kept_folder(results_path: Path) -> Path:
-    """Return the folder beside a results file in which worker processes keep results until the file has them."""
-    return results_path.with_name(f".{results_path.name}.kept")
-
-
 def unjudged_folder(results_path: Path) -> Path:
     """Return the folder beside a results file that keeps answers of models until they are judged."""
     return results_path.with_name(f".{results_path.name}.unjudged")

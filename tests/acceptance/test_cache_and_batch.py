@@ -5,7 +5,7 @@ import re
 
 import pytest
 from fake_llm import FakeLlm, Reply
-from forked_workers import fork_workers
+from pooled import TWO
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import varied
 
@@ -99,9 +99,8 @@ def write_targets(project, **targets):
     project.write("targets.yaml", json.dumps({"targets": [{"name": name, **keys} for name, keys in targets.items()]}))
 
 
-@pytest.mark.parametrize("mode", [[], ["-n2"], ["--agentv-executor=processes:2"], ["--agentv-repeat=2"]], ids=str)
-def test_a_run_warns_once_that_its_answers_cannot_be_cached(project, monkeypatch, mode):
-    fork_workers(monkeypatch)
+@pytest.mark.parametrize("mode", [[], ["-n2"], TWO, ["--agentv-repeat=2"]], ids=str)
+def test_a_run_warns_once_that_its_answers_cannot_be_cached(project, mode):
     judge = {"provider": "mock", "response": json.dumps({"score": 1.0})}
     write_targets(project, default={"provider": "mock", "response": "hi", "judge_target": "judge"}, judge=judge)
     project.write("a.eval.yaml", CANNOT_CACHE)

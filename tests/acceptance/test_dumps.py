@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from forked_workers import fork_workers
+from pooled import TWO
 
 ECHO = """
 targets:
@@ -229,12 +229,11 @@ def test_a_dump_that_cannot_be_written_is_an_error_of_its_case_that_names_the_fi
     assert run.by_id["a"]["error"] == f"taken/a.json: cannot be written: {taken} is a file, not a folder"
 
 
-def test_workers_warn_of_traces_that_cannot_be_dumped(project, suite, monkeypatch):
+def test_workers_warn_of_traces_that_cannot_be_dumped(project, suite):
     """A warning without a line broke the case, whose answer was lost."""
-    fork_workers(monkeypatch)
     project.write("targets.yaml", ECHO)
     project.write("a.eval.yaml", suite(a="hello"))
     project.write("taken", "a file\n")
-    run = project.run("--agentv-dump-traces=taken", "--agentv-executor=processes:1")
+    run = project.run("--agentv-dump-traces=taken", *TWO)
     assert run.statuses == {"a": "pass"}
     assert "the trace is not dumped: cannot be written: " in run.text

@@ -15,13 +15,12 @@ import pytest
 import warm
 from every_kind import without_times
 from fake_llm import FakeLlm, Reply
-from forked_workers import FOR_A_RUN, fork_workers
+from pooled import TWO
 from scripted_agent import numbered, read_calls, write_agent, write_cases
 from thorough import tries, varied
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
-TWO = "--agentv-executor=processes:2"
 SECRET = "s3cr3t-value-of-the-worker"
 LONGEST_WAIT = 60.0
 
@@ -95,7 +94,7 @@ def write_every_kind(project, url):
 
 @pytest.fixture(scope="module")
 def kinds(shared_project):
-    """Run every kind here, in processes, and by a hook; return the project and the runs."""
+    """Run every kind here and in processes; return the project and the runs."""
     project = shared_project()
     verdict = json.dumps({"score": 0.75, "hits": ["kind"], "misses": [], "reasoning": "because"})
 
@@ -104,56 +103,41 @@ def kinds(shared_project):
         model.script("model", Reply("hello from the model"))
         write_every_kind(project, model.url)
         here = project.run("--agentv-executor=local", "--agentv-include-trace")
-        there = project.run(TWO, *FOR_A_RUN, "--agentv-include-trace")
-        project.write("conftest.py", HOOK)
-        hooked = project.run("--agentv-include-trace")
-    return project, here, there, hooked
+        there = project.run(*TWO, "--agentv-include-trace")
+    return project, here, there
 
 
 def test_records_are_those_of_a_local_run(kinds):
-    _, here, there, hooked = kinds
+    _, here, there = kinds
     assert without_times(there.results) == without_times(here.results)
-    assert without_times(hooked.results) == without_times(here.results)
     assert len(here.results) == 10
 
 
 def test_the_kinds_are_judged_at_all(kinds):
-    _, here, _, _ = kinds
+    _, here, _ = kinds
     assert here.by_id["judged"]["score"] == 0.75
     assert here.by_id["python"]["score"] == 0.75
     assert here.statuses["mock"] == here.statuses["repeated"] == "pass"
 
 
 def test_one_line_says_where_the_cases_ran(kinds):
-    _, here, there, hooked = kinds
-    assert "agentv: executor processes:2: 12 answers" in there.lines
-    assert "agentv: executor ProcessPoolExecutor: 12 answers" in hooked.lines
+    _, here, there = kinds
+    assert "agentv: executor ProcessPoolExecutor: 12 answers" in there.lines
     assert "executor" not in here.text
 
 
 def test_no_secret_leaves_a_worker(kinds):
-    project, _, there, hooked = kinds
-    assert SECRET not in there.text + hooked.text
+    project, _, there = kinds
+    assert SECRET not in there.text
     for path in project.path.rglob("*"):
         if path.is_file() and path.name != ".env":
             assert SECRET not in path.read_bytes().decode("utf-8", "replace"), path
 
 
-def test_nothing_is_kept_that_the_results_file_holds(kinds):
-    project, *_ = kinds
-    assert not list(project.path.glob(".*.kept"))
-
-
-@pytest.fixture(autouse=True)
-def workers_start_quickly(monkeypatch):
-    """Those of the runs in other processes start as those of users, without `FOR_A_RUN`."""
-    fork_workers(monkeypatch)
-
-
 def test_cases_run_side_by_side_in_both_processes(project):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, {"a": "start_of b; log seen by a; say hello", "b": "start_of a; say nothing"})
-    run = project.run(TWO)
+    run = project.run(*TWO)
     assert run.statuses == {"a": "pass", "b": "fail"}
     calls = read_calls(project.path)
     assert len(calls.by_process) == 2
@@ -163,7 +147,7 @@ def test_cases_run_side_by_side_in_both_processes(project):
 def test_logs_come_home_with_the_item(project):
     write_agent(project)
     write_cases(project, {"a": "log seen by a; say nothing"})
-    assert "seen by a" in project.run(TWO).text
+    assert "seen by a" in project.run(*TWO).text
 
 
 def test_prints_come_home_with_the_item(project, monkeypatch):
@@ -181,7 +165,7 @@ def test_prints_come_home_with_the_item(project, monkeypatch):
     project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     cases = "".join(f"  - {{id: c-{name}, input: {name}, assert: [{{contains: hello}}]}}\n" for name in "ab")
     project.write("a.eval.yaml", f"evalcases:\n{cases}")
-    lines = [line for line in project.run(TWO).lines if re.match("_+ c-|asked|warned", line)]
+    lines = [line for line in project.run(*TWO).lines if re.match("_+ c-|asked|warned", line)]
     assert [line.strip("_ ") for line in lines] == [
         *("c-a", "asked a with ***", "warned a"),
         *("c-b", "asked b with ***", "warned b"),
@@ -197,9 +181,9 @@ def test_bound_cases_run_at_home(project):
         "fixed/conftest.py", "import pytest\n@pytest.fixture(autouse=True)\ndef seen():\n    open('seen.txt', 'w')\n"
     )
     project.write("hooked/conftest.py", "def pytest_agentv_response(case, response): pass\n")
-    run = project.run(TWO)
+    run = project.run(*TWO)
     assert set(run.statuses.values()) == {"pass"}
-    line = "executor processes:2: 2 answers; 3 ran in this process: 2 with fixtures, 1 with hooks"
+    line = "executor ProcessPoolExecutor: 2 answers; 3 ran in this process: 2 with fixtures, 1 with hooks"
     assert f"agentv: {line}" in run.lines
     here = {note["id"] for note in read_calls(project.path).notes if note["pid"] == os.getpid()}
     assert here == {"fixed-0", "fixed-1", "hooked-0"}
@@ -253,9 +237,9 @@ def test_only_cases_that_use_a_kind_of_the_project_run_at_home(project):
     ]
     shouted = {**cases[0], "id": "shouted", "assert": [{"type": "shouted"}]}
     project.write("a.eval.yaml", json.dumps({"evalcases": [*cases, shouted]}))
-    run = project.run(TWO, "--agentv-strict")  # workers do not call the kind unknown
+    run = project.run(*TWO, "--agentv-strict")  # workers do not call the kind unknown
     assert set(run.statuses.values()) == {"pass"}
-    line = "executor processes:2: 1 answer; 3 ran in this process: 3 with kinds of this project"
+    line = "executor ProcessPoolExecutor: 1 answer; 3 ran in this process: 3 with kinds of this project"
     assert f"agentv: {line}" in run.lines
 
 
@@ -263,7 +247,7 @@ def test_a_case_says_what_is_wrong_with_the_kinds_of_the_project(project):
     project.write("conftest.py", "def pytest_agentv_providers(): return 5\n")
     write_agent(project)
     write_cases(project, numbered(1))
-    there, here = project.run(TWO), project.run("--agentv-executor=local")
+    there, here = project.run(*TWO), project.run("--agentv-executor=local")
     assert without_times(there.results) == without_times(here.results)
     assert there.results[0]["error_detail"] == {"stage": "setup", "kind": "config"}
 
@@ -283,7 +267,7 @@ def test_a_kind_of_the_project_in_place_of_a_built_in_one_is_not_mistaken(projec
         """,
     )
     write_cases(project, numbered(1))
-    run = project.run(TWO, "--agentv-strict")
+    run = project.run(*TWO, "--agentv-strict")
     assert set(run.statuses.values()) == {"pass"}
     assert "1 ran in this process: 1 with kinds of this project" in run.text
 
@@ -302,69 +286,32 @@ def test_batches_run_at_home(project):
         """,
     )
     write_cases(project, numbered(2, word="b"))
-    assert "2 ran in this process: 2 with batches" in project.run(TWO).text
+    assert "2 ran in this process: 2 with batches" in project.run(*TWO).text
 
 
-def test_a_lost_worker_costs_its_cases_only(project):
-    write_agent(project)
+def test_an_executor_that_breaks_ends_the_run(project):
+    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, {"a": "say hello", "lost": "die_once mark; say hello", "b": "say hello", "c": "say hello"})
-    run = project.run(TWO, "--agentv-workers=1")
-    assert run.statuses == {"a": "pass", "lost": "error", "b": "pass", "c": "pass"}
+    run = project.run(*TWO, "--agentv-workers=1", subprocess=True)
+    assert run.statuses["a"] == "pass"
     error = run.by_id["lost"]
-    assert error["error"].startswith("worker lost: its process ")
-    assert error["error"].endswith("ended (signal 9)")
+    assert error["error"].startswith("worker lost: BrokenProcessPool: ")
     assert error["error_detail"] == {"stage": "provider", "kind": "process"}
-    assert read_calls(project.path).started.count("lost") == 1
-    assert "agentv: executor processes:2: 3 answers; 1 lost with its worker" in run.lines
-    again = project.run("--agentv-resume=out-1.jsonl", TWO)
-    assert again.statuses["lost"] == "pass"
-    assert read_calls(project.path).started.count("a") == 1
+    assert "c" not in run.statuses
+    assert "agentv: the executor takes no more cases: " in run.text
+    assert read_calls(project.path).started == ["a", "lost"]
+    again = project.run("--agentv-resume=out-1.jsonl", *TWO)
+    assert set(again.statuses.values()) == {"pass"}
+    assert sorted(read_calls(project.path).started) == ["a", "b", "c", "lost", "lost"]
 
 
-def test_a_lost_worker_says_nothing_that_a_target_printed(project):
-    project.write(".env", f"WORKER_API_KEY={SECRET}\n")
-    project.write("targets.yaml", "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    project.write(
-        "agent.py",
-        """
-        import os, sys
-
-        def answer(prompt):
-            print(os.environ["WORKER_API_KEY"], file=sys.stderr, flush=True)
-            os.kill(os.getpid(), 9)
-        """,
-    )
-    write_cases(project, numbered(1))
-    run = project.run(TWO)
-    assert run.results[0]["error"].endswith("ended (signal 9)")
-    assert SECRET not in run.text + json.dumps(run.results)
-
-
-def test_a_worker_that_cannot_start_says_why(project, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.executors.processes._PROGRAM", "raise SystemExit('no such module')")
+def test_an_executor_of_threads_runs_cases(project):
+    project.write("conftest.py", HOOK.replace("Process", "Thread").replace(', mp_context=get_context("fork")', ""))
     write_agent(project)
-    write_cases(project, numbered(1))
-    error = project.run(TWO).results[0]["error"]
-    assert error.startswith("worker lost: its process ")
-    assert error.endswith("ended (exit code 1) when it started: no such module")
-
-
-def test_a_lost_case_is_asked_again_by_choice(project):
-    write_agent(project)
-    write_cases(project, {"lost": "die_once mark; say hello"})
-    run = project.run(TWO, "--agentv-lost-retries=1")
-    assert run.statuses == {"lost": "pass"}
-    assert read_calls(project.path).started == ["lost", "lost"]
-
-
-def test_a_broken_executor_is_replaced_by_the_hook(project):
-    write_agent(project)
-    write_cases(project, {"lost": "die_once mark; say hello", "b": "say hello"})
-    project.write("conftest.py", HOOK)
-    run = project.run("--agentv-workers=1", subprocess=True)
-    assert run.statuses == {"lost": "error", "b": "pass"}
-    assert run.by_id["lost"]["error"].startswith("worker lost: BrokenProcessPool")
-    assert (project.path / "executors.txt").read_text() == "xx"
+    write_cases(project, {"a": "log seen by a; say hello", "b": "say nothing"})
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "fail"}
+    assert "agentv: executor ThreadPoolExecutor: 2 answers" in run.lines
 
 
 def test_a_hook_must_return_an_executor(project):
@@ -402,7 +349,7 @@ def test_a_hook_that_raises_ends_the_run_as_wrong_usage(project, monkeypatch):
 def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
     write_agent(project)
     write_cases(project, numbered(1))
-    run = project.run("-n", "1", TWO, subprocess=True)
+    run = project.run("-n", "1", "--agentv-executor=dask://127.0.0.1", subprocess=True)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     assert "--agentv-executor and the workers of pytest-xdist (-n) exclude each other: drop one" in run.text
 
@@ -410,9 +357,8 @@ def test_workers_of_xdist_and_an_executor_exclude_each_other(project):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("processes", "no processes: expected 1 to 64, such as processes:2"),
-        ("processes:0", "0 processes: expected 1 to 64"),
-        ("ray://x", "unknown executor 'ray://x': expected local, processes:N or dask://HOST:PORT"),
+        ("processes:2", "processes:N is gone: `-n N` runs cases in N processes"),
+        ("ray://x", "unknown executor 'ray://x': expected local or dask://HOST:PORT"),
         ("dask://", "'dask://' names no scheduler: expected dask://HOST:PORT, such as dask://localhost:8786"),
     ],
 )
@@ -439,7 +385,6 @@ def test_a_run_in_which_nothing_runs_leaves_nothing(project):
     run = project.run()
     assert run.outcomes == {"skipped": 1}
     assert (project.path / "executors.txt").read_text() == "x"
-    assert not list(project.path.glob(".*.kept"))
 
 
 def test_a_sick_target_is_checked_once_and_ends_the_run(project):
@@ -456,7 +401,7 @@ def test_a_sick_target_is_checked_once_and_ends_the_run(project):
         """,
     )
     write_cases(project, numbered(6))
-    run = project.run(TWO)
+    run = project.run(*TWO)
     assert (project.path / "checks.txt").read_text() == "checked\n"
     assert "agentv: " in run.text
     assert len(run.results) < 6
@@ -467,12 +412,12 @@ def test_first_failure_ends_what_runs_elsewhere(project):
     write_cases(
         project, {"bad": "start_of slow; say nothing", "slow": "sleep 600; say hello", "later": "sleep 600; say hello"}
     )
-    run = project.run(TWO, "-x")
+    run = project.run(*TWO, "-x")
     assert run.statuses == {"bad": "fail"}
     assert not living(read_calls(project.path))
 
 
-@pytest.mark.parametrize("executor", [TWO, varied("--agentv-executor=local")])
+@pytest.mark.parametrize("executor", [TWO, varied(("--agentv-executor=local",))])
 def test_a_case_that_ended_before_the_first_failure_is_reported_by_the_resumed_run(project, executor):
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     prompts = {
@@ -482,12 +427,12 @@ def test_a_case_that_ended_before_the_first_failure_is_reported_by_the_resumed_r
         "slow": "sleep 600",
     }
     write_cases(project, prompts)
-    run = project.run(executor, "-x", "--agentv-workers=4", "--junitxml=junit.xml")
+    run = project.run(*executor, "-x", "--agentv-workers=4", "--junitxml=junit.xml")
     assert (run.exit_code, run.outcomes) == (1, {"failed": 1})
     assert run.statuses == {"bad": "fail", "ahead": "pass", "ahead-bad": "fail"}
     assert "Total eval cases: 3 (1 passed, 2 failed, 0 errors)" in run.text
     assert (project.path / "junit.xml").read_text().count("<testcase ") == 1
-    resumed = project.run(executor, "--agentv-resume=out-1.jsonl", "-k", "not slow")
+    resumed = project.run(*executor, "--agentv-resume=out-1.jsonl", "-k", "not slow")
     assert resumed.outcomes == {"failed": 2, "passed": 1, "deselected": 1}
     assert resumed.statuses == run.statuses
     assert "Total eval cases: 3 (1 passed, 2 failed, 0 errors)" in resumed.text
@@ -541,13 +486,11 @@ def family(project):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("where", ["processes", "hook"])
-def test_the_end_of_the_run_is_that_of_all_processes(project, number, where):
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_end_of_the_run_is_that_of_all_processes(project, number, method):
     write_families(project)
-    if where == "hook":
-        project.write("conftest.py", HOOK)
-    forked = FOR_A_RUN if number == signal.SIGINT else ()  # once with workers that start as those of users
-    run = start(project, *((TWO, *forked) if where == "processes" else ()))
+    project.write("conftest.py", HOOK.replace("fork", method))
+    run = start(project)
     until(lambda: len(family(project)) == 4)
     run.send_signal(number)
     run.wait(LONGEST_WAIT)
@@ -564,57 +507,14 @@ def processes_in(folder):
     return [pid for pid, where in found.items() if where == folder and pid != os.getpid()]
 
 
-def test_a_killed_run_loses_no_answer(project):
-    """A worker has answers that the controller, which is stopped, has not: the run that goes on finds them."""
-    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, {"first": "say hello", "a": "lines 1 go; say hello", "b": "lines 1 go; say hello"})
-    run = start(project, TWO, "--agentv-workers=3")
-    until(lambda: len(read_calls(project.path).started) == 3)
-    until(lambda: "first" in results_of(project) and not kept_files(project))
-    run.send_signal(signal.SIGSTOP)
-    project.write("go", "go\n")
-    until(lambda: len(kept_files(project)) == 2)
-    run.kill()
-    run.wait(LONGEST_WAIT)
-    until(lambda: not living(read_calls(project.path)))
-    again = project.run("--agentv-resume=out.jsonl")
-    assert again.exit_code == 0
-    assert sorted(read_calls(project.path).started) == ["a", "b", "first"]
-    assert not list(project.path.glob(".out.jsonl.kept"))
-
-
-def test_a_killed_run_loses_no_answer_of_a_repeated_case(project):
-    write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
-    write_cases(project, {"a": "lines 1 go; say hello"})
-    repeat = ("--agentv-repeat=3", "--agentv-stop=never")
-    run = start(project, TWO, "--agentv-workers=3", *repeat)
-    until(lambda: len(read_calls(project.path).started) == 3)
-    run.send_signal(signal.SIGSTOP)
-    project.write("go", "go\n")
-    until(lambda: len(kept_files(project)) == 3)
-    run.kill()
-    run.wait(LONGEST_WAIT)
-    until(lambda: not living(read_calls(project.path)))
-    again = project.run("--agentv-resume=out.jsonl", *repeat)
-    assert again.exit_code == 0
-    assert read_calls(project.path).started == ["a"] * 3
-
-
 def results_of(project):
     path = project.path / "out.jsonl"
     return path.read_text() if path.exists() else ""
 
 
-def kept_files(project):
-    return list(project.path.glob(".out.jsonl.kept/*.json"))
-
-
 def finished(project):
-    """Return the ids of the cases that passed, in the results file or with a worker."""
+    """Return the ids of the cases that passed."""
     lines = [json.loads(line) for line in results_of(project).split("\n") if line.endswith("}")]
-    for path in kept_files(project):
-        with suppress(FileNotFoundError):  # the run has written it meanwhile
-            lines.append(json.loads(path.read_text())["result"])
     return {line["eval_id"] for line in lines if line["status"] == "pass"}
 
 
@@ -623,7 +523,7 @@ def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
     chance = random.Random(20261122 + number)
     write_agent(project, "targets: [{name: default, provider: python, callable: agent.py:answer}]\n")
     write_cases(project, numbered(12, "sleep 0.1; say hello"))
-    run = start(project, TWO, "--agentv-workers=4", *FOR_A_RUN)
+    run = start(project, *TWO, "--agentv-workers=4")
     until(lambda: finished(project))
     time.sleep(chance.uniform(0, 0.2))
     pids = {note["pid"] for note in read_calls(project.path).notes}
@@ -632,12 +532,11 @@ def test_whoever_is_killed_nothing_finished_is_asked_again(project, number):
     run.wait(LONGEST_WAIT)
     until(lambda: not living(read_calls(project.path)))
     done, before = finished(project), read_calls(project.path).started
-    again = project.run("--agentv-resume=out.jsonl", TWO)
+    again = project.run("--agentv-resume=out.jsonl", *TWO)
     assert again.exit_code == 0
     assert finished(project) | set(again.statuses) == set(numbered(12))
     assert [eval_id for eval_id in read_calls(project.path).started[len(before) :] if eval_id in done] == []
     assert len(before) == len(set(before))
-    assert not list(project.path.glob(".out.jsonl.kept"))
 
 
 def test_a_cluster_without_its_package_is_a_usage_error(project):

@@ -1,7 +1,7 @@
 """What surrounds items: fixtures and hooks of conftest files keep cases from running ahead, those of plugins do not."""
 
 import pytest
-from forked_workers import fork_workers
+from pooled import TWO
 from scripted_agent import TARGETS, numbered, read_calls, write_agent, write_cases, write_plugin
 from thorough import varied
 
@@ -28,11 +28,6 @@ def project(project):
     return project
 
 
-@pytest.fixture(autouse=True)
-def quick_workers(monkeypatch):
-    fork_workers(monkeypatch)
-
-
 def calls(project):
     return read_calls(project.path)
 
@@ -50,9 +45,9 @@ def test_a_fixture_of_a_plugin_keeps_no_case_from_running_ahead(project):
 def test_a_fixture_of_a_plugin_keeps_no_case_here(project):
     write_plugin(project, AUTOUSE)
     write_cases(project, numbered(3))
-    run = project.run("--agentv-executor=processes:2")
+    run = project.run(*TWO)
     assert run.outcomes == {"passed": 3}
-    assert "agentv: executor processes:2: 3 answers" in run.lines
+    assert "agentv: executor ProcessPoolExecutor: 3 answers" in run.lines
 
 
 @pytest.mark.parametrize("place", ["", "sub/"])
@@ -63,10 +58,10 @@ def test_a_fixture_that_a_conftest_holds_keeps_its_cases_here_and_in_turn(projec
     project.write(f"{place}conftest.py", "from helpers import quiet as calm\n" if is_imported else AUTOUSE)
     project.write("targets.yaml", TARGETS.replace("agent.py", f"{project.path}/agent.py"))
     write_cases(project, numbered(3), f"{place}a.eval.yaml")
-    run = project.run("--agentv-executor=processes:3")
+    run = project.run(*TWO)
     assert run.outcomes == {"passed": 3}
     assert calls(project).most == 1
-    assert "agentv: executor processes:3: 0 answers; 3 ran in this process: 3 with fixtures" in run.lines
+    assert "agentv: executor ProcessPoolExecutor: 0 answers; 3 ran in this process: 3 with fixtures" in run.lines
 
 
 @pytest.mark.parametrize("flags", [(), ("--agentv-workers=4",), varied(("-n2", "--agentv-workers=4"))])
@@ -83,9 +78,9 @@ def test_a_case_that_a_hook_of_a_conftest_skips_is_not_asked(project, flags):
 def test_with_an_executor_cases_under_a_hook_run_here_and_in_turn(project):
     project.write("conftest.py", SKIPS)
     write_cases(project, numbered(4))
-    run = project.run("--agentv-executor=processes:2")
+    run = project.run(*TWO)
     assert sorted(calls(project).started) == ["case-0", "case-1", "case-3"]
-    assert "agentv: executor processes:2: 0 answers; 3 ran in this process: 3 with hooks" in run.lines
+    assert "agentv: executor ProcessPoolExecutor: 0 answers; 3 ran in this process: 3 with hooks" in run.lines
 
 
 def test_a_hook_holds_only_below_its_folder(project):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from fake_llm import FakeLlm, Reply
-from forked_workers import FOR_A_RUN
+from pooled import TWO
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 
@@ -102,7 +102,7 @@ def test_each_kind_of_target_gets_them_or_says_why_not(project_in_all_modes):
 def test_cases_in_other_processes_read_them_there(project):
     with FakeLlm() as llm:
         prepare(project, llm)
-        run = project.run("--agentv-executor=processes:1", *FOR_A_RUN, "-k", "parts or gemini or text", subprocess=True)
+        run = project.run(*TWO, "-k", "parts or gemini or text", subprocess=True)
         (asked,) = [request for request in llm.requests if request.is_question]
 
     assert PNG64 in json.dumps(asked.body)

@@ -15,9 +15,6 @@ HELLO = "targets: [{name: default, provider: mock, response: hello}]\n"
 
 INI_TWINS = {
     "executor",
-    "lost-retries",
-    "ship",
-    "ship-limit",
     "target",
     "targets",
     "output-format",

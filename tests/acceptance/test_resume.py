@@ -686,20 +686,6 @@ def test_tests_that_evaluate_cannot_go_on_from_a_missing_file(project, mode):
     assert "ERROR: --agentv-resume: missing.jsonl holds no results file to go on from" in broken.lines
 
 
-def test_a_new_run_writes_what_workers_kept_of_a_killed_one_in_its_file(project, whole):
-    """It was paid for, and nobody would look for it."""
-    *written, kept = results(project)
-    (project.path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
-    folder = project.path / ".own.jsonl.kept"
-    folder.mkdir()
-    (folder / "x.json").write_text(json.dumps({"answer": None, "result": kept}))
-    again = run(project, "-k", "case-4")
-    assert [line["run_id"] == kept["run_id"] for line in results(project)] == [True] * 6 + [False]
-    assert kept in results(project)
-    assert not folder.exists()
-    assert "Total eval cases: 1 (1 passed, 0 failed, 0 errors)" in again.lines
-
-
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["one process", "-n2"])
 def test_tests_that_do_not_evaluate_need_no_file_to_go_on_from(project, mode):
     (project.path / "a.eval.yaml").unlink()

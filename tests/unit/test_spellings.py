@@ -5,7 +5,6 @@ import html
 import json
 import reprlib
 import shlex
-import sys
 import time
 import urllib.parse
 from collections.abc import Callable
@@ -186,13 +185,3 @@ def test_a_new_token_for_each_test_takes_little_time() -> None:
         masker.add([token])
         assert masker.mask(f"answer {token}") == "answer ***"
     assert time.process_time() - started < 2  # 20 s if each new secret spelled all others again
-
-
-def test_a_masker_with_secrets_has_imported_all_that_it_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later, a process that is out of open files could not: its results were lost."""
-    name = "pytest_agentv.model.cut_secrets"
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    Masker()
-    assert name not in sys.modules
-    Masker(["sk-secret-0123456789"])
-    assert name in sys.modules

@@ -19,7 +19,6 @@ from pytest_agentv.model.messages import Message, ToolCall
 from pytest_agentv.model.options import LOGS_FOLDER
 from pytest_agentv.model.secrets import masked
 from pytest_agentv.providers.base import TargetEnvironment
-from pytest_agentv.runtime.files import tell_of_written
 
 _LOGGER: Final = logging.getLogger(__name__)
 _OFF: Final = frozenset({"false", "0", "off", "no"})
@@ -74,8 +73,6 @@ class StreamLog:
             with suppress(OSError):  # text that was held back because the disk was full
                 self._file.close()
             self._file = None
-            if self.path is not None:
-                tell_of_written(self.path)
 
     def _write_line(self, stream: str, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)

@@ -13,8 +13,7 @@ from typing import Any, Final, TypeVar
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, mapping
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.cut_secrets import mask_pieces
-from pytest_agentv.model.secrets import Masker, beginning
+from pytest_agentv.model.secrets import Masker, beginning, mask_pieces
 from pytest_agentv.model.text import counted, format_number
 from pytest_agentv.providers.api.base import text_of
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries

@@ -29,7 +29,6 @@ from pytest_agentv.store.writers import (
     ResultSink,
     default_results_path,
     iter_answers,
-    kept_folder,
     stored_name,
     unjudged_folder,
 )
@@ -100,7 +99,6 @@ class ResumedFile(Record):
 def find_last_run(
     path: Path,
     flag: str,
-    executor: str | None = None,
     *,
     dry_run: bool = False,
     own_target: Callable[[str], str] | None = None,
@@ -110,22 +108,15 @@ def find_last_run(
     In a folder, dry runs and real runs see only files of their own kind. Otherwise a dry run in between would make the
     next run pay for all answers again.
 
-    Adds the results that workers keep. Those of a cluster are fetched through `executor`, if that is a cluster.
-
     `own_target` returns the name that this run's target of an item has in results, as far as files and options tell.
     An item broke if its last result of this target is an error, or its last one of any target. None: the latter tells.
 
     Raises `pytest.UsageError` that names `flag` if there is no file.
     """
     file = _newest_file(path, dry_run=dry_run) if path.is_dir() else path
-    if file is None or not (file.is_file() or kept_folder(file).is_dir()):
+    if file is None or not file.is_file():
         raise pytest.UsageError(f"{flag}: {locate(path, None)} holds no results file to go on from")
     try:
-        if kept_folder(file).is_dir():
-            from pytest_agentv.session.recording.left_results import add_left_results, fetch_left  # noqa: PLC0415 - rare
-
-            fetch_left(file, executor)
-            add_left_results(file)
         return _read(file, flag, own_target)
     except AgentvError as error:
         raise pytest.UsageError(f"{flag}: {error}") from None
@@ -428,7 +419,6 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
         resumed = find_last_run(
             options.resume or folder,
             flag,
-            options.executor,
             dry_run=options.dry_run,
             own_target=_target_in_results(config, options) if options.retries_only else None,
         )
@@ -441,7 +431,6 @@ def _new_identity(config: pytest.Config, options: RunOptions) -> RunIdentity:
             return RunIdentity(resumed.run_id, resumed.path, resumed, retried=retried)
     started = datetime.now(UTC)
     path = options.out or default_results_path(cwd, started, options.output_format)
-    _add_left_results(path)
     return RunIdentity(new_run_id(started), path.absolute(), resumed, retried=retried)
 
 
@@ -455,17 +444,6 @@ def _target_in_results(config: pytest.Config, options: RunOptions) -> Callable[[
         return CaseFiles(config, options)
 
     return lambda node_id: files().target_in_results(node_id)
-
-
-def _add_left_results(path: Path) -> None:
-    """Write the results that workers kept of a killed run to its file, to which a new run appends now."""
-    if os.path.isdir(kept_folder(path)):  # noqa: PTH112 - False also for a name that is too long
-        from pytest_agentv.session.recording.left_results import add_left_results  # noqa: PLC0415 - rare
-
-        try:
-            add_left_results(path)
-        except AgentvError as error:
-            raise pytest.UsageError(str(error)) from None
 
 
 def refuse_in_worker(node: Any, error: pytest.UsageError) -> None:

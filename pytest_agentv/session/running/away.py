@@ -1,130 +1,142 @@
-"""Chooses the executor of a run, sends cases to other processes, and takes their results."""
+"""Chooses the executor of a run, sends cases to its workers, and takes their results."""
 
+import asyncio
 import logging
 import os
 import sys
+import threading
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from pytest_agentv.engine.jobs import NO_OVERRIDES, CaseHooks, CaseJob, Overrides
-from pytest_agentv.engine.judging import evaluators_of
+from pytest_agentv.engine.judging import embedding_targets, evaluators_of
 from pytest_agentv.engine.pool import Places, TargetPool
 from pytest_agentv.engine.results import error_result
-from pytest_agentv.errors import AgentvError, FileError, HookError, locate
-from pytest_agentv.executors.base import CaseExecutor, ExecutorLost, JobRefused, Reply, Setup, WorkerLost, write_sent
-from pytest_agentv.executors.bundles import BundleTooLarge, Roots, ShippingRules, roots_of
-from pytest_agentv.executors.kept import KeptResults, missing_text, process_name
-from pytest_agentv.executors.processes import Futures, Processes, is_private
-from pytest_agentv.executors.shipping import OutsideProject, Shipper
+from pytest_agentv.errors import AgentvError, HookError
+from pytest_agentv.executors.worker import (
+    END_SECONDS,
+    JobRefused,
+    Reply,
+    Setup,
+    Workers,
+    close_engine,
+    pack,
+    process_name,
+    run_job,
+)
 from pytest_agentv.files.problems import Problem
-from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.kind_table import KindsOf
-from pytest_agentv.model.options import CACHE_FOLDER, is_cluster, is_encrypted
+from pytest_agentv.model.options import is_cluster
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
+from pytest_agentv.providers.table import KINDS
 from pytest_agentv.reports.figures import shown
 from pytest_agentv.reports.prints import CaseLog
 from pytest_agentv.runtime.reaper import remove_at_end
-from pytest_agentv.runtime.user_code import user_traceback
-from pytest_agentv.session.recording.identity import RunIdentity
+from pytest_agentv.runtime.user_code import run_in_thread, user_traceback
 from pytest_agentv.session.user_hooks import FIXTURES, FOREIGN_FOLDERS, HOOKS, HookedKinds, is_interrupt
 from pytest_agentv.session.workers import shared_folder
-from pytest_agentv.store.writers import kept_folder
-
-# Sends cases to other processes, and takes their results.
 
 _LOGGER: Final = logging.getLogger("pytest_agentv.session")
+_HOOK: Final = "pytest_agentv_executor"
 
 IN_BATCH: Final = "batches"
 HAS_OWN_KINDS: Final = "kinds of this project"
 CANNOT_TRAVEL: Final = "objects of this process"
-HAS_FILES_OUTSIDE: Final = "files outside of the project"
 
 
 class Away:
-    """The executor of a run, and its results that are not written yet. Used on the event loop."""
+    """The executor of a run. Used on the event loop, except for `open`."""
 
     def __init__(
         self,
-        open_executor: Callable[[], CaseExecutor | None],
+        config: pytest.Config,
+        options: RunOptions,
+        places: Places,
+        run_id: str,
         *,
         pool: TargetPool,
-        shipper: Shipper,
         own_providers: KindsOf,
-        kept: KeptResults,
-        lost_retries: int,
     ) -> None:
         self.is_open = False
         """Whether an executor was opened and must be closed."""
+        self.workers: Workers | None = None
+        """None: no hook names an executor, so all cases run in this process."""
         self.away = 0
-        """How many answers other processes asked for."""
+        """How many answers workers asked for."""
         self.home: Counter[str] = Counter()
         """How many answers this process asked for, by the reason."""
         self.lost = 0
         """How many answers were lost with their workers."""
-        self._open = open_executor
-        self._executor: CaseExecutor | None = None
+        self._config = config
+        self._options = options
+        self._places = places
+        self._run_id = run_id
         self._pool = pool
-        self._shipper = shipper
         self._own_providers = own_providers
-        self._kept = kept
-        self._lost_retries = lost_retries
         self._warned: set[tuple[Path, int | None]] = set()
         """The places of targets that a warning was shown for."""
-        self._tickets: defaultdict[str | None, list[str]] = defaultdict(list)
-        """Tickets of results that workers keep until they are written, by the node id of the case."""
-
-    @property
-    def executor(self) -> CaseExecutor | None:
-        """None: no hook names an executor, so all cases run in this process."""
-        return self._executor
 
     def open(self) -> None:
         """Open the executor. Raises `pytest.UsageError` if a hook returned something else."""
-        if self._executor is None:
-            self._executor = self._open()
-            self.is_open = self._executor is not None
+        if self.workers is None:
+            self.workers = _open(self._config, self._options, self._setup())
+            self.is_open = self.workers is not None
 
     async def ask(
         self, job: CaseJob, log: CaseLog, *, hooks: CaseHooks, own: Overrides, bound_by: str | None, is_batched: bool
     ) -> EvalResult | None:
         """Run a job in another process; None: it must run in this one. Raises only for a cancellation."""
-        if self._executor is None:
+        if self.workers is None:
             return None
         reason = self._reason_to_stay(job, hooks, own, bound_by=bound_by, is_batched=is_batched)
         if reason is None:
             try:
-                return await self._ask(self._executor, job, log)
+                return await self._ask(self.workers, job, log)
             except JobRefused as error:
                 _LOGGER.debug("the case runs here: %s", error)
                 reason = CANNOT_TRAVEL
-            except OutsideProject as error:
-                _LOGGER.debug("the case runs here, because of %s", error)
-                reason = HAS_FILES_OUTSIDE
         self.home[reason] += 1
         return None
 
-    def written(self, node_id: str | None) -> None:
-        """Let workers drop the results of a case, which the results file holds now."""
-        for ticket in self._tickets.pop(node_id, ()):
-            self._kept.drop(ticket)
-            if self._executor is not None:
-                self._executor.written(ticket)
-
     async def close(self) -> None:
-        """Close the executor."""
-        if self._executor is not None and self.is_open:
+        """End all jobs, and close the executor. Waits some seconds at most."""
+        if self.workers is not None and self.is_open:
             self.is_open = False
-            await self._executor.close()
-            self._kept.close()
+            closing = threading.Thread(target=self.workers.close, name="agentv-executor-end", daemon=True)
+            closing.start()
+            await run_in_thread(lambda: closing.join(END_SECONDS), "agentv-executor-wait")
+
+    def _setup(self) -> Setup:
+        places, config = self._places, self._config
+        folder = shared_folder(self._run_id)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        remove_at_end(folder)
+        try:
+            own = tuple(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
+        except HookError:  # each case reports the error
+            own = ()
+        return Setup(
+            f"agentv-{uuid.uuid4().hex}",
+            self._options,
+            places.repo_root,
+            places.cwd,
+            folder,
+            tuple(os.path.abspath(each) for each in sys.path),  # noqa: PTH100 - "" is the current folder
+            {name: logging.getLogger(name).level for name in ("", "pytest_agentv")},
+            own,
+            places.unjudged,
+            process_name(),
+        )
 
     def _reason_to_stay(
         self, job: CaseJob, hooks: CaseHooks, own: Overrides, *, bound_by: str | None, is_batched: bool
@@ -139,52 +151,62 @@ class Away:
         return HAS_OWN_KINDS if has_own or self._asks_own_kind(job) else None
 
     def _asks_own_kind(self, job: CaseJob) -> bool:
+        """Whether a job may ask a target of a kind of the project, or its file has one in place of a built-in one."""
+        folder, evaluators = job.case.folder, evaluators_of(job.case)
         try:
-            own = {word.lower() for word in self._own_providers(job.case.folder)}
+            own = {word.lower() for word in self._own_providers(folder)}
         except HookError:
             return True  # the case reports the error
-        return bool(own) and not own.isdisjoint(self._shipper.kinds(job))
-
-    async def _ask(self, executor: CaseExecutor, job: CaseJob, log: CaseLog) -> EvalResult:
+        if not own:
+            return False
         try:
-            parcel = await self._shipper.parcel(job)
-        except BundleTooLarge as error:
-            return self._config_error(job, str(error))
-        for attempt in range(self._lost_retries + 1):
-            ticket = uuid.uuid4().hex
-            self._tickets[job.identity.node_id].append(ticket)
-            try:
-                reply = await self._shipper.ask(executor, ticket, parcel)
-            except WorkerLost as error:
-                kept = self._kept.find(ticket)
-                if kept is not None:  # the worker died after it had kept the result
-                    return self._arrived(kept.result)
-                self.lost += 1
-                reason = str(error)
-                if isinstance(error, ExecutorLost):
-                    self._pool.stop_reason = self._pool.stop_reason or reason
-                    break
-                _LOGGER.warning("worker lost (attempt %s): %s", attempt + 1, reason)
-                continue
-            self._note(reply, log)
-            if reply.fault is not None:
-                return self._config_error(job, reply.fault)
-            if reply.result is None:
-                reason = "it ended the case without a result"
-                break
-            return self._arrived(reply.result)
+            file = self._pool.file(folder)
+        except AgentvError:
+            return False
+        names = [job.identity.target, *embedding_targets(evaluators)]
+        if any(member.calls_targets for each in evaluators for member in each.walk()):
+            names += file.names
+        found: dict[str, str | None] = {}
+        while names:
+            name = names.pop()
+            if name not in found:
+                with suppress(AgentvError, OSError):  # a worker may have variables that this process lacks
+                    target = self._pool.definition(folder, name)
+                    found[name] = target.kind
+                    names += filter(None, [target.judge_target])
+        named = {job.identity.target, *found}
+        written = {each.kind for each in file.definitions if each.name in named or each.kind in KINDS.table}
+        return not own.isdisjoint(written | set(found.values()))
+
+    async def _ask(self, workers: Workers, job: CaseJob, log: CaseLog) -> EvalResult:
+        data = pack(job, self._places.repo_root)
+        try:
+            future = workers.submit(data)
+        except RuntimeError as error:  # it is broken or was shut down
+            return self._lose(job, f"the executor takes no more cases: {error}", ends=True)
+        try:
+            reply = Reply.from_bytes(await asyncio.wrap_future(future))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._lose(job, f"{workers.name} is gone: the cases that it had did not end", ends=True)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - whatever ended its worker
+            return self._lose(job, _told(error))
+        if reply.refused is not None:
+            raise JobRefused(reply.refused)
+        self._note(reply, log)
+        if reply.record is None:
+            return self._lose(job, "it ended the case without a result")
+        self.away += 1
+        return EvalResult.from_plain(reply.record)
+
+    def _lose(self, job: CaseJob, reason: str, *, ends: bool = False) -> EvalResult:
+        self.lost += 1
+        if ends:
+            self._pool.stop_reason = self._pool.stop_reason or reason
         identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
         return error_result(identity, "provider", "process", f"worker lost: {reason}", dry_run=job.options.dry_run)
-
-    @staticmethod
-    def _config_error(job: CaseJob, message: str) -> EvalResult:
-        """Return the result of a case that no worker can start. It does not run here: this machine may be too small."""
-        identity = job.identity.replace(case_hash=None)  # so that a resumed run asks again
-        return error_result(identity, "setup", "config", message, dry_run=job.options.dry_run)
-
-    def _arrived(self, record: JsonObject) -> EvalResult:
-        self.away += 1
-        return EvalResult.from_plain(record)
 
     def _note(self, reply: Reply, log: CaseLog) -> None:
         log.lines.extend(map(self._pool.masker.mask, reply.log))
@@ -193,10 +215,6 @@ class Away:
         problems = (Problem.from_plain({"line": None, **each}) for each in reply.warnings)  # plain data has no null
         self._pool.warn(self._new_warnings(problems))
         self._pool.stop_reason = self._pool.stop_reason or reply.stop_reason
-        try:
-            write_sent(reply.files, self._shipper.roots, self._pool.masker)
-        except FileError as error:
-            _LOGGER.warning("a file of a worker is lost: %s", error)
 
     def _new_warnings(self, problems: Iterable[Problem]) -> list[Problem]:
         """Leave out warnings that another worker has shown. Each worker warns of the first answer of a target."""
@@ -207,133 +225,51 @@ class Away:
 
 def executor_lines(away: Away) -> Iterator[str]:
     """Yield the lines of the summary about the executor."""
-    if away.executor is None or not (away.away or away.home or away.lost):
+    if away.workers is None or not (away.away or away.home or away.lost):
         return
     stayed = ", ".join(f"{count} with {reason}" for reason, count in sorted(away.home.items()))
     here = f"; {away.home.total()} ran in this process: {stayed}" if away.home else ""
     workers = "its worker" if away.lost == 1 else "their workers"
     lost = f"; {away.lost} lost with {workers}" if away.lost else ""
-    yield f"executor {away.executor.name}: {counted(away.away, 'answer')}{here}{lost}"
+    yield f"executor {away.workers.name}: {counted(away.away, 'answer')}{here}{lost}"
 
 
-# Chooses the executor of a run: that of `--agentv-executor`, else that of a hook.
-
-_HOOK = "pytest_agentv_executor"
-
-
-def executor_opener(
-    config: pytest.Config, options: RunOptions, identity: RunIdentity, places: Places, roots: Roots
-) -> Callable[[], CaseExecutor | None]:
-    """Return a function that opens the run's executor.
-
-    It returns None if the hooks name none, and raises `pytest.UsageError` if they name something else.
-    """
-    environment = dict(os.environ)  # before any case shows the `.env` of its folder here
-    passed = passed_variables(options, places)
-
-    def open_executor() -> CaseExecutor | None:
-        setup = _setup(options, identity, places, roots).replace(own_providers=_own_providers(config))
-        if options.executor is not None and is_cluster(options.executor):
-            if passed and not is_encrypted(options.executor):
-                raise pytest.UsageError(_open_text(options.executor, "use dask+tls://"))
-            return _open_cluster(options.executor, setup.replace(passed=passed))
-        if options.executor is not None:
-            setup = setup.replace(passed=passed)
-            return Processes(int(options.executor.partition(":")[2]), setup, environment)
-        executor = _ask_hook(config)
-        if executor is None:
-            return None
-
-        if passed and not is_private(executor):
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise pytest.UsageError(
-                _open_text(type(executor).__name__, "give it the attribute agentv_is_private = True")
-            )
-        try:
-            return Futures(executor, setup.replace(passed=passed), lambda: _ask_hook(config))
-        except OSError as error:
-            text = f"{locate(setup.kept_folder, None)}: the workers of an executor cannot use this folder: {error}"
-            raise pytest.UsageError(f"{text}; does another run write to the same results file?") from None
-
-    return open_executor
+def _told(error: BaseException) -> str:
+    if isinstance(error, AgentvError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ").partition("\n")[0]
 
 
-def _setup(options: RunOptions, identity: RunIdentity, places: Places, roots: Roots) -> Setup:
-    setup = Setup(
-        options,
-        places.repo_root,
-        places.cwd,
-        shared_folder(identity.run_id),
-        kept_folder(identity.results_path),
-        tuple(os.path.abspath(folder) for folder in sys.path),  # noqa: PTH100 - "" is the current folder
-        {name: logging.getLogger(name).level for name in ("", "pytest_agentv")},
-        roots,
-        ships=ships(options),
-        process=process_name(),
-        unjudged=places.unjudged,
-        results=identity.results_path,
-    )
-    if setup.ships and not is_cluster(options.executor):  # workers use these folders if they see them
-        setup.kept_folder.mkdir(parents=True, exist_ok=True)
-        setup.shared_folder.mkdir(mode=0o700, exist_ok=True)
-        remove_at_end(setup.shared_folder)
-    return setup
+def _open(config: pytest.Config, options: RunOptions, setup: Setup) -> Workers | None:
+    """Open the executor of `--agentv-executor`, else that of a hook. Raises `pytest.UsageError`."""
+    if options.executor is not None and is_cluster(options.executor):
+        return _open_cluster(options.executor, setup)
+    executor = _ask_hook(config)
+    if executor is None:
+        return None
+    packed = setup.to_bytes()
+
+    def close() -> None:
+        with suppress(OSError):
+            setup.shared_folder.mkdir(mode=0o700, exist_ok=True)  # a process that ended may have removed it
+            setup.mark.touch()  # tells the workers of this machine
+        close_engine(setup.name)  # that of an executor of threads
+        executor.shutdown(wait=True)  # jobs that did not begin are cancelled already
+
+    slots = max(1, int(getattr(executor, "_max_workers", None) or 1))
+    return Workers(type(executor).__name__, slots, lambda job: executor.submit(run_job, packed, job), close)
 
 
-def _own_providers(config: pytest.Config) -> tuple[str, ...]:
+def _open_cluster(address: str, setup: Setup) -> Workers:
     try:
-        return tuple(HookedKinds("pytest_agentv_providers", config.hook.pytest_agentv_providers))
-    except HookError:  # each case reports the error
-        return ()
+        from pytest_agentv.executors.dask import open_cluster  # noqa: PLC0415 - only for runs that ask for it
 
-
-def passed_variables(options: RunOptions, places: Places) -> dict[str, str]:
-    """Return the variables that go to the workers. Raises `pytest.UsageError` for one that is not set."""
-    if not options.pass_env:
-        return {}
-    variables = places.environment(places.cwd, os.environ).variables
-    missing = [name for name in options.pass_env if name not in variables]
-    if missing:
-        raise pytest.UsageError(f"--agentv-pass-env={missing[0]}: this variable is set neither here nor in .env")
-    return {name: variables[name] for name in options.pass_env}
-
-
-def _open_text(name: str, way_out: str) -> str:
-    return (
-        f"--agentv-pass-env: the connection to {name} is not known to be encrypted or local; set the variable where "
-        f"its workers start, or {way_out}"
-    )
-
-
-def ships(options: RunOptions) -> bool:
-    """Whether the files of the cases are sent to the workers."""
-    return options.ship == "bundle" or (options.ship is None and is_cluster(options.executor))
-
-
-def shipper_of(
-    config: pytest.Config, options: RunOptions, identity: RunIdentity, pool: TargetPool, places: Places
-) -> Shipper:
-    """Return the shipper that packs the jobs of a run."""
-    more = (options.dump_prompts, options.dump_traces, None if options.targets is None else options.targets.parent)
-    roots = roots_of((places.repo_root, places.cwd, config.rootpath, *(path for path in more if path is not None)))
-    if not ships(options):
-        return Shipper(roots, pool, None)
-    written = (identity.results_path, kept_folder(identity.results_path), options.html)
-    folders = (options.dump_prompts, options.dump_traces)
-    paths = tuple(str(path) for path in (*written, *folders) if path is not None)
-    rules = ShippingRules(roots.folders[0][1], options.ship_ignore, paths, options.ship_limit)
-    return Shipper(roots, pool, rules, places.cwd / CACHE_FOLDER if options.cache else None)
-
-
-def _open_cluster(address: str, setup: Setup) -> CaseExecutor:
-    try:
-        from pytest_agentv.executors.dask_cluster import DaskWorkers  # noqa: PLC0415 - only for runs that ask for it
-
-        return DaskWorkers(address, setup)
+        return open_cluster(address, setup)
     except AgentvError as error:
         raise pytest.UsageError(str(error)) from None
     except ModuleNotFoundError as error:
-        raise pytest.UsageError(missing_text(address, error)) from None
+        text = f"{address} needs a package that is not installed ({error.name}): pip install 'pytest-agentv[dask]'"
+        raise pytest.UsageError(text) from None
 
 
 def _ask_hook(config: pytest.Config) -> Executor | None:

@@ -364,12 +364,9 @@ class CaseRuns:
         return await run_case(job, self._pool, member, hooks=hooks, own=own)
 
     def _let_go(self, result: EvalResult) -> None:
-        """Let workers drop a written result, and delete its kept answers. Does nothing if results are lost."""
-        if self._recorder.error is not None:
-            return
-        self._pool.waiting.settle(result)
-        if self._away is not None:
-            self._away.written(result.node_id)
+        """Delete the kept answers of a written result. Does nothing if results are lost."""
+        if self._recorder.error is None:
+            self._pool.waiting.settle(result)
 
     async def _record(
         self, result: EvalResult, prepared: PreparedCase, leave: Callable[[], None] | None = None

@@ -1,10 +1,9 @@
 """Builds the parts of a run when the first eval file is collected, with its engine."""
 
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,7 +21,7 @@ from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.runtime.user_code import USER_LOOP
 from pytest_agentv.session.choosing import Asking
 from pytest_agentv.session.options import has_executor, run_options
-from pytest_agentv.session.outcomes import AgentvWarning, show_warnings
+from pytest_agentv.session.outcomes import show_warnings
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink, run_identity
 from pytest_agentv.session.recording.records import Recorder, RunRecords
 from pytest_agentv.session.recording.run_results import KnownLines
@@ -34,7 +33,7 @@ from pytest_agentv.session.showing.masking import CaseLogHandler, route_prints
 from pytest_agentv.session.showing.progress import Progress
 from pytest_agentv.session.user_hooks import MASKER, FolderKinds, UserHooks
 from pytest_agentv.session.workers import Parent, process_share, shared_folder
-from pytest_agentv.store.writers import kept_folder, unjudged_folder
+from pytest_agentv.store.writers import unjudged_folder
 from pytest_agentv.targets.definitions import TargetsFile, find_repo_root
 from pytest_agentv.targets.files import find_targets_file, load_targets_file
 
@@ -52,10 +51,6 @@ if TYPE_CHECKING:
 
 # The engine of a run: the event loop, its targets, and its executor.
 
-_NO_WORKERS: Final = (
-    "--agentv-pass-env is for the workers of an executor, and this run has none: --agentv-executor asks for one"
-)
-
 
 class RunEngine:
     """Owns the thread of the event loop and the targets, and closes them in the end."""
@@ -66,8 +61,6 @@ class RunEngine:
         self._options = options
         self._share = process_share(config)
         self._has_executor = has_executor(config, options)
-        if options.pass_env and not self._has_executor:
-            warnings.warn(_NO_WORKERS, AgentvWarning, stacklevel=1)
         is_shared = self._share.count > 1 or self._has_executor
         self._providers = FolderKinds(config, "pytest_agentv_providers")
         shared = shared_folder(run_id) if is_shared else None
@@ -121,24 +114,15 @@ class RunEngine:
         self.loop.stop()
 
     def _open_away(self, identity: RunIdentity) -> "Away":
-        from pytest_agentv.executors.kept import KeptResults  # noqa: PLC0415 - only for runs with an executor
-        from pytest_agentv.session.running.away import Away, executor_opener, passed_variables, shipper_of  # noqa: PLC0415 - as above
+        from pytest_agentv.session.running.away import Away  # noqa: PLC0415 - only for runs with an executor
 
-        self.pool.masker.add(passed_variables(self._options, self.places).values())
-        shipper = shipper_of(self._config, self._options, identity, self.pool, self.places)
-        return Away(
-            executor_opener(self._config, self._options, identity, self.places, shipper.roots),
-            pool=self.pool,
-            shipper=shipper,
-            own_providers=self._providers,
-            kept=KeptResults(kept_folder(identity.results_path)),
-            lost_retries=self._options.lost_retries,
-        )
+        places, pool, own = self.places, self.pool, self._providers
+        return Away(self._config, self._options, places, identity.run_id, pool=pool, own_providers=own)
 
     def _processes(self) -> int:
-        """Return how many processes run cases. Without a limit of the run or target, so many cases run at a time."""
-        executor = None if self.away is None else self.away.executor
-        return 1 if executor is None else executor.processes
+        """Return how many cases the executor runs at a time, unless the run or a target sets a limit."""
+        workers = None if self.away is None else self.away.workers
+        return 1 if workers is None else workers.slots
 
 
 def _project_root(config: pytest.Config) -> Path:

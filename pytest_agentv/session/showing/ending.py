@@ -11,8 +11,8 @@ import pytest
 from pytest_agentv.errors import locate
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.figures import visible
-from pytest_agentv.reports.summary import Outcomes, SummaryLine, summary_lines
+from pytest_agentv.reports.figures import SummaryLine, visible
+from pytest_agentv.reports.summary import Outcomes, summary_lines
 from pytest_agentv.reports.totals import waiting_hint
 from pytest_agentv.session.compat import TerminalReporter, items_of
 from pytest_agentv.session.outcomes import may_be_eval

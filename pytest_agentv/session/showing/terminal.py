@@ -34,7 +34,7 @@ from pytest_agentv.store.readers import REPORT, RESULTS, foreign_fault
 from pytest_agentv.store.writers import ResultSink, answers_path, unjudged_folder, verdict_path
 
 if TYPE_CHECKING:
-    from pytest_agentv.reports.summary import SummaryLine  # needed by few runs
+    from pytest_agentv.reports.figures import SummaryLine  # needed by few runs
     from pytest_agentv.session.showing.ending import EndedRun
     from pytest_agentv.session.showing.verdict_section import VerdictSection
 

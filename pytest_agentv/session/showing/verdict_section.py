@@ -8,7 +8,7 @@ import pytest
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
-from pytest_agentv.reports.summary import SummaryLine
+from pytest_agentv.reports.figures import SummaryLine
 from pytest_agentv.session.gating.run_gate import RunGate
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.session.showing.item_outcomes import uncollected_text
