@@ -11,10 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from pytest_agentv.cases.evaluators import load_evaluator
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import (
-    holds_objects,
-    is_in_one_of_several,
-    is_one_of_several,
-    lacking_data,
     locate_part,
     no_data,
     parse_answer,
@@ -85,7 +81,7 @@ class Equals(Evaluator):
         data = await off_loop(len(text), _data, text) if part is ABSENT else part
         wanted = shown(self.summary()) if isinstance(self.value, str) else _brief(self.value)
         if data is ABSENT:
-            return await off_loop(len(text), _score_of_none, text, self.value, wanted)
+            return Score(0.0, misses=(f"holds no JSON, and so is not {wanted}",))
         return verdict(json_equal(data, self.value), f"is {wanted}", f"is {_brief(data)}, not {wanted}")
 
 
@@ -105,14 +101,6 @@ def _of_same_value(wanted: str, part: Json | Absent, answer: str) -> str:
 def _data(answer: str) -> Json | Absent:
     whole = parse_json(answer)
     return parse_answer(answer) if whole is ABSENT else whole
-
-
-def _score_of_none(text: str, value: Json, wanted: str) -> Score:
-    """Score an answer without one JSON value. If it holds several, it is unknown which of them counts."""
-    held = "several JSON objects, and none is all of it: it" if holds_objects(text) else "no JSON, and so"
-    is_there = is_one_of_several(text, value)
-    unchecked = f"holds {wanted}, but not alone, so it is not known whether the answer is that" if is_there else None
-    return Score(0.0, misses=(f"holds {held} is not {wanted}",), unchecked=unchecked)
 
 
 def _brief(value: Json) -> str:
@@ -213,20 +201,12 @@ class AnswerField(Evaluator):
         if self.check is None:
             if part is not ABSENT:
                 return Score(1.0, hits=(f"{self.path} is there",))
-            unchecked = await off_loop(len(context.candidate_answer), _unchecked, context, self.path)
+            has_data = context.part is not ABSENT or parse_answer(context.candidate_answer) is not ABSENT
+            unchecked = None if has_data else f"the answer holds no JSON, so {self.path} could not be checked"
             return Score(0.0, misses=(miss,), unchecked=unchecked)
         if part is ABSENT:  # without a value the check fails, even a negated one
             return Score(0.0, misses=(miss,), unchecked=miss)
         return await judge(self.check, context.replace(candidate_answer=text_of_part(part), part=part))
-
-
-def _unchecked(context: Context, path: str) -> str | None:
-    """Return why a missing part could not be looked for; None if the answer is data that lacks it."""
-    answer = context.candidate_answer if context.part is ABSENT else context.part
-    if is_in_one_of_several(answer, path):  # it is unknown which object counts, but the part is not missing
-        return f"{path} is there, in one of several JSON objects"
-    lacking = lacking_data(context.candidate_answer, path) if context.part is ABSENT else None
-    return f"the answer holds no {lacking}, so {path} could not be checked" if lacking else None
 
 
 DEEPEST: Final = 100

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field
 
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.base import AnswerPath, Evaluator, or_sync
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.field_values import FORMAT_SCHEMA, KNOWN_PARTS, is_date_format, parse_date, parse_number
+from pytest_agentv.evaluators.field_values import KNOWN_PARTS, is_date_format, parse_date, parse_number
 from pytest_agentv.evaluators.json_text import json_equal
 from pytest_agentv.evaluators.judge_reply import off_loop
 from pytest_agentv.files.problems import describe_value
@@ -29,7 +29,7 @@ def _date_format(value: str) -> str:
     return value
 
 
-DateFormat: TypeAlias = Annotated[Text, AfterValidator(_date_format), WithJsonSchema(FORMAT_SCHEMA)]
+DateFormat: TypeAlias = Annotated[Text, AfterValidator(_date_format)]
 """The format of a date."""
 
 
@@ -46,7 +46,7 @@ class FieldCheck(Part):
     )
     formats: Items[DateFormat] | None = Field(
         default=None,
-        description="with `date`: formats such as `DD/MM/YYYY`, to tell days from months, or `YYYY.MM.DD`",
+        description="with `date`: formats such as `DD/MM/YYYY` or `%d.%m.%Y`; dates in ISO 8601 need none",
     )
 
     def unread_keys(self) -> Iterator[tuple[str, str]]:

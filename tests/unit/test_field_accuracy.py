@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from datetime import date
 
 import pytest
@@ -16,11 +15,9 @@ from pytest_agentv.evaluators.answer_data import parse_answer, read_path
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.field_accuracy import FieldAccuracy, FieldCheck, expected_data, score_fields
 from pytest_agentv.evaluators.field_values import (
-    FORMAT_SCHEMA,
     is_date_format,
     parse_date,
     parse_number,
-    read_by_formats,
 )
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import EvalCase
@@ -97,61 +94,11 @@ def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
         ("3/4", 3, "non-numeric value"),
         ("1e5,5", 1, "non-numeric value"),
         ("1,234,5678", 1234, "non-numeric value"),
-        ("2 million", 2, "outside tolerance: diff=1999998.00, tolerance=0"),
-        ("2M", 2, "outside tolerance: diff=1999998.00, tolerance=0"),
-        ("3k", 3, "outside tolerance: diff=2997.00, tolerance=0"),
-        ("1.2 billion", 1.2, "outside tolerance: diff=1199999998.80, tolerance=0"),
-        ("2万", 2, "outside tolerance: diff=19998.00, tolerance=0"),
-        ("2 million 300 thousand", 2_000_000, "non-numeric value"),
-        ("2万5千", 20_000, "non-numeric value"),
-        ("5k\u201310k", 5000, "non-numeric value"),
-        ("2 million - 3 million", 2_000_000, "non-numeric value"),
-        ("2 million to 3 million", 2_000_000, "non-numeric value"),
-        ("2 to 3 million", 2, "non-numeric value"),
-        ("2 - 3 million", 2, "non-numeric value"),
-        ("2-3 million", 2, "non-numeric value"),
-        ("2 or 3 million", 2, "non-numeric value"),
-        ("1,5 to 3 million", 1, "non-numeric value"),
-        ("2 to $3 million", 2, "non-numeric value"),
-        ("2\u20133M", 2, "non-numeric value"),
-        ("between 2 and 3 million", 2, "non-numeric value"),
-        ("2~3万", 2, "non-numeric value"),
-        ("10 TO 20 USD", 10, "non-numeric value"),
-        ("10 - 20", 10, "non-numeric value"),
-        ("3 and 1/2", 3, "non-numeric value"),
-        ("10 km to 20 km", 10, "non-numeric value"),
-        ("from 3 days to 5 days", 3, "non-numeric value"),
-        ("1 day to 3 days", 1, "non-numeric value"),
-        ("between 10 \u20ac and 20 \u20ac", 10, "non-numeric value"),
-        ("10 kg \u2013 12 kg", 10, "non-numeric value"),
+        ("2 million", 2, "non-numeric value"),
+        ("2M", 2, "non-numeric value"),
+        ("2 kg", 2, "non-numeric value"),
+        ("2 to 3", 2, "non-numeric value"),
         ("10%-20%", 10, "non-numeric value"),
-        ("-10 \u00b0C to -5 \u00b0C", -10, "non-numeric value"),
-        ("2 million EUR to 3 million eur", 2_000_000, "non-numeric value"),
-        ("100 km/h or about 120 km/h", 100, "non-numeric value"),
-        ("5 man-days - 10 man-days", 5, "non-numeric value"),
-        ("10公里到20公里远", 10, "non-numeric value"),
-        ("2 to about 3 million", 2, "non-numeric value"),
-        ("2 up to 3", 2, "non-numeric value"),
-        ("1e3 million", 1000, "non-numeric value"),
-        ("10\u2009000 EUR", 10, "non-numeric value"),
-        ("1\xbd", 1, "non-numeric value"),
-        ("1 \xbd million", 1, "non-numeric value"),
-        ("1 1/2 cups", 1, "non-numeric value"),
-        ("12 11/12", 12, "non-numeric value"),
-        ("3 / 4", 3, "non-numeric value"),
-        ("3\u20444", 3, "non-numeric value"),
-        ("1.2 \xd7 10^6", 1.2, "non-numeric value"),
-        ("1.2x10\u2076", 1.2, "non-numeric value"),
-        ("1.2 \xb7 10^{-6} m", 1.2, "non-numeric value"),
-        ("1.2*10**6", 1.2, "non-numeric value"),
-        ("10^6", 10, "non-numeric value"),
-        ("10\xb2", 10, "non-numeric value"),
-        ("2\u20263", 2, "non-numeric value"),
-        ("2..3", 2, "non-numeric value"),
-        ("2 ... 3", 2, "non-numeric value"),
-        ("2\u22123", 2, "non-numeric value"),
-        ("2\u20113 days", 2, "non-numeric value"),
-        ("2 EUR -> 3 EUR", 2, "non-numeric value"),
     ],
 )
 def test_numbers_that_only_begin_alike_differ(given, expected, miss):
@@ -162,53 +109,10 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        *(("2 million", 2_000_000), ("1.1 Million", 1_100_000), ("2M€", 2_000_000), ("3k", "3,000"), ("2 Mio.", "2M")),
-        *(("-1.2 billion USD", -1.2e9), ("2 hundred thousand people", 200_000), ("2-million", 2e6), ("3 crores", 3e7)),
-        *(("1.2万亿元", 1.2e12), ("12345678901234567 thousand", 12345678901234567000), ("5 trillions", 5e12)),
-        # A unit does not change a number.
-        *(("5%", 5), ("300 K", 300), ("5m", 5), ("5 m", 5), ("2kg", 2), ("2 Mb", 2), ("5 milligrams", 5), ("4 B", 4)),
-        *(("2 milliseconds", 2), ("2 thousandths", 2), ("9" * 5000, float("inf"))),
-        # What follows is no second end of a range.
-        *(("2 to go", 2), ("5-year plan", 5), ("3 - all told", 3), ("2 tons", 2), ("4 orders", 4), ("2, 3", 2)),
-        *(("5 km in 20 minutes", 5), ("5 minutes to 12", 5), ("5 km to exit 7", 5), ("3 days and 4 hours", 3)),
-        *(("10 of 20", 10), ("2 out of 3", 2), ("5 apples and 3 pears", 5), ("9 am - 5 pm", 9), ("2 m to 3 mm", 2)),
-        *(
-            ("5... or so", 5),
-            ("5 x 10 cm", 5),
-            ("5 * 10", 5),
-            ("5 x 100 m", 5),
-            ("5 m\xb2", 5),
-            ("5/month", 5),
-            ("5 22 33", 5),
-        ),
-        *(("20\u2070C", 20), ("5 \u2026", 5), ("5 -> ok", 5), ("5**", 5), ("5 1 / x", 5)),
-        *(("5 km, 5 km", 5), ("10 auto 20 au", 10), ("10 m x 20 m to 30 m", 10), ("2 cm to 3 (cm)", 2)),
-    ],
+    "given", ["-1234.5", "-1,234.50", "-1234.5 USD", "-$1,234.5", "\u20ac-1,234.5", "-1234.5 %", "-1234.5\u20ac"]
 )
-def test_words_for_large_numbers_count_and_units_do_not(given, expected):
-    assert parse_number(given) == parse_number(expected)
-
-
-@pytest.mark.parametrize("end", [",5", "\xbd", "e5,5", " to 3", ".5,5"])
-def test_many_digits_take_time_by_their_number(end):
-    started = time.process_time()
-    assert parse_number("1" * 12_000 + end) is None
-    assert time.process_time() - started < 2
-
-
-@given(
-    st.sampled_from(["2", "-3", "1,000", "1.5", "4 million"]),
-    st.sampled_from(["km", "%", "\u20ac", "days", "km/h", "square metres", "\u00b0C", "to-dos", "[a]", "公里"]),
-    st.sampled_from([" to ", " - ", "\u2013", " or ", " and ", " up to ", " to nearly "]),
-    st.sampled_from([" km", "%", " pears", ""]),
-)
-def test_two_numbers_are_a_range_only_with_the_same_unit(digits, unit, separator, other):
-    assert parse_number(f"{digits} {unit}{separator}{digits} {unit}, say") is None
-    assert parse_number(f"{digits} {unit}") == parse_number(digits)
-    if other.strip() != unit:
-        assert parse_number(f"{digits} {unit}{separator}{digits}{other}") == parse_number(digits)
+def test_a_currency_or_a_percent_sign_may_be_beside_a_number(given):
+    assert parse_number(given) == -1234.5
 
 
 def test_a_difference_beyond_the_tolerance_is_never_shown_as_the_tolerance():
@@ -224,7 +128,7 @@ def test_what_is_no_number_is_a_miss(given):
     assert score.misses == ("a (non-numeric value)",)
 
 
-@pytest.mark.parametrize("given", ['"Infinity"', '"-Infinity kg"', "1e999", "9" * 400])
+@pytest.mark.parametrize("given", ["1e999", "-1e999", "9" * 400])
 def test_an_infinite_number_is_a_miss(given):
     score = score_of([number("a", tolerance=1.0)], f'{{"a":{given}}}', {"a": 1})
     assert score.misses == ("a (invalid numeric value)",)
@@ -303,7 +207,7 @@ def test_four_hits_and_four_misses_are_shown_and_all_are_counted():
     assert score.reasoning == "6/12 fields matched"
 
 
-@pytest.mark.parametrize("answer", ["no json", "", "{'a': 1}", '{"a": 1} {"b": 2}', '{"a": NaN}', "5", "} {"])
+@pytest.mark.parametrize("answer", ["no json", "", "{'a': 1}", '{"a": 1', '{"a": NaN}', "5", "} {"])
 def test_an_answer_without_json_scores_0(answer):
     score = score_of([exact("a")], answer, {"a": 1})
     fault = "Failed to parse candidate answer as JSON"
@@ -397,9 +301,7 @@ def test_parts_without_data_leave_the_data_of_the_message_before():
     assert expected_data(messages) == {"a": 1}
 
 
-@pytest.mark.parametrize(
-    "content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [A_FILE, A_FILE], [{**A_FILE, "text": "{"}]]
-)
+@pytest.mark.parametrize("content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [{**A_FILE, "text": "{"}]])
 def test_expected_parts_without_json_are_an_error(content):
     with pytest.raises(EvaluatorError, match="the text and file parts of the expected message hold no JSON"):
         score_of([exact("a")], {"a": 1}, content)
@@ -436,10 +338,9 @@ def test_the_number_of_entries_can_be_compared(check):
 @pytest.mark.parametrize(
     ("candidate", "expected", "formats"),
     [
-        ("15-JAN-2025", "2025-01-15", ()),
+        ("15-JAN-2025", "2025-01-15", ("DD-MMM-YYYY",)),
         ("01/02/2025", "2025-02-01", ("DD/MM/YYYY",)),
-        ("13/02/2025", "2025-02-13", ()),
-        ("January 15, 2025 10:30", "2025-01-15T23:59:59", ()),
+        ("2025-01-15 10:30", "2025-01-15T23:59:59", ()),
     ],
 )
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])
@@ -449,14 +350,13 @@ def test_the_same_calendar_date_is_a_hit_in_every_time_zone(monkeypatch, candida
     assert score == Score(1.0, hits=("d",), reasoning="1/1 fields matched")
 
 
-@pytest.mark.parametrize("written", ["2025-01-15T23:30:00-05:00", "Wed, 15 Jan 2025 23:30:00 -0500"])
-def test_a_time_with_an_offset_is_taken_to_utc(written):
-    score = score_of([a_date("d")], {"d": written}, {"d": "2025-01-15"})
+def test_a_time_with_an_offset_is_taken_to_utc():
+    score = score_of([a_date("d")], {"d": "2025-01-15T23:30:00-05:00"}, {"d": "2025-01-15"})
     assert score.value == 0
     assert score.misses == ("d (date mismatch: got 2025-01-16, expected 2025-01-15)",)
 
 
-@pytest.mark.parametrize("candidate", ["soon", 5, None, "2025.01.15"])
+@pytest.mark.parametrize("candidate", ["soon", 5, None, "2025.01.15", "01/02/2025", "Jan 15, 2025"])
 def test_what_is_no_date_is_a_miss_that_cannot_be_negated(candidate):
     miss = "d (unparseable candidate date)"
     score = score_of([a_date("d")], {"d": candidate}, {"d": "2025-01-15"})
@@ -523,212 +423,57 @@ def test_nothing_may_be_expected_of_an_optional_field(check, expected):
     assert score_of([check, exact("b")], {"a": "2025-01-15", "b": 1}, {"a": expected, "b": 1}).value == 0.5
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2025-01-05",
-        "2025-1-5",
-        " 2025/01/05 ",
-        "2025/1/5 10:00",
-        "2025-01-05T10:00:00.123Z",
-        "2025-01-05 23:59",
-        "2025-01-06T01:00+02:00",
-        "Jan 5, 2025",
-        "jan. 5 2025",
-        "January  5, 2025",
-        "5 January 2025",
-        "05-JAN-2025",
-        "5 Jan 2025, 9:15 pm",
-        "01/05/2025",
-        "1-5-2025",
-        "01/05/2025 11:30:00 AM",
-        "1/5/25",
-        "01-05-25",
-        "Sunday, January 5, 2025",
-        "Sun Jan 5 2025",
-        "Sun, 05 Jan 2025 10:00:00 GMT",
-        "6 Jan 2025 01:00 +0200",
-        "2025-01-05 10:00:00 UTC",
-        "2025-01-06 01:00:00 +0200",
-        "January 5th, 2025",
-        "5th of January 2025",
-        "05.01.2025",
-        "5.1.25",
-    ],
-)
-def test_dates_are_read_in_many_spellings(text):
+@pytest.mark.parametrize("text", ["2025-01-05", " 2025-01-05T10:00:00.123Z", "20250105", "2025-01-06T01:00+02:00"])
+def test_dates_of_iso_8601_are_read_without_formats(text):
     assert parse_date(text) == date(2025, 1, 5)
 
 
-@pytest.mark.parametrize(("text", "year"), [("1/15/49", 2049), ("1/15/50", 1950)])
-def test_years_of_two_digits_are_those_around_2000(text, year):
-    assert parse_date(text) == date(year, 1, 15)
-
-
-@pytest.mark.parametrize("text", ["2025-02", "February 2025", "Feb. 2025", "feb, 2025"])
-def test_a_month_alone_is_its_first_day(text):
-    assert parse_date(text) == date(2025, 2, 1)
-
-
-@pytest.mark.parametrize("name", ["sep", "sept", "september", "SEP."])
-def test_september_has_many_names(name):
-    assert parse_date(f"{name} 3, 2025") == date(2025, 9, 3)
-
-
 @pytest.mark.parametrize(
-    "text",
-    [
-        *("", "5", "2025", "2025-13-01", "2025-02-30", "31/31/2025", "01/02-2025", "Foo 5, 2025", "5 may"),
-        *("32 January 2025", "0000-01-01T00:00:00+05:00", "2025-01-15 and more", "٠١/٠٢/٢٠٢٥"),
-        *("2025-13", "Foo 2025", "Sunday", "Sunday 2025", "32 Jan 2025 10:00:00 GMT", "1/2/205"),
-    ],
+    "text", ["", "5", "2025", "2025-13-01", "2025-02-30", "0001-01-01T00:00:00+05:00", "2025-01-15 and"]
 )
 def test_other_texts_are_no_dates(text):
     assert parse_date(text) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "formats", "expected"),
-    [
-        ("01/02/2025", (), date(2025, 1, 2)),
-        ("01/02/2025", ("MM/DD/YYYY",), date(2025, 1, 2)),
-        ("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 1, 2)),
-        ("01/02/2025", ("YYYY-MM-DD",), date(2025, 1, 2)),
-        ("01-02-2025", ("YYYY-MM-DD", "dd-mm-yyyy"), date(2025, 2, 1)),
-        ("15/02/2025", ("MM/DD/YYYY",), None),
-        ("15/02/2025", ("MM/DD/YY", "MM/DD/YYYY"), None),
-        ("15/02/2025", ("%m/%d/%Y",), None),
-        ("15-02-2025", ("MM/DD/YYYY", "YYYY-MM-DD"), None),
-        ("15.02.2025", ("MM.DD.YYYY",), None),
-        ("02/15/2025", ("DD/MM/YYYY",), None),
-        ("15/02/2025", ("DD-MM-YYYY", "MM/DD/YYYY"), None),
-        ("15/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 2, 15)),
-        ("15.02.2025", ("DD-MM-YYYY", "MM/DD/YYYY"), date(2025, 2, 15)),
-        ("15/02/2025", ("YYYY-MM-DD", "MMMM D, YYYY"), date(2025, 2, 15)),
-        ("01/02/2025", ("DD/MM/YY",), date(2025, 2, 1)),
-        ("1/2/25", ("d/m/yy",), date(2025, 2, 1)),
-        ("01/02/2025", ("%d/%m/%Y",), date(2025, 2, 1)),
-        ("01/02/2025", ("DD.MM.YYYY",), date(2025, 2, 1)),
-        ("01.02.2025", ("MM.DD.YYYY",), date(2025, 1, 2)),
-        ("01.02.2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 1, 2)),
-        ("01.15.2025", (), date(2025, 1, 15)),
-        # A format says nothing about dates with another mark if there is one with theirs.
-        ("05.01.2025", ("MM/DD/YYYY", "DD.MM.YYYY"), date(2025, 1, 5)),
-        ("5.1.25", ("MM/DD/YYYY", "DD.MM.YYYY"), date(2025, 1, 5)),
-        ("05-01-2025", ("MM/DD/YYYY", "DD-MM-YYYY"), date(2025, 1, 5)),
-        ("5-1-25", ("MM/DD/YYYY", "DD-MM-YYYY"), date(2025, 1, 5)),
-        ("05-01-25", ("DD/MM/YYYY", "MM-DD-YYYY"), date(2025, 5, 1)),
-        ("05-01-2025", ("MM/DD/YYYY", "DD.MM.YYYY"), date(2025, 5, 1)),
-        ("05-01-2025", ("YYYY-MM-DD", "DD/MM/YYYY"), date(2025, 1, 5)),
-    ],
-)
-def test_the_formats_decide_which_number_is_the_day(text, formats, expected):
-    assert parse_date(text, formats) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "written"),
     [
-        *(("2025.01.05", "YYYY.MM.DD"), ("05/Jan/2025", "DD/MMM/YYYY"), ("2025-Jan-05", "YYYY-MMM-DD")),
-        *(("Jan-05-2025", "MMM-DD-YYYY"), ("05JAN2025", "DDMMMYYYY"), ("20250105", "YYYYMMDD"), ("250105", "YYMMDD")),
-        *(("2025/05/01", "YYYY/DD/MM"), ("2025-05-01", "YYYY-DD-MM"), ("01 05 2025", "MM DD YYYY")),
-        *(("05.01.25", "DD.MM.YY"), ("25-01-05", "YY-MM-DD"), ("5. January 2025", "D. MMMM YYYY")),
-        *(("05/jan./2025", "dd/mmm/yyyy"), ("5/1/2025", "%d/%m/%Y"), ("5-Jan-25", "%d-%b-%y"), ("5/1/25", "d/m/Y")),
-        *(("Sunday, 2025.01.05", "dddd, YYYY.MM.DD"), ("Sun 5.Jan.2025", "%a %d.%b.%Y"), ("5/Jan/2025", "%-d/%b/%Y")),
-        *(("2025.1.5 10:30", "YYYY.MM.DD HH:mm"), ("2025.01.05T10:30:00Z", "YYYY.MM.DD'T'HH:mm:ss")),
-        *(("January 5th 2025", "MMMM Do YYYY"), ("2025年1月5日", "YYYY年M月D日"), ("2025.01.05 Sun", "YYYY.MM.DD ddd")),
+        *(
+            ("2025.01.05", "YYYY.MM.DD"),
+            ("05/Jan/2025", "DD/MMM/YYYY"),
+            ("05JAN2025", "DDMMMYYYY"),
+            ("5/1/25", "d/m/yy"),
+        ),
+        *(("January 5, 2025", "MMMM D, YYYY"), ("05.01.25", "dd.mm.yy"), ("2025-05-01", "YYYY-DD-MM")),
+        *(
+            ("5. Jan 2025, 10:30", "%d. %b %Y, %H:%M"),
+            ("5 de Jan de 2025", "%d de %b de %Y"),
+            ("2025-01-05", "DD/MM/YYYY"),
+        ),
     ],
 )
 def test_a_date_in_a_listed_format_is_read_as_that_says(text, written):
     assert parse_date(text, ("DD_MM_YYYY", written)) == date(2025, 1, 5)
-    assert re.search(FORMAT_SCHEMA["pattern"], written)
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        *(("January 5, 2025", "MMMM Do, YYYY"), ("5 Jan 2025", "do MMM yyyy"), ("15-JAN-2025", "DD-MON-YYYY")),
-        *(("15-Jan-25", "DD-Mon-YY"), ("15JAN2025", "ddmonyyyy"), ("2025-01-15", "%F"), ("01/15/25", "%D")),
-        *(("2025-01-15 10:30:00", "%F %T"), ("5 de Jan de 2025", "D [de] MMM [de] YYYY")),
-        *(
-            ("5 de Jan de 2025", "d 'de' MMM 'de' yyyy"),
-            ("Jan of 2025", "MMM [of] YYYY"),
-            ("15. Jan '25", "D. MMM 'YY"),
-        ),
-    ],
-)
-def test_ordinals_names_short_forms_and_words_of_a_format_are_read(text, written):
-    found = read_by_formats(text, (written,))
-    assert found is not None
-    assert (found.year, found.month) == (2025, 1)
-    assert parse_date(text.replace("January 5,", "January 5th,"), (written,)) == found
-    assert a_date("d", written).formats == (written,)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        *("YYYYMMDDTHHmmss", "ISO8601", "iso-8601", "D of MMMM YYYY", "DD.MM.YYYY HH.mm", "%Y-%m-%d %Z"),
-        *("DD/MM/YYYY YY", "MM/MMM/YYYY", "YYYY-MM-DDTHH:mm", "YYYY-MM-DD[T]HH:mm:ss[Z]"),
-    ],
-)
-def test_a_format_with_parts_that_are_not_known_is_no_error(written):
-    assert re.search(FORMAT_SCHEMA["pattern"], written)
-    check = a_date("d", written)
-    assert score_of([check], {"d": "15 Jan 2025"}, {"d": "2025-01-15"}).value == 1
-
-
-def test_a_month_in_a_listed_format_is_its_first_day():
+def test_the_first_format_that_fits_counts():
+    assert parse_date("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY")) == date(2025, 2, 1)
+    assert parse_date("13/02/2025", ("MM/DD/YYYY", "DD/MM/YYYY")) == date(2025, 2, 13)
+    assert parse_date("13/02/2025", ("MM/DD/YYYY",)) is None
     assert parse_date("02/2025", ("MM/YYYY",)) == date(2025, 2, 1)
 
 
 @pytest.mark.parametrize(
-    ("text", "formats", "expected"),
-    [
-        ("2025.13.05", ("YYYY.MM.DD",), None),
-        ("05/Foo/2025", ("DD/MMM/YYYY",), None),
-        ("2025105", ("YYYYMMDD",), None),
-        ("٢٠٢٥.٠١.٠٥", ("YYYY.MM.DD",), None),
-        ("2025-05-01", ("YYYY-DD-MM", "YYYY-MM-DD"), date(2025, 5, 1)),  # they disagree
-        ("2025-05-01", ("YYYY.DD.MM",), date(2025, 5, 1)),
-    ],
+    "written", ["EU", "ISO8601", "DD/MM", "YYYY", "Monday", "%Q", "%", "MM/MM/YYYY", "\ud800 YYYY"]
 )
-def test_what_the_formats_do_not_tell_is_read_as_without_them(text, formats, expected):
-    assert parse_date(text, formats) == expected
-
-
-@pytest.mark.parametrize("written", ["EU", "banana", "ISO", "DD/MM", "YYYY", "Mommy", "Monday", "%Q", "1/M/Y"])
 def test_a_format_that_is_none_is_an_error(written):
-    assert not re.search(FORMAT_SCHEMA["pattern"], written)
     with pytest.raises(ValidationError, match="MMMM, MMM, MM or M, DD or D, and separators"):
         a_date("d", written)
 
 
-_PARTS = ("YYYY", "MM", "DD", "Do", "MON", "MMM", "%F", "%d", "[of]", "[", "'", "o", " ", "-", "ddd", " %T", " HH:mm")
-
-
-@given(st.text(max_size=12) | st.text("YyMmDdon%/.- bBaAeEHhT:'[]", max_size=16) | st.lists(st.sampled_from(_PARTS)))
+@given(st.text(max_size=12) | st.text("YyMmDd%/.- bBaAHT:", max_size=16))
 def test_any_text_is_a_format_or_none(written):
-    written = "".join(written)
-    assert parse_date("2025-01-05", (written,)) in (date(2025, 1, 5), date(2025, 5, 1))
-    texts = ("2025-01-05", "5-Jan-2025", "Jan 2025", "2025 of 01", "20250105", "Sun, Jan 5 2025")
-    if any(read_by_formats(text, (written,)) for text in texts):
-        assert is_date_format(written)
-
-
-def test_a_long_text_is_told_from_a_format_at_once():
-    for piece in ("[-]", "'-'", "[d]", "Do", "mon", "d", "Y", " T", "[", "'"):
-        assert not is_date_format(f"{piece * 400}?1")
-
-
-@given(st.dates(min_value=date(1000, 1, 1)))
-def test_every_date_is_read_back_from_every_spelling(day):
-    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    month = names[day.month - 1]
-    for text in (day.isoformat(), f"{day:%Y/%m/%d}", f"{month} {day.day}, {day.year}", f"{day.day}-{month}-{day.year}"):
-        assert parse_date(text) == day
-    assert parse_date(f"{day:%m/%d/%Y}") == day
-    assert parse_date(f"{day:%d/%m/%Y}", ["DD/MM/YYYY"]) == day
+    assert isinstance(is_date_format(written), bool)
 
 
 @given(st.text(max_size=40))

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thorough import varied
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.evaluators.context import Context, Services
-from pytest_agentv.evaluators.json_text import json_objects, outer_objects
+from pytest_agentv.evaluators.json_text import json_objects
 from pytest_agentv.evaluators.judge import LlmJudge, Rubric
 from pytest_agentv.evaluators.judge_reply import NO_JUDGEMENT, JudgeQuestion, Quotes, read_judgement, without_thoughts
 from pytest_agentv.model.cases import EvalCase
@@ -256,34 +255,6 @@ def test_no_text_can_close_its_own_marker() -> None:
     assert marked != Quotes([marked]).around("answer"), "another text has another marker"
     assert marked == Quotes(["answer"]).around("answer"), "the cache knows the question again"
     assert marked.partition(">")[0] in quotes.rule
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"' * 100_000,
-        '{"a":' * 40_000,
-        '{"a":{"b":1},' * 15_000,
-        varied('{"a":x' * 30_000),
-        '{"a":"b' * 25_000 + "\n",
-        "{ {}" * 60_000,
-        varied('["x", ' * 30_000),
-        varied("{a:}" * 40_000),
-        varied("{a: '" * 40_000),
-        varied('{"a": "x" y} ' * 15_000),
-        varied('{"a": 1}, "x" ] ' * 15_000),
-        varied("```\n{a: \n" * 20_000),
-    ],
-)
-def test_reading_takes_time_that_grows_with_the_text_only(text: str) -> None:
-    def seconds(part: str) -> float:
-        started = time.process_time()
-        list(outer_objects(part))
-        return time.process_time() - started
-
-    # What is linear takes 8 times as long, what is quadratic 64 times. A busy machine is somewhere in between.
-    eighth = min(seconds(text[: len(text) // 8]) for _ in range(3))
-    assert any(seconds(text) < 24 * eighth + 0.02 for _ in range(3))
 
 
 def test_many_thoughts_are_left_out_in_time_that_grows_with_the_text_only() -> None:

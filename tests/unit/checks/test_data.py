@@ -2,20 +2,13 @@
 
 import asyncio
 import json
-import sys
 import time
 
-import jsonschema
 import pytest
-import warm
-from busy import slowness
 from thorough import varied
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import is_in_one_of_several
 from pytest_agentv.evaluators.context import Context
-from pytest_agentv.evaluators.patterns import search_now
 from pytest_agentv.evaluators.run import run_evaluator
 
 from .conftest import CASE
@@ -25,10 +18,8 @@ SVG = (
     '<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">'
     '<svg xmlns="http://www.w3.org/2000/svg"/>'
 )
-TOLD = "holds %s, but not alone, so it is not known whether the answer is that"
-
 LISTED = "Sure, see [1]:\n```json\n%s\n```"
-ONLY_A_PART = ("only a part of JSON that is cut or broken is as wanted",)
+BROKEN = "the JSON in the answer is cut or broken: "
 CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
 
 
@@ -41,7 +32,7 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"is-json": True}, "7" * 5_000_000, ()),
         ({"not-is-json": True}, "7" * 5001, ("is JSON",)),
         ({"is-json": True}, "5", ()),
-        ({"is-json": {"items": {"format": "email"}}}, '[5, "a@b.org", "a"]', ("[2]: 'a' is not a 'email'",)),
+        ({"is-json": {"items": {"format": "email"}}}, '[5, "a@b.org", "a"]', ('[2]: "a" is not a "email"',)),
         ({"equals": 5}, "5 or [5]", ("holds no JSON, and so is not 5",)),
         ({"is-yaml": True}, "- []\n" * 200, ()),
         ({"is-yaml": True}, "a: " + "[" * 99 + "]" * 99, ()),
@@ -56,28 +47,32 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         (
             {"is-json": {"properties": {k: {"type": "number"} for k in "abcd"}}},
             '{"a": "x", "b": "x", "c": "x", "d": "x"}',
-            ("a: 'x' is not of type 'number'", "b: 'x' is not of type 'number'", "c: 'x' is not of type 'number'"),
+            (
+                'a: "x" is not of type "number"',
+                'b: "x" is not of type "number"',
+                'c: "x" is not of type "number"',
+            ),
         ),
-        ({"is-json": {"items": {"required": ["p"]}}}, "[{}]", ("[0]: 'p' is a required property",)),
+        ({"is-json": {"items": {"required": ["p"]}}}, "[{}]", ('[0]: "p" is a required property',)),
         ({"is-json": False}, "{}", ("False schema does not allow {}",)),
         ({"contains-json": True}, "no { json", ("contains no JSON",)),
         ({"contains-json": True}, 'a {"b": 1} c', ()),
         ({"contains-json": {"type": "array"}}, "the list [1, 2] is it", ()),
         ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"b": 1}', ()),
-        ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"c": 1}', ("'b' is a required property",)),
+        ({"contains-json": {"required": ["b"]}}, '{"a": 1} and {"c": 1}', ('"b" is a required property',)),
         ({"contains-json": True}, "See [above] for it: [1, 2]", ()),
-        ({"contains-json": {"type": "array"}}, 'As [1] says: {"a": [2]}', ()),
-        ({"not-contains-json": True}, "first [1] then [2]", ("contains JSON",)),
+        ({"contains-json": {"type": "array"}}, 'As [1]: {"a": [2]}', ('{"a":[2]} is not of type "array"',)),
+        ({"contains-json": True}, "first [1] then [2]", ("contains no JSON",)),
         ({"contains-json": True}, "see [above] and {below}", ("contains no JSON",)),
         ({"contains-json": True}, DEEP, ("contains no JSON",)),
-        ({"contains-json": True}, '{"a": {"b": 1}', ONLY_A_PART),
-        ({"contains-json": {"required": ["b"]}}, '{"a": "x" y", "c": {"b": 1}}', ONLY_A_PART),
-        ({"not-contains-json": True}, 'So: {"a": {"b": 1}', ONLY_A_PART),
-        ({"contains-json": {"required": ["b"]}}, '{"a": {"c": 1}', ("contains no JSON object",)),
+        ({"contains-json": True}, '{"a": {"b": 1}', (f"{BROKEN}Expecting ',' delimiter: line 1 column 15 (char 14)",)),
+        (
+            {"not-contains-json": {"required": ["b"]}},
+            'So: [{"b": 1}, {"b',
+            (f"{BROKEN}Unterminated string starting at: line 1 column 17 (char 16)",),
+        ),
         ({"contains-json": {"required": ["b"]}}, 'No: {"a": {"b": 1}\n```json\n{"b": 1}\n```', ()),
         ({"contains-json": {"required": ["b"]}}, 'f() { return {"b": 1}; }', ()),
-        ({"contains-json": {"required": ["b"]}}, '[{"b": 1}, 2', ONLY_A_PART),
-        ({"contains-json": True}, '[1, [2, 3], "fo', ONLY_A_PART),
         ({"contains-json": True}, 'From [0, 1) and [1 on: {"b": 1}', ()),
         ({"equals": 1, "path": "b"}, '[{"b": 1}, {"b": "say \\"', ("b is missing: the answer holds no JSON",)),
         ({"equals": 1, "path": "b"}, '{"b": 1}, as of [1, 2', ()),
@@ -86,27 +81,27 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         (
             {"is-json": {"patternProperties": {"^a": {"type": "number"}}, "additionalProperties": False}},
             '{"ab": "x", "b": 1}',
-            ("Additional properties are not allowed ('b' was unexpected)", "ab: 'x' is not of type 'number'"),
+            ("Additional properties are not allowed ('b' was unexpected)", 'ab: "x" is not of type "number"'),
         ),
         ({"is-json": {"patternProperties": {"^a": {}}, "additionalProperties": {"type": "null"}}}, '{"ab": 1}', ()),
         (
             {"is-json": {"items": {"format": "date"}}},
             '["2024-02-28", 5, "2024-13-45"]',
-            ("[2]: '2024-13-45' is not a 'date'",),
+            ('[2]: "2024-13-45" is not a "date"',),
         ),
-        ({"is-json": {"format": "email"}}, '"nobody"', ("'nobody' is not a 'email'",)),
+        ({"is-json": {"format": "email"}}, '"nobody"', ('"nobody" is not a "email"',)),
         (
             {"is-json": {"format": "email"}},
             '"änn@example.com"',
-            ("'änn@example.com' is not a 'email' (RFC 5321 is ASCII: `format: idn-email` takes other letters)",),
+            ('"änn@example.com" is not a "email"',),
         ),
         ({"is-json": {"format": "date-time"}}, '"2024-02-28T12:30:00Z"', ()),
         (
             {"is-json": {"format": "date-time"}},
             '"2024-02-30T12:30:00Z"',
-            ("'2024-02-30T12:30:00Z' is not a 'date-time'",),
+            ('"2024-02-30T12:30:00Z" is not a "date-time"',),
         ),
-        ({"is-json": {"format": "date-time"}}, '"2024-02-28"', ("'2024-02-28' is not a 'date-time'",)),
+        ({"is-json": {"format": "date-time"}}, '"2024-02-28"', ('"2024-02-28" is not a "date-time"',)),
         ({"is-json": {"format": "int32"}}, "5", ()),
         ({"is-xml": True}, "<a><b></a>", ("is no XML: mismatched tag: line 1, column 8",)),
         ({"is-xml": True}, "", ("is no XML: no element found: line 1, column 0",)),
@@ -131,21 +126,16 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"field": {"path": "[1]", "equals": 2}}, "Here are two: [1, 2].", ()),
         ({"field": {"path": "[1].a", "equals": 2}}, 'Two: [{"a": 1}, {"a": 2}].', ()),
         ({"equals": [1]}, "as [1] says", ("holds no JSON, and so is not [1]",)),
-        ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', (TOLD % '{"a":1}',)),
-        ({"not-equals": {"a": 1}}, '[{"a": 1}] {"b": 1}', (TOLD % '{"a":1}',)),
-        ({"not-equals": [1, 2]}, "The list: [1, 2]", (TOLD % "[1,2]",)),
+        ({"not-equals": {"a": 1}}, 'Is it {"a": 1} or {"a": 1.0}?', ('is {"a":1}',)),
+        ({"not-equals": [1, 2]}, "The list: [1, 2]", ("is [1,2]",)),
         ({"not-equals": {"a": 1}}, '{"a": 2} {"a": 3}', ()),
         ({"not-equals": {"a": 1}}, '```json\n[{"a": 1}, {"a": 1}]\n```', ()),
         ({"not-equals": {"a": 1}}, "no", ()),
         ({"python": "data is None"}, "as [1] says", ()),
-        (
-            {"field": {"path": "a", "equals": 1}},
-            '{"a": 1} or {"a": 2}',
-            ("a is missing: the answer holds several JSON objects",),
-        ),
+        ({"field": {"path": "a", "equals": 1}}, '[1] says {"a": 1} or {"a": 2}', ()),
         ({"field": {"path": "[0]"}}, "as [1] and [2] say", ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "a"}, '{"a": null}', ("a is there",)),
-        ({"not-field": "a.b"}, '{"a": {"b": null}}\n{"c": 1}', ("a.b is there, in one of several JSON objects",)),
+        ({"not-field": "a.b"}, '{"a": {"b": null}}\n{"c": 1}', ("a.b is there",)),
         ({"not-field": "a.b"}, '{"a": 1}\n{"c": 1}', ()),
         ({"not-field": "a"}, "{}", ()),
         ({"not-field": {"path": "a", "field": "b"}}, '{"a": "text"}', ()),
@@ -159,10 +149,9 @@ CUT = '{"item": {"price": 120}, "ids": [1, 2], "note": "say "yes""}'
         ({"contains": "1", "path": "[0]"}, CUT, ("[0] is missing: the answer holds no JSON",)),
         ({"not-field": "item"}, CUT, ("the answer holds no JSON, so item could not be checked",)),
         ({"not-field": "a"}, "I cannot.", ("the answer holds no JSON, so a could not be checked",)),
-        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON object, so a could not be checked",)),
+        ({"not-field": "a"}, "As [1] says, no.", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": "a"}, "[1]", ()),
         ({"not-field": "b"}, 'Two: [{"a": 1}, {"a": 2}].', ()),
-        ({"not-field": "a"}, 'Two: [{"a": 1}, {"a": 2}].', ("a is there, in one of several JSON objects",)),
         ({"not-field": "[2]"}, "The list: [1, 2]", ()),
         ({"not-field": "a"}, "", ("the answer holds no JSON, so a could not be checked",)),
         ({"not-field": {"path": "a", "equals": 1}}, "I cannot.", ("a is missing: the answer holds no JSON",)),
@@ -198,21 +187,11 @@ def test_an_answer_that_is_not_read_to_its_end_is_not_judged(bench, prefix, chec
     assert bench.judged({f"{prefix}{check}": True}, answer).error == error
 
 
-@pytest.mark.parametrize("check", ["is-json", "not-is-json"])
-def test_a_number_of_too_many_digits_cannot_be_judged_by_a_schema(bench, check):
-    result = bench.judged({check: {"type": "integer"}}, "7" * 5001)
-    assert result.error == "the answer has a number of 5,001 digits, which no schema can judge"
-
-
 @pytest.mark.parametrize(
     ("pattern", "text", "is_found"),
     [
         *((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False)),
-        *((r"^(a|b$)", "b\n", False), (r"^[$]$", "$", True), (r"^\$", "$\n", True), (r"^[]$]$", "$", False)),
-        *((r"^\w+$", "é", False), (r"\bx\b", "éx", True), (r"^\D$", "٣", True)),
-        *((r"^.$", "\u2028", False), (r"^.$", "é", True), (r"^[.]$", "a", False), (r"^\.$", "a", False)),
-        *((r"^\s$", "\xa0", True), (r"^[\s]$", "\ufeff", True), (r"^\S$", "\u3000", False), (r"^[\s\S]$", "\n", True)),
-        *((r"(?s)^.$", "\n", True), (r"(?i)^\w$", "É", True)),  # flags tell that Python's language is meant
+        *((r"^(a|b$)", "b\n", False), (r"^\w+$", "é", False), (r"^\p{Lu}$", "É", True), ("(?<=a)b", "ab", True)),
     ],
 )
 def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, text, is_found):
@@ -225,106 +204,6 @@ def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, 
     ]
     scores = [bench.judged({"is-json": schema}, json.dumps(data)).score for schema, data in checks]
     assert scores == [float(is_found)] * len(checks)
-
-
-BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u2005\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""The white space and the line terminators of ECMAScript, with three of the eleven from U+2000 to U+200A."""
-NO_BLANKS = "a_\0\x08\x0e\x1c\x1d\x1e\x1f!\x85\u180e\u1fff\u200b\u2027\u202a\u2060\ufefe\uff00\U0001f600"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        *((pattern, BLANKS) for pattern in (r"\s", r"[\s]", r"[^\S]", r"[^\w\S]", r"[^\S_]", r"[\s\n]")),
-        *((pattern, NO_BLANKS) for pattern in (r"\S", r"[\S]", r"[^\s]", r"[\w\S]", r"[\S_]")),
-        *((r"[\s\S]", BLANKS + NO_BLANKS), (r"[^\s\S]", "")),
-    ],
-)
-def test_blanks_of_a_pattern_are_those_of_javascript(pattern, expected):
-    chars = BLANKS + NO_BLANKS
-    assert "".join(char for char in chars if search_now(f"^{pattern}$", char, is_of_schema=True)) == expected
-
-
-@pytest.mark.parametrize("rule", ["additionalProperties", "patternProperties"])
-def test_a_pattern_for_names_that_takes_too_long_is_given_up(bench, rule):
-    schema = {"additionalProperties": False, "patternProperties": {"^(a|a)*$": {}}}
-    schema = schema if rule == "additionalProperties" else {rule: schema[rule]}
-    result = bench.judged({"is-json": schema}, '{"%s!": 1}' % ("a" * 40))
-    assert result.error is not None
-    assert "the pattern '^(a|a)*$' was given up after 0.25 s" in result.error
-
-
-SLOW_NAMES = {"patternProperties": {r"^(\w+\s?)*$": {}}}
-"""The package `regex` finds such a pattern's matches at once, where `re` takes hours."""
-SCHEMAS_WITH_SLOW_NAMES = [
-    {**SLOW_NAMES, "unevaluatedProperties": False},
-    {"$ref": "#/$defs/x", "$defs": {"x": SLOW_NAMES}, "unevaluatedProperties": False},
-    {"anyOf": [SLOW_NAMES], "unevaluatedProperties": {"type": "null"}},
-    {"properties": {"o": {**SLOW_NAMES, "unevaluatedProperties": False}}},
-    {
-        "$schema": "https://json-schema.org/draft/2019-09/schema",
-        "if": SLOW_NAMES,
-        "then": {},
-        "unevaluatedProperties": False,
-    },
-]
-
-
-def test_a_pattern_beside_unevaluated_properties_is_not_searched_by_re():
-    """In a process of its own: a search by `re` does not stop, whatever waits for it."""
-    answer = json.dumps({"o": {"a" * 40 + "!": 1}, "a" * 40 + "!": 1})
-    code = (
-        "import sys, json\n"
-        "from pytest_agentv.evaluators.json_checks import IsJson\n"
-        "for schema in json.loads(sys.argv[1]):\n"
-        "    print(IsJson(value=schema).faults(json.loads(sys.argv[2])), flush=True)"
-    )
-    words = [sys.executable, "-c", code, json.dumps(SCHEMAS_WITH_SLOW_NAMES), answer]
-    found = warm.run(words, capture_output=True, text=True, timeout=20 * slowness(), check=False)
-    lines = found.stdout.splitlines()
-    assert len(lines) == len(SCHEMAS_WITH_SLOW_NAMES), found.stderr
-    assert all("nevaluated properties are not" in line for line in lines), lines
-
-
-@pytest.mark.parametrize(
-    ("schema", "data", "is_valid"),
-    [
-        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"ab": 1}, True),
-        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"ab": "x"}, False),
-        ({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": False}, {"b": 1}, False),
-        ({"anyOf": [{"patternProperties": {"^a": {}}}], "unevaluatedProperties": False}, {"ab": 1, "c": 1}, False),
-        (
-            {"properties": {"patternProperties": {"type": "number"}}, "unevaluatedProperties": False},
-            {"patternProperties": 1},
-            True,
-        ),
-        (
-            {
-                "$defs": {
-                    "names": {"patternProperties": {"^a": {"$ref": "#/$defs/number"}}},
-                    "number": {"type": "number"},
-                },
-                "allOf": [{"$ref": "#/$defs/names"}],
-                "properties": {"o": {"patternProperties": {"^b": {}}, "additionalProperties": False}},
-                "unevaluatedProperties": False,
-            },
-            {"a": 1, "o": {"b": 1}},
-            True,
-        ),
-        (
-            {
-                "allOf": [{"patternProperties": {"^a": {}}}],
-                "properties": {"o": {"patternProperties": {"^b": {}}, "additionalProperties": False}},
-                "unevaluatedProperties": False,
-            },
-            {"a": 1, "o": {"a": 1}},
-            False,
-        ),
-    ],
-)
-def test_patterns_beside_unevaluated_properties_judge_as_jsonschema_does(bench, schema, data, is_valid):
-    assert jsonschema.Draft202012Validator(schema).is_valid(data) is is_valid
-    assert (bench.judged({"is-json": schema}, json.dumps(data)).score == 1.0) is is_valid
 
 
 @pytest.mark.parametrize(
@@ -351,12 +230,6 @@ def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, chec
     assert max(pauses) < 0.3 * sum(pauses), pauses
 
 
-def test_a_part_of_an_answer_that_is_one_json_value_is_there_or_missing():
-    assert is_in_one_of_several('Either {"a": 1} or {"a": 2}', "a")
-    assert not is_in_one_of_several('{"b": {"a": 1}}', "a")
-    assert not is_in_one_of_several({"a": 1}, "a")
-
-
 def test_a_schema_may_stand_in_a_file(bench):
     (bench.folder / "order.json").write_text('{"required": ["price"]}')
     evaluator = bench.one({"is-json": "order.json"})
@@ -374,15 +247,11 @@ def test_a_schema_may_stand_in_a_file(bench):
 @pytest.mark.parametrize(
     ("schema", "fault"),
     [
-        ({"$ref": "http://127.0.0.1:9/x.json"}, "'http://127.0.0.1:9/x.json' is not within the schema, and is not"),
-        ({"$ref": "#/definitions/x"}, "its $ref '#/definitions/x' is not within the schema, and is not fetched"),
-        ({"$ref": "#"}, "its $ref '#' leads back to itself with the same value, so it never ends"),
-        ({"$id": "a", "allOf": [{"not": {"$ref": "#"}}]}, "its $ref '#' leads back to itself"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}, "its $ref '#/$defs/a' leads back"),
-        ({"if": {"$ref": "#/$defs/a"}, "$defs": {"a": {"anyOf": [{"if": {}, "then": {"$ref": "#"}}]}}}, "leads back"),
-        ({"dependentSchemas": {"a": {"oneOf": [True, {"$dynamicRef": "#"}]}}}, "its $ref '#' leads back to itself"),
-        ({"type": "strin"}, "type: 'strin' is not valid under any of the given schemas"),
-        ({"pattern": "("}, "is no JSON Schema: pattern: '(' is no regular expression of JavaScript: ')' is missing"),
+        ({"$ref": "http://127.0.0.1:9/x.json"}, "Retrieval is disabled, cannot fetch http://127.0.0.1:9/x.json"),
+        ({"$ref": "file:///etc/passwd"}, "Retrieval is disabled, cannot fetch file:///etc/passwd"),
+        ({"$ref": "#/definitions/x"}, "is no JSON Schema: Pointer '/definitions/x' does not exist"),
+        ({"type": "strin"}, 'is no JSON Schema: type: "strin" is not valid under any of the schemas listed'),
+        ({"properties": {"a": {"pattern": "("}}}, 'is no JSON Schema: properties.a.pattern: "(" is not a "regex"'),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_an_error_of_the_case(bench, schema, fault):
@@ -408,35 +277,9 @@ def test_a_schema_may_refer_to_itself_for_parts_of_a_value(bench, schema):
     assert bench.judged({"is-json": schema}, '{"a": {"a": null}}').score == 1.0
 
 
-class PanicException(BaseException):
-    """What `rpds` raises where the stack is full."""
-
-
-@pytest.mark.parametrize(("fault", "is_ours"), [(PanicException, True), (KeyboardInterrupt, False)])
-def test_a_panic_of_the_schema_library_is_an_error_of_the_case(bench, monkeypatch, fault, is_ours):
-    def fail(*_args):
-        raise fault("__eq__ failed!")
-
-    evaluator = bench.one({"is-json": {}})
-    monkeypatch.setattr("pytest_agentv.evaluators.json_checks.validator_for", fail)
-    with pytest.raises(EvaluatorError if is_ours else fault) as caught:
-        evaluator.faults({})
-    assert not is_ours or str(caught.value) == "the schema or the answer is nested too deeply"
-
-
-def test_references_are_never_fetched_nor_followed_out(bench):
-    schema = {"$id": "http://127.0.0.1:9/a", "properties": {"x": {"$ref": "http://127.0.0.1:9/b"}}}
-    result = bench.judged({"is-json": schema}, '{"x": 1}')
-    assert result.error is not None
-    assert result.error.startswith("the schema cannot be used: ")
+def test_a_reference_leads_to_a_place_within_the_schema(bench):
     within = {"definitions": {"p": {"type": "number"}}, "properties": {"x": {"$ref": "#/definitions/p"}}}
-    assert bench.judged({"is-json": within}, '{"x": "y"}').misses == ("x: 'y' is not of type 'number'",)
-
-
-def test_a_pattern_of_a_schema_has_a_time_limit(bench, monkeypatch):
-    monkeypatch.setattr("pytest_agentv.evaluators.patterns.SECONDS_HELD_UP", 0.02)
-    result = bench.judged({"is-json": {"pattern": "(a|a)+$"}}, f'"{"a" * 40}b"')
-    assert (result.error_kind, result.score) == ("timeout", 0.0)
+    assert bench.judged({"is-json": within}, '{"x": "y"}').misses == ('x: "y" is not of type "number"',)
 
 
 @pytest.mark.parametrize(
@@ -444,7 +287,6 @@ def test_a_pattern_of_a_schema_has_a_time_limit(bench, monkeypatch):
     [
         ({"contains-json": True}, True),
         ({"not-contains-json": True}, False),
-        ({"contains-json": {"properties": {"a": {"maximum": 5}}, "required": ["a"]}}, False),
         ({"equals": {"a": 1, "b": 1}}, False),
         ({"equals": 1, "path": "b"}, True),
         ({"not-equals": 1, "path": "b"}, False),
@@ -468,7 +310,6 @@ IN_A_TEXT = [
     '```json\n[{"price": 120}, {"name": "x"\n```',
     '[{"price": 120}, {"name": "he said "hi""}]',
     '"code": "{", "draft": {"price": 120}, "price": 99}',
-    '{"md": "So:\n```json\n{"price": 120}\n```\n", "price": 99}',
 ]
 
 

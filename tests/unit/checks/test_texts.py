@@ -20,45 +20,11 @@ from pytest_agentv.model.secrets import Masker, masking
         ({"contains": "30"}, "130 euros", 1, ('contains "30"',), ()),
         ({"word": "30"}, "130 euros", 0, (), ('lacks "30"',)),
         ({"word": "30 days"}, "within 30\n Days.", 1, ('contains "30 days"',), ()),
-        ({"word": "5"}, "1.5 days, 5.2 or 5,000", 0, (), ('lacks "5"',)),
-        ({"word": "500 euros"}, "1,500 euros", 0, (), ('lacks "500 euros"',)),
-        ({"word": "1,500.5"}, "it is 1,500.5.", 1, ('contains "1,500.5"',), ()),
-        ({"words": ["30", "000"]}, "30'000, 30’000.5", 0, (), ('lacks "30"', 'lacks "000"')),
-        ({"not-word": "30"}, "30\xa0000, 30\u202f000,5", 1, (), ()),
-        ({"words": ["30'000", "5 000"]}, "30'000 of 5\xa0000", 1, ('contains "30\'000"', 'contains "5 000"'), ()),
-        ({"words": ["30", "1000"]}, "30'0001, '30', 1000's", 1, ('contains "30"', 'contains "1000"'), ()),
-        ({"word": "30"}, "30,50 or 40", 1, ('contains "30"',), ()),
-        ({"word": "5"}, "on 5.11.2026", 1, ('contains "5"',), ()),
-        ({"word": "5"}, "4,5,6", 1, ('contains "5"',), ()),
-        ({"words": ["1", "2.3"]}, "release 1.2.3", 1, ('contains "1"', 'contains "2.3"'), ()),
-        ({"words": ["30", "1,000"]}, "30.00 of 1,000.0", 1, ('contains "30"', 'contains "1,000"'), ()),
-        ({"words": ["1", "10"]}, "1.5kg, 10.000 €", 0, (), ('lacks "1"', 'lacks "10"')),
-        (
-            {"words": ["120", "テント", "元"]},
-            "テントは120元",
-            1,
-            ('contains "120"', 'contains "テント"', 'contains "元"'),
-            (),
-        ),
-        ({"words": ["120", "텐트", "120원"]}, "텐트는 120원", 1, ('contains "120"', 'contains "텐트"'), ()),
-        ({"words": ["12", "ten"]}, "价格120元tent", 0, (), ('lacks "12"', 'lacks "ten"')),
-        ({"words": ["1", "1.5"]}, "价格1.5元", 0.5, ('contains "1.5"',), ('lacks "1"',)),
-        ({"words": ["tent", "30", "a b"]}, "_tent_ for __30__ _a b_", 1, ('contains "tent"', 'contains "30"'), ()),
-        ({"words": ["tent", "max"]}, "tent_size, x_tent, max__", 0.5, ('contains "max"',), ('lacks "tent"',)),
-        ({"word": "30"}, "It is -30.", 0, (), ('lacks "30"',)),
-        ({"word": "30"}, "(−30), x=-30.5", 0, (), ('lacks "30"',)),
-        ({"words": ["-30", "−5"]}, "-30 and −5", 1, ('contains "-30"', 'contains "−5"'), ()),
-        ({"word": "30"}, "- 30 euros", 1, ('contains "30"',), ()),
-        ({"word": "30"}, "all:\n-30 euros", 1, ('contains "30"',), ()),
-        ({"word": "30"}, "20-30, 20 -30", 1, ('contains "30"',), ()),
-        ({"word": "30"}, "now -30 %", 1, ('contains "30"',), ()),
+        ({"words": ["30", "000"]}, "-30.5, 30'000", 1, ('contains "30"', 'contains "000"'), ()),
+        ({"words": ["1,500.5", "-30"]}, "it is 1,500.5 or -30.", 1, ('contains "1,500.5"', 'contains "-30"'), ()),
+        ({"words": ["120", "tent"]}, "120元, tent_size, tents", 0, (), ('lacks "120"', 'lacks "tent"')),
         ({"word": "naïve"}, "a NAÏVE plan", 1, ('contains "naïve"',), ()),
-        ({"word": "cafe"}, "a cafe\u0301 here", 0, (), ('lacks "cafe"',)),
-        ({"word": "हिन्द"}, "हिन्दी", 0, (), ('lacks "हिन्द"',)),
-        ({"word": "न्दी"}, "हिन्दी", 0, (), ('lacks "न्दी"',)),
-        ({"word": "tent"}, "the cafe\u0301tent", 0, (), ('lacks "tent"',)),
         ({"words": ["careful", "5"]}, "⚠️Careful: 5️⃣ days", 1, ('contains "careful"', 'contains "5"'), ()),
-        ({"word": "हिन्दी"}, "हिन्दीय, हिन्दी!", 1, ('contains "हिन्दी"',), ()),
         (
             {"words": ["a", "b", "c", "d"]},
             "a, ab, d!",
@@ -76,13 +42,7 @@ from pytest_agentv.model.secrets import Masker, masking
         ({"equals": True}, "1", 0, (), ("is 1, not true",)),
         ({"equals": {"a": [1]}}, 'It is ```json\n{"a": [1.0]}\n```', 1, ('is {"a":[1]}',), ()),
         ({"equals": {"a": 1}}, "nothing", 0, (), ('holds no JSON, and so is not {"a":1}',)),
-        (
-            {"equals": {"a": 2}},
-            "{} {}",
-            0,
-            (),
-            ('holds several JSON objects, and none is all of it: it is not {"a":2}',),
-        ),
+        ({"equals": {"a": 2}}, 'So: {"a": 1} {"a": 2}', 0, (), ('is {"a":1}, not {"a":2}',)),
         ({"equals": "30", "path": "n"}, '{"n": 30}', 1, ('is "30"',), ()),
         ({"not-equals": "30", "path": "n"}, '{"n": 30}', 0, (), ('is "30"',)),
         ({"equals": " 120.5\n", "path": "n"}, '{"n": 120.50}', 1, ('is "120.5"',), ()),
@@ -284,69 +244,6 @@ def test_a_pattern_finds_something_else_than_re_where_the_docs_say_so(pattern, t
 @given(st.text(alphabet="ab ß", min_size=1).filter(str.strip))
 def test_a_word_is_found_in_itself(text):
     assert has_word(text, f"({text})".casefold())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("a **-30** b", "a `-30` b", 'a "-30" b', "a “-30” b", "a\n**-30**", "x = `-30`", "-30", "a \u201130"),
-        *("a -$30 b", "a $-30 b", "a -€30 b", "a **-$30** b"),
-        *('{"a":-30}', "[1,-30]", "|-30|", "<b>-30</b>"),
-        *("30.000,00 Euro", "30.000.000", "1.030.000,5", "$.30", "a .30 b", "30 000 euros", "1 030 000", "30 050,5"),
-        *("a US$-30 b", "a\nUS$-30", "a\n$-30", "a -US$30 b", "a -$ 30 b", "a -EUR 30 b"),
-        *("30.8566,2.30", "2.3522,30.8566", "[0.5,30.5]", "[30.5,5]", "30.000,30.500", "[.30,.30]"),
-        *("EUR12.30", "EUR30.000,00", "30 000km", "+30 000", "30 000 500", "30.000.000.000"),
-        *("30 050 €", "30 050 euros", "$30 050."),
-    ],
-)
-def test_a_word_is_not_found_in_another_number(text):
-    assert not has_word("30", text.casefold())
-    assert not has_word("$30", text.casefold())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("**20**-**30**", "20 €-30 €", "$20-$30", "20%-30%", "`20`-30", "a +/-30", "A-30", "(a)-30", "30-000"),
-        *("a\n-30", "a **-30%**", "5.11.30", "1.2.30", "...30", "p.30", "2..30", "30.", "30,50", "30,000,0", "12:30"),
-        *("30 500", "30, 000", "of 30 0", "30 days", "10 20 30"),
-        *("1.5,30", "30,2.5", "$20-$30 US$", "20 US$-30 US$", "US$30", "v1.30.2"),
-        *("30 034 56", "30 014", "30 001.txt", "30 000.txt", "30 010 2030", "+30 800 000 000", "30.168.100.200"),
-    ],
-)
-def test_a_word_is_found_beside_marks_that_belong_to_no_number(text):
-    assert has_word("30", text.casefold())
-
-
-@pytest.mark.parametrize(
-    ("word", "text"),
-    [
-        *(("$30 million", "It made -$30 million."), ("\u20ac5 off", "-\u20ac5 off"), ("US$30", "a -US$30")),
-        *(("48", "at 48.8566,2.3522"), ("2", "at 48.8566,2.3522"), ("3522", "at 48.8566,2.3522"), ("5", "[0.5,1.5]")),
-        *(("50", "It costs EUR12.50."), ("EUR12", "EUR12.50"), ("2", "1.000.000,2.000.000"), ("1", "1 000 500")),
-    ],
-)
-def test_a_word_is_not_found_in_a_part_of_a_number(word, text):
-    assert not has_word(word, text.casefold())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("001 002 003", "100 001 002", "001 002 100", "001,002,003", "001.002.003", "001\u202f002"),
-        *("192.168.100.200", "192.168.100.200:80", "0 000", "030 123 000", "555 000 123", "555 000 1234"),
-    ],
-)
-def test_each_group_of_ids_addresses_and_phone_numbers_is_found(text):
-    assert [group for group in re.findall("[0-9]+", text) if not has_word(group, text)] == []
-
-
-def test_numbers_of_a_long_answer_are_read_at_once():
-    started = time.process_time()
-    for piece in ("000 ", "1.000", "1,000", "1 000 ", "1", "*", " -$", "$ ", "a$", "\n*", " ***us$***", "1.5,"):
-        assert not has_word("7", piece * (20_000 // len(piece)) + " 7x7")
-        assert has_word("7", piece * (20_000 // len(piece)) + " x 7")
-    assert time.process_time() - started < 5
 
 
 def test_names_are_derived_and_unique_and_cut(bench):
