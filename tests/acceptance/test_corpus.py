@@ -79,6 +79,7 @@ def test_a_folder_of_the_corpus_gives_what_is_expected(
         source, project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("run.txt", "expected*", "__pycache__")
     )
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)  # another test's: prices would come from it
     for variable, value in read_variables(source / "env.txt"):
         monkeypatch.setenv(variable, value.replace("$PROJECT", str(project)))
     seen: list[str] = []
