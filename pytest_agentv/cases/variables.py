@@ -21,7 +21,6 @@ from pytest_agentv.model.base import Data, Json, JsonObject
 
 _NAME: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{[{%#]")
-_EXPRESSION: Final = re.compile(r"(\{\{.*?\}\})", re.DOTALL)
 _COMMENT: Final = re.compile(r"(?<!['\"])\{#.*?#\}", re.DOTALL)
 _JINJA_CONSTANTS: Final = frozenset({"true", "false", "none", "True", "False", "None", "loop", "self", ALL_VARIABLES})
 
@@ -49,18 +48,6 @@ IN_CHECKS: Final = UNFILLED._replace(marks_data=True)
 def has_template(text: str) -> bool:
     """Whether a text holds `{{`, `{%` or `{#`."""
     return "{" in text and _TAG.search(text) is not None
-
-
-def as_template(text: str, own_texts: str = "") -> str:
-    """Return the template that is filled to exactly this text, whatever braces it has.
-
-    Expressions that stand in `own_texts` as well stay: who wrote the text had read them there.
-    """
-    parts = _EXPRESSION.split(text)
-    return "".join(
-        part if part in own_texts and place % 2 else _TAG.sub(r'{{ "\g<0>" }}', part)
-        for place, part in enumerate(parts)
-    )
 
 
 def fill(value: Json, variables: JsonObject, place: Place, unfilled: Unfilled = NOTHING) -> Json:

@@ -5,14 +5,16 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Final
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
 from pytest_agentv.cases.references import note_outcome
+from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cli.arguments import ArgumentParser, note, say
-from pytest_agentv.cli.rubrics import RubricFile, RubricRequest, write_rubrics
+from pytest_agentv.cli.rubrics import RubricRequest, write_rubrics
 from pytest_agentv.engine.jobs import choose_target
-from pytest_agentv.errors import AgentvError, CaseError, TargetError, locate
+from pytest_agentv.errors import AgentvError, CaseError, FileError, TargetError, locate
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
 from pytest_agentv.files.problems import Problem, join_problems, with_problems
 from pytest_agentv.model.base import JsonObject
@@ -22,14 +24,14 @@ from pytest_agentv.model.text import counted
 from pytest_agentv.providers.base import Adapter
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.reports.figures import visible
+from pytest_agentv.store.yaml_documents import yaml_document
 from pytest_agentv.targets.definitions import TargetDefinition, TargetsFile, find_repo_root, load_environment
 from pytest_agentv.targets.files import find_targets_file, load_targets_file, resolve_target
 
 _EPILOG: Final = """\
-The rubrics are written into the file, below each case's expected outcome; comments and layout stay.
-When somebody else changes the file meanwhile, nothing more is written into it, and the last rubrics are printed.
+For each case, the line of the case and its `rubrics:` are printed, to paste below its expected outcome.
 exit codes:
-  0 every case has rubrics, 1 something went wrong; what was written until then stays, 2 wrong arguments."""
+  0 there are rubrics for every case, 1 something went wrong; those until then are printed, 2 wrong arguments."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -55,35 +57,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description="Let a model write the rubrics of all cases of an eval file that have none.",
         epilog=_EPILOG,
     )
-    rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is changed in place.")
+    rubrics.add_argument("file", type=Path, help="A .yaml or .yml eval file; it is not changed.")
     rubrics.add_argument(
         "-t", "--target", metavar="NAME", help="Target that writes them (default: the file's target, else `default`)."
     )
     rubrics.add_argument(
         "--targets", type=Path, metavar="PATH", help="Targets file (default: searched as by `agentv eval`)."
     )
-    rubrics.add_argument("-v", "--verbose", action="store_true", help="Print what is written (default: off).")
 
 
 def _generate(options: argparse.Namespace, masker: Masker) -> int:
-    file = RubricFile(options.file)
-    shown = locate(file.suite.path, None)
-    written = {entry.index: entry for entry in file.suite.entries}  # all combinations of a matrix share its rubrics
+    suite = _read(options.file)
+    written = {entry.index: entry for entry in suite.entries}  # all combinations of a matrix share its rubrics
     entries = [
         entry
         for entry in written.values()
         if isinstance(entry.value, dict) and "rubrics" not in entry.value and _outcome(entry.value) is not None
     ]
     if not entries:
-        say(f"{shown}: no case without rubrics")
+        note(f"{locate(suite.path, None)}: no case without rubrics")
         return 0
-    _refuse_addresses(file.suite, entries)
-    name, provider = _open_model(file.suite, options, masker)
-    if options.verbose:
-        say(f"Asking target {name!r} for the rubrics of {counted(len(entries), 'case')}")
-    done = asyncio.run(_write_all(file, entries, provider, verbose=options.verbose))
-    say(f"{shown}: wrote rubrics for {counted(done, 'case')}")
-    return 0 if done == len(entries) else 1
+    _refuse_addresses(suite, entries)
+    name, provider = _open_model(suite, options, masker)
+    note(f"Asking target {name!r} for the rubrics of {counted(len(entries), 'case')}")
+    asyncio.run(_print_all(suite.path, entries, provider))
+    return 0
+
+
+def _read(path: Path) -> SuiteSource:
+    """Read the file. Raises `FileError` for one whose cases cannot hold a block of YAML."""
+    suite = read_suite(path)
+    if suite.cases_key is None:
+        raise FileError(suite.path, "rubrics are written for .yaml and .yml files only")
+    if any(entry.row is not None for entry in suite.entries):
+        raise FileError(suite.path, "the cases come from a table: write `rubrics:` by hand, for all rows")
+    return suite
 
 
 def _outcome(case: JsonObject) -> str | None:
@@ -139,20 +147,16 @@ def _is_model(file: TargetsFile, kind: str) -> bool:
     return getattr(file.kinds.find(kind), "judges_itself", False)
 
 
-async def _write_all(file: RubricFile, entries: Sequence[CaseEntry], provider: Adapter, *, verbose: bool) -> int:
-    """Write the rubrics of each case in turn as soon as the model replies. Return the number of cases."""
-    written = 0
+async def _print_all(path: Path, entries: Iterable[CaseEntry], provider: Adapter) -> None:
+    """Print the rubrics of each case in turn as soon as the model replies."""
     try:
         for entry in entries:
             request = _request(entry)
-            rubrics = await write_rubrics(provider, request)
-            written += file.write(entry, rubrics)
-            say(f"{visible(request.eval_id)}: {counted(len(rubrics), 'rubric')}")
-            for rubric in rubrics if verbose else ():
-                say(visible(f"  [{rubric.id}] {rubric.description}"))
+            rubrics = [rubric.to_plain() for rubric in await write_rubrics(provider, request)]
+            block = yaml_document({"rubrics": rubrics}).removeprefix("---\n")
+            say(visible(f"# {locate(path, entry.line)}: {request.eval_id}\n{indent(block, '    ')}"))
     finally:
         await provider.close()
-    return written
 
 
 def _request(entry: CaseEntry) -> RubricRequest:
