@@ -54,6 +54,7 @@ CHANGES = (
     (r"^(Time: +).*", r"\1N"),
     (r" {2,}(?:N ms|\d+(?:\.\d+)? s)\*?(?=  |$)", "  N ms"),  # a column of a table
     (r"available fixtures: [\w, ]+", "available fixtures: …"),  # those of plugins and of pytest's version
+    (r" /\S+\.\.\.$", " /…"),  # a path that pytest cuts, in a folder of any name
     (r"\S*/pytest_agentv/\S+\.py:\d+", "PLUGIN"),  # the place of a warning that no file of the project causes
     (r"\bpytest_agentv[\w.]+:\w+\.py:\d+", "PLUGIN"),  # the place of a line of a log
     (r"\bin \d+\.\d+s(?: \([\d:]+\))?", "in N s"),
