@@ -5,7 +5,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 from packaging.requirements import Requirement
 
-MAX_MEGABYTES = 60
+MAX_MEGABYTES = 70
 """Of the files that pip unpacks. Python adds its compiled modules, about two fifths more."""
 
 MAX_DISTRIBUTIONS = 45
