@@ -96,7 +96,6 @@ _CASE_FIELDS: Final = frozenset(
         *("eval_id", "dataset", "conversation_id", "target", "schema_version", "threshold", "threshold_source"),
         *("node_id", "run_id", "eval_file", "line", "case_hash", "target_hash", "grading_hash", "required", "group"),
         *("xfail", "xfail_strict", "tags", "judge", "expected_outcome", "reference_answer"),
-        "in_baseline",
     }
 )
 """Keys of a result that are the same for all answers of a case."""
@@ -141,7 +140,6 @@ def combine_answers(
         repeat=figures,
         answers=tuple(own) if with_answers else None,
         timestamp=max(result.timestamp for result in results),
-        in_baseline=next((result.in_baseline for result in results if result.in_baseline), None),
         attempts=sum(result.attempts for result in paid),
         request_attempts=_sum(result.request_attempts for result in paid),
         waited_ms=_sum(result.waited_ms for result in paid),

@@ -84,9 +84,9 @@ Gate = Literal["cases", "run", "strict", "off"]
 """What makes a run fail: its cases, or the verdict on the run as a whole."""
 GATES: Final[tuple[Gate, ...]] = ("cases", "run", "strict", "off")
 
-BaselineUpdate = Literal["write", "add", "force"]
-"""How a baseline is updated: written anew, with the new answers added, or written even in CI."""
-BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "add", "force")
+BaselineUpdate = Literal["write", "force"]
+"""How a baseline is updated: written, or written even in CI."""
+BASELINE_UPDATES: Final[tuple[BaselineUpdate, ...]] = ("write", "force")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +315,7 @@ RUN_VERDICT_OPTIONS: Final = (
     ),
     RunOption(
         "update-baseline",
-        "Make this run the baseline. HOW is write (the default), add (add its answers to those of the baseline) or "
-        "force (write it even where CI is set).",
+        "Make this run the baseline. HOW is write (the default) or force (write it even where CI is set).",
         parse=parse_baseline_update,
         metavar="HOW",
         optional_value="write",

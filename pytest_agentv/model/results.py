@@ -419,5 +419,3 @@ class EvalResult(Record):
     """All answers in their order, each as the keys of a result of its own, with `--agentv-include-answers`."""
     baseline: BaselineFigures | None = None
     """How it did against the baseline, written when the run was judged; None: there is no verdict by a baseline."""
-    in_baseline: str | None = None
-    """The name of the baseline to which a run added its answers, or some of them; None: no run did."""

@@ -1,4 +1,4 @@
-"""The baseline that runs are compared with: reads it, writes it, and replaces it or adds to it."""
+"""The baseline that runs are compared with: reads it and writes it."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.model.base import Json, JsonObject, Record, is_measure
-from pytest_agentv.reports.judged_cases import JudgedCase, is_same_subject
+from pytest_agentv.reports.judged_cases import JudgedCase
 from pytest_agentv.stats.intervals import passing
 
 FORMAT: Final = 1
@@ -31,10 +31,6 @@ class Baseline(Record):
     target_hash: str | None = None
     judge: str | None = None
     """The judges' names with their hashes; None: no model judged."""
-    rolls: int = 1
-    """How often the baseline was replaced for the same cases and the same target."""
-    runs: tuple[str, ...] = ()
-    """The names of the runs whose answers it holds, as far as they are known."""
     sha256: str | None = None
     """The hash of the file that it was read from."""
 
@@ -64,61 +60,6 @@ def has_other_judge(cases: Sequence[JudgedCase], baseline: Baseline) -> bool:
     known = {case.key[0] for case in baseline.cases}
     judges = {case.judge for case in cases if case.judge is not None and case.key[0] in known}
     return baseline.judge is not None and not judges <= set(baseline.judge.split(_BETWEEN))
-
-
-def updated(old: Baseline, run: Baseline) -> Baseline:
-    """Return a run as the baseline that replaces an old one. Counts replacements in which only the answers are new."""
-    is_held = bool(run.runs) and set(run.runs) <= set(old.runs)
-    return run.replace(rolls=old.rolls + (not is_held) if _is_same_system(old, run) else 1)
-
-
-def pooled(old: Baseline, run: Baseline, skipped: Sequence[JudgedCase] = ()) -> Baseline:
-    """Return a run with the answers of an old baseline added, where case, grading and target are the same.
-
-    `skipped` are cases of the old one that the run was not to ask: they stay.
-    """
-    known = {case.key: case for case in old.cases}
-    cases = [_pool(known.get(case.key), case) for case in run.cases]
-    new = baseline_of([*cases, *skipped])
-    # Unknown which old judge judged the skipped cases.
-    judges = {name for text in (new.judge, old.judge if skipped else None) if text for name in text.split(_BETWEEN)}
-    rolls = old.rolls if _is_same_system(old, run) else 1
-    return new.replace(judge=_BETWEEN.join(sorted(judges)) or None, rolls=rolls, runs=(*old.runs, *run.runs))
-
-
-def _pool(old: JudgedCase | None, new: JudgedCase) -> JudgedCase:
-    if old is None or not _is_same_answerer(old, new):
-        return new
-    return new.replace(scores=old.scores + new.scores, passes=old.passes + new.passes)
-
-
-def held_by(old: Baseline, cases: Sequence[JudgedCase], name: str) -> list[JudgedCase]:
-    """Return the cases whose answers an old baseline of this name got before, and to which it would add its own."""
-    marked = baseline_of([case for case in cases if case.in_baseline == name])
-    both = zip(marked.cases, pooled(old, marked).cases, strict=True)
-    return [case for case, added in both if added.judged > case.judged]
-
-
-def left_out(
-    now: Baseline, read: Baseline | None, cases: Sequence[JudgedCase], skipped: Sequence[JudgedCase] = ()
-) -> list[JudgedCase]:
-    """Return what came into a baseline after a run had read it, and would be lost if the run's cases were added."""
-    before = {case.key: case for case in read.cases} if read is not None else {}
-    stay = {case.key: case for case in (*cases, *skipped)}
-    fresh = (case for case in now.cases if case != before.get(case.key))
-    return [case for case in fresh if case.key not in stay or not _is_same_answerer(case, stay[case.key])]
-
-
-def _is_same_system(old: Baseline, run: Baseline) -> bool:
-    """Whether target and cases are the same, as far as both baselines name them."""
-    known = {case.key: case for case in old.cases}
-    both = [(known[case.key], case) for case in run.cases if case.key in known]
-    hashes = (old.target, old.target_hash) == (run.target, run.target_hash)
-    return hashes and bool(both) and all(_is_same_answerer(one, other) for one, other in both)
-
-
-def _is_same_answerer(one: JudgedCase, other: JudgedCase) -> bool:
-    return is_same_subject(one, other) and one.target_hash == other.target_hash
 
 
 # Reads a baseline, and names the line at fault.
@@ -169,18 +110,13 @@ def _header(path: Path, value: JsonObject) -> Baseline:
     if type(version) is not int or version != FORMAT:
         expected = f'{{"agentv_baseline": {FORMAT}, ...}}'
         raise FileError(path, f"is not a baseline: expected a first line {expected}", 1)
-    header = Baseline(
+    return Baseline(
         (),
         repeat=_whole(path, value, "repeat"),
         target=_text(path, 1, value, "target"),
         target_hash=_text(path, 1, value, "target_hash"),
         judge=_text(path, 1, value, "judge"),
-        rolls=_whole(path, value, "rolls"),
     )
-    runs = value.get("runs", [])
-    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
-        _refuse(path, 1, "runs: expected a list of texts")
-    return header.replace(runs=tuple(runs))
 
 
 def _case(path: Path, number: int, value: JsonObject, header: Baseline) -> JudgedCase:
@@ -247,8 +183,6 @@ def baseline_text(baseline: Baseline) -> str:
         "agentv_baseline": FORMAT,
         "judge": baseline.judge,
         "repeat": baseline.repeat,
-        "rolls": baseline.rolls,
-        "runs": baseline.runs or None,
         "target": baseline.target,
         "target_hash": baseline.target_hash,
     }

@@ -71,8 +71,6 @@ class JudgedCase(Record):
     confirmation: Confirmation | None = None
     flags: tuple[str, ...] = ()
     """Why the answers cannot be used by later runs: `cached`, `dry_run`, `reruns`."""
-    in_baseline: str | None = None
-    """The name of the baseline that holds its answers already."""
     has_same_texts: bool | None = None
     """Whether all answers were the same text; None: unknown."""
     tools: tuple[tuple[str, ...], ...] | None = None
@@ -223,7 +221,7 @@ def limit_of(value: object) -> str:
 
 _STOPS: Final[Mapping[str, Verdict]] = {"certain pass": "pass", "certain fail": "fail"}
 _HASHES: Final = ("case_hash", "grading_hash", "target_hash")
-_NAMES: Final = ("target", "eval_file", "node_id", "judge", "in_baseline")
+_NAMES: Final = ("target", "eval_file", "node_id", "judge")
 _FLAGS: Final = ("cached", "dry_run", "reruns")
 
 _READ: Final = (

@@ -33,8 +33,6 @@ class CaseResult(NamedTuple):
     """Whether it is of a dry run."""
     target_hash: str | None = None
     """The hash of the target's definition; None: unknown."""
-    is_in_baseline: bool = False
-    """Whether a baseline holds its answers."""
 
     def is_of(self, other: "CaseResult") -> bool:
         """Whether two lines are from one attempt: a resumed run rewrites some lines, and a merged file holds copies."""
@@ -115,7 +113,6 @@ def _result(line: int, value: JsonObject, shards: dict[object, ShardFigures]) ->
         _figures(value.get("shard"), shards),
         value.get("dry_run") is True,
         None if (target := text_or_none(value.get("target_hash"))) is None else sys.intern(target),
-        value.get("in_baseline") is not None,
     )
 
 
@@ -180,8 +177,6 @@ def merge_parts(parts: Sequence[Part]) -> Merged:
             here = Place(number, result)
             is_same = result.is_of(before.result)
             is_later = _is_later(result, before.result)
-            if is_same and before.result.is_in_baseline and not result.is_in_baseline:
-                is_later = False  # a copy without that mark would be added to the baseline again
             chosen[name] = here if is_later else before
             if not is_same:
                 replaced[name] = before if is_later else here

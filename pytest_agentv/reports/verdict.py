@@ -284,7 +284,7 @@ def _comparison_contract(comparison: RunComparison, names: CaseNames) -> dict[st
         "unconfirmed": [names.of(pair.new) for pair in comparison.unconfirmed],
     }
     if comparison.baseline is not None:
-        values |= {"baseline_sha256": comparison.baseline.sha256, "rolls": comparison.baseline.rolls}
+        values |= {"baseline_sha256": comparison.baseline.sha256}
     return values | {"cases": [case.to_plain() for case in comparison.cases]}
 
 
@@ -388,7 +388,7 @@ def _change(comparison: RunComparison) -> list[tuple[RunVerdict, str]]:
     points = f"{comparison.difference.estimate.mean * 100:+.1f} points"
     match comparison.change:
         case "regressed":
-            hint = "if nothing changed, ask the baseline again (--agentv-update-baseline=add)"
+            hint = "if nothing changed, write the baseline anew (--agentv-update-baseline)"
             return [("regressed", f"regressed: {points}; {hint}")]
         case "improved":
             return [("improved", f"improved: {points}; update the baseline (--agentv-update-baseline)")]

@@ -145,19 +145,6 @@ class FolderLock:
         self._descriptor = descriptor
         return True
 
-    @contextmanager
-    def hold(self, seconds: float) -> Iterator[None]:
-        """Wait for the lock. Raises `TimeoutError` after `seconds`, or `OSError` if the folder cannot be locked."""
-        deadline = time.monotonic() + seconds
-        while not self.acquire():
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"{self._folder} is locked")
-            time.sleep(_FOLDER_POLL_SECONDS)
-        try:
-            yield
-        finally:
-            self.release()
-
     def release(self) -> None:
         """Release the lock if this object holds it."""
         if self._descriptor is not None:

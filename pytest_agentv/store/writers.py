@@ -25,7 +25,7 @@ _IDENTITY: Final = frozenset(
     {
         *("eval_id", "dataset", "conversation_id", "target", "node_id", "run_id", "eval_file", "row", "combination"),
         *("case_hash", "timestamp", "status", "threshold_source", "error_detail", "group", "repeat", "tags", "judge"),
-        *("shard", "in_baseline"),
+        "shard",
     }
 )
 """Keys of a record whose values are names or fixed words. Masked values would no longer match anything."""

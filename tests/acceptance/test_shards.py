@@ -260,20 +260,6 @@ def test_the_gate_on_merged_results_is_that_of_one_run(small, capsys):
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_answers_of_merged_shards_are_added_to_a_baseline_once(small):
-    """Also by a run with workers, and where the parts are merged again: they do not say that a baseline holds them."""
-    for number in (1, 2):
-        small.run(f"--agentv-shard={number}/2", f"--agentv-out=part-{number}.jsonl")
-    parts, going_on = ("part-1.jsonl", "part-2.jsonl"), ("--agentv-resume=all.jsonl", "--agentv-update-baseline=add")
-    assert merge(small, *parts) == 0
-    assert small.run(*going_on, "-n2").exit_code == 0
-    assert {each["in_baseline"] for each in lines(small.path / "all.jsonl")} == {"agentv.baseline.jsonl"}
-    assert small.run(*going_on, "-n2").exit_code == 1
-    assert merge(small, *parts) == 0
-    assert "holds the answers of this run" in " ".join(small.run(*going_on).text.split())
-    assert [each["scores"] for each in lines(small.path / "agentv.baseline.jsonl")[1:]] == [[1]] * len(OTHER)
-
-
 def test_merged_shards_know_where_a_hook_decided_beyond_the_scores(small):
     """Under another threshold, only the answers of these cases are asked for again."""
     hook = "def pytest_agentv_assert(case):\n    return 'not today' if case.eval_id in ('more-0', 'more-1') else None\n"

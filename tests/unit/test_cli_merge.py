@@ -108,15 +108,6 @@ def test_the_same_result_twice_is_no_news(agentv):
     assert run.out == "Merged 2 results of 2 files into all.jsonl: 2 passed\n"
 
 
-@pytest.mark.parametrize("names", [("1.jsonl", "2.jsonl"), ("2.jsonl", "1.jsonl")])
-def test_a_result_whose_answers_a_baseline_holds_stays_marked(agentv, names):
-    """Else the merged file would add them again."""
-    write("1.jsonl", result("a", in_baseline="b.jsonl"), result("b", at=1, in_baseline="b.jsonl"))
-    write("2.jsonl", result("a"), result("b", at=2))
-    agentv("merge", *names, "-o", "all.jsonl")
-    assert {each["eval_id"]: each.get("in_baseline") for each in merged()} == {"a": "b.jsonl", "b": None}
-
-
 def test_results_for_several_targets_and_items_of_one_id_all_stay(agentv):
     cases = [result("a"), result("a", target="other"), result("a", node_id="evals/a.eval.yaml::a-2")]
     write("1.jsonl", *cases)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from pytest_agentv.runtime.files import FolderLock, InUse, ProcessLock, is_in_use
+from pytest_agentv.runtime.files import InUse, ProcessLock, is_in_use
 
 
 def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) -> None:
@@ -85,14 +85,6 @@ def test_after_its_file_was_deleted_all_meet_at_the_new_one(tmp_path: Path) -> N
 def test_a_place_where_there_can_be_no_file_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     with pytest.raises(FileExistsError), ProcessLock(tmp_path / "taken" / ".lock").hold(0):
-        pass
-
-
-def test_who_waits_for_a_folder_gives_up_or_gets_it(tmp_path: Path) -> None:
-    mine = FolderLock(tmp_path)
-    with mine.hold(0), pytest.raises(TimeoutError, match=r" is locked$"), FolderLock(tmp_path).hold(0):
-        pass
-    with FolderLock(tmp_path).hold(0):
         pass
 
 

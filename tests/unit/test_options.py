@@ -130,7 +130,7 @@ GIVEN = {
     "output-format": "yaml",
     "stop": "never",
     "executor": "dask://here:1",
-    "update-baseline": "add",
+    "update-baseline": "force",
     "gate": "run",
     "unknown-keys": "warn",
 }

@@ -211,11 +211,3 @@ def test_where_the_result_does_not_tell_all_are_asked_again(
     result: EvalResult, threshold: Threshold, in_full: bool
 ) -> None:
     assert answers_of(result, threshold, in_full=in_full) == ()
-
-
-@pytest.mark.parametrize("in_full", [False, True])
-def test_answers_that_a_baseline_holds_stay_so_among_new_ones(in_full: bool) -> None:
-    whole = combined([answer(1.0), answer(0.9)], with_answers=in_full).replace(in_baseline="b.jsonl")
-    more = combined([*answers_of(whole, HALF, in_full=in_full), answer(0.1, "new")])
-    assert more.in_baseline == "b.jsonl"
-    assert combined(ANSWERS).in_baseline is None

@@ -34,9 +34,8 @@ from pytest_agentv.session.gating.completeness import (
     FLAG,
     Completeness,
     amend_results,
-    mark_added,
     refuse_before,
-    update_baseline,
+    write_baseline,
     write_verdict,
 )
 from pytest_agentv.session.gating.judged_cases import (
@@ -177,8 +176,6 @@ class RunGate:
         self._baseline: Baseline | None = None
         self._is_checked = False
         self._no_verdict: str | None = None
-        self._added: Sequence[JudgedCase] = ()
-        """The cases whose answers this run wrote into the baseline."""
         self.marked = MarkedItems()
         self._all = Completeness(config, options, self.marked)
 
@@ -292,12 +289,7 @@ class RunGate:
         return None if contract is None else write_verdict(contract, results_path)
 
     def amend(self, identity: RunIdentity) -> str | None:
-        """Write into the results how each case did against the baseline, or that they are in it now.
-
-        Returns why that cannot be.
-        """
-        if self._added:
-            return mark_added(self._added, self._name, identity, self._options.output_format)
+        """Write into the results how each case did against the baseline; return why that cannot be."""
         if self.statistics is None or self._options.update_baseline is not None:
             return None
         return amend_results(self.statistics, identity, self._options.output_format)
@@ -361,9 +353,7 @@ class RunGate:
         try:
             if self._no_verdict is not None:
                 raise AgentvError(self._no_verdict)
-            how = str(self._options.update_baseline)
-            text = update_baseline(self._path, self._name, cases, how, self._all)
+            text = write_baseline(self._path, cases, len(self._all.skipped(cases)))
         except AgentvError as error:
             return GateOutcome(name, is_red=True, is_told=True, reason=f"the baseline was not updated: {error}")
-        self._added = cases
         return GateOutcome(name, is_red=False, reason=text, is_plain=True)

@@ -139,7 +139,7 @@ def test_an_outage_shows_what_the_other_cases_could_have_been():
 
 def test_a_regression_asks_whether_anything_changed_at_all():
     text = " ".join(section(run_of([3] * 20), run_of([5] * 20)).split())
-    assert "if nothing changed, ask the baseline again (--agentv-update-baseline=add)" in text
+    assert "if nothing changed, write the baseline anew (--agentv-update-baseline)" in text
 
 
 @pytest.mark.parametrize("eval_id", ["a", "a@x"])

@@ -189,7 +189,7 @@ def test_the_most_urgent_comes_first():
         "1 case could not be judged",
         "1 case is broken",
     )
-    assert statistics.reasons[3].endswith("if nothing changed, ask the baseline again (--agentv-update-baseline=add)")
+    assert statistics.reasons[3].endswith("if nothing changed, write the baseline anew (--agentv-update-baseline)")
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_the_contract_has_the_keys_that_scripts_read():
     keys = (
         "verdict reasons n units mean low high level delta delta_low delta_high differ p_exact least_drop broke gone "
     )
-    assert set((keys + "changed new errors baseline_sha256 rolls").split()) <= set(contract)
+    assert set((keys + "changed new errors baseline_sha256").split()) <= set(contract)
     assert contract["verdict"] == "inconclusive"
     assert contract["cases"][0] == {
         "case": "evals/a.yaml::c0",
