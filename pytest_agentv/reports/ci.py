@@ -23,8 +23,6 @@ from pytest_agentv.reports.figures import (
     judge_cost_of,
     known_parts,
     paid_cost_of,
-    place_properties,
-    result_properties,
     shown,
     tokens_of,
     visible,
@@ -33,6 +31,7 @@ from pytest_agentv.reports.figures import (
 from pytest_agentv.reports.gates import AS_JUDGED, Ending
 from pytest_agentv.reports.html.opened import question_of
 from pytest_agentv.reports.judged_cases import CaseName, name_of_result
+from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.reports.reasons import failed_as_expected, unexpected_passes
 from pytest_agentv.reports.totals import Replaced, attempt_of
 from pytest_agentv.store.readers import iter_recorded

@@ -19,7 +19,7 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.base import ProviderResponse
 from pytest_agentv.session.recording.identity import ResumedFile, RunIdentity, find_last_run
-from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases, Journal, Kept, drop_answers
+from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases, Journal, Kept, drop_answers
 from pytest_agentv.session.recording.run_results import judged_versions
 from pytest_agentv.store.writers import ResultSink, answers_path, iter_answers
 

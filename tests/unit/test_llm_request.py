@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt
+from pytest_agentv.providers.api.azure import resource_url
 from pytest_agentv.providers.api.base import ModelSettings
-from pytest_agentv.providers.api.openai import resource_url
 from pytest_agentv.providers.api.replies import (
     DEFAULT_SYSTEM_PROMPT,
     build_arguments,

@@ -15,8 +15,9 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Secret
+from pytest_agentv.providers.api.azure import Azure
 from pytest_agentv.providers.api.gemini import Gemini
-from pytest_agentv.providers.api.openai import Azure, OpenAi
+from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 from pytest_agentv.providers.table import KINDS, create_provider
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentv.model.messages import ExecutionMetrics, JudgeMetrics
 from pytest_agentv.model.results import EvalResult, RepeatFigures
-from pytest_agentv.reports.figures import place_properties, result_properties
+from pytest_agentv.reports.junit import place_properties, result_properties
 from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
 
 RESULT = EvalResult("t", "a", "shop", 0.5, (), (), "", "default", threshold=0.8, attempts=1, duration_ms=7.5)

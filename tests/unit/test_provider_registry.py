@@ -7,9 +7,10 @@ import pytest
 from pytest_agentv.cli.schema import schema_of
 from pytest_agentv.model.cases import Target
 from pytest_agentv.providers.api.anthropic import Anthropic
+from pytest_agentv.providers.api.azure import Azure
 from pytest_agentv.providers.api.gemini import Gemini
 from pytest_agentv.providers.api.model import Litellm
-from pytest_agentv.providers.api.openai import Azure, OpenAi
+from pytest_agentv.providers.api.openai import OpenAi
 from pytest_agentv.providers.api.provider import LlmProvider
 from pytest_agentv.providers.base import BatchProvider
 from pytest_agentv.providers.cli import Cli, CliProvider

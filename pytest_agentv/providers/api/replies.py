@@ -10,9 +10,9 @@ from pytest_agentv.errors import ErrorKind
 from pytest_agentv.model.base import ABSENT, Json, Record, is_amount
 from pytest_agentv.model.messages import UNNAMED, Message, TokenUsage, ToolCall, incomplete_reason, is_broken, is_cut
 from pytest_agentv.model.text import trim
+from pytest_agentv.providers.api.azure import resource_url
 from pytest_agentv.providers.api.base import Billing, ModelReply, ModelSettings, parsed
 from pytest_agentv.providers.api.failures import shorten
-from pytest_agentv.providers.api.openai import resource_url
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse
 
 

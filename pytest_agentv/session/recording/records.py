@@ -12,7 +12,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.session.recording.identity import RunIdentity, TravellingSink
-from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases
+from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases
 from pytest_agentv.session.recording.run_results import KnownLines
 from pytest_agentv.store.writers import ResultSink
 

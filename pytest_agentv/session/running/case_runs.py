@@ -24,8 +24,8 @@ from pytest_agentv.reports.figures import shown
 from pytest_agentv.reports.prints import CaseLog, current_log
 from pytest_agentv.runtime.loop import LoopThread
 from pytest_agentv.session.recording.identity import RunIdentity
-from pytest_agentv.session.recording.journal import Carried
 from pytest_agentv.session.recording.records import Recorder
+from pytest_agentv.session.recording.resume import Carried
 from pytest_agentv.session.running.preparing import CaseSigner, PreparedCase
 from pytest_agentv.session.showing.item_outcomes import Asked
 from pytest_agentv.session.showing.progress import Progress

@@ -13,8 +13,8 @@ from pytest_agentv.errors import LoopStartError
 from pytest_agentv.model.options import MAX_WORKERS
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.runtime.loop import STOP_SECONDS, LoopThread, wait_for
-from pytest_agentv.session.recording.journal import FinishedCases
 from pytest_agentv.session.recording.records import Recorder
+from pytest_agentv.session.recording.resume import FinishedCases
 from pytest_agentv.session.running.case_runs import Begun, CaseRuns, Ending, Paces, Stopping, lost_text
 from pytest_agentv.session.running.preparing import CaseSigner, PreparedCase
 from pytest_agentv.session.showing.progress import Progress

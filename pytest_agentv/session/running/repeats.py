@@ -16,7 +16,7 @@ from pytest_agentv.engine.scheduler import BatchMember, Leave, Queuer, Scheduler
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.base import Record
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.recording.journal import AnswerJournal, FinishedCases, Kept, current_names_and_rules
+from pytest_agentv.session.recording.resume import AnswerJournal, FinishedCases, Kept, current_names_and_rules
 
 # Asks for the answers of one case, through the scheduler of all cases.
 

@@ -11,7 +11,8 @@ import pytest
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.ci import annotation_lines
-from pytest_agentv.reports.figures import result_properties, visible
+from pytest_agentv.reports.figures import visible
+from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, RunVerdict, markdown_lines
 from pytest_agentv.session.compat import junit_case
 from pytest_agentv.session.showing.ending import EndedRun

@@ -13,7 +13,7 @@ from pytest_agentv.model.messages import ContentPart, FilePart, ObjectPart, Text
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.text import compact_json, counted
-from pytest_agentv.reports.figures import SCORE, Property
+from pytest_agentv.reports.junit import SCORE, Property
 from pytest_agentv.session.compat import TerminalReporter, drop_phases
 from pytest_agentv.session.outcomes import may_be_eval
 from pytest_agentv.store.writers import json_safe

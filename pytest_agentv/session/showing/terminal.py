@@ -145,7 +145,7 @@ class ResultsHome:
             return  # some suspects may have fresh answers, but not all
         self._drop_unjudged()
         if not self.write_errors and answers_path(self._identity.results_path).is_file():
-            from pytest_agentv.session.recording.journal import drop_answers  # noqa: PLC0415 - only for repeated cases
+            from pytest_agentv.session.recording.resume import drop_answers  # noqa: PLC0415 - only for repeated cases
 
             drop_answers(self._identity.results_path, judged_versions(self._identity))
 

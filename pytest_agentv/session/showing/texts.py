@@ -13,15 +13,8 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import counted
 from pytest_agentv.reports.failure import TEXT_LIMIT, Start, error_text, failure_headline, failure_text
-from pytest_agentv.reports.figures import (
-    columns,
-    escaped_size,
-    format_duration,
-    format_score,
-    result_properties,
-    shown,
-    visible,
-)
+from pytest_agentv.reports.figures import columns, escaped_size, format_duration, format_score, shown, visible
+from pytest_agentv.reports.junit import result_properties
 from pytest_agentv.session.compat import TerminalReporter, is_watched
 from pytest_agentv.session.outcomes import EvalErrored, EvalFailed
 from pytest_agentv.session.showing.item_outcomes import (
