@@ -128,11 +128,6 @@ async def run_child(
     )
 
 
-def timed_out_at_start(seconds: float) -> ProcessResult:
-    """Return the result of a program that took too long to start."""
-    return ProcessResult(-signal.SIGKILL, "", "", timed_out=True, overflowed=False, duration_ms=seconds * 1000)
-
-
 async def _stop(child: "Child", grace_seconds: float, mark: str | None) -> None:
     """End the program and its descendants. If this is cancelled, kill them at once."""
     tree = ProcessTree(child.pid)
