@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Escaped, Json, JsonObject
+from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.text import format_number
 
 ALL_VARIABLES: Final = "vars"
@@ -27,16 +27,9 @@ class TemplateFault(AgentvError):
         self.line = line
 
 
-def require_text(value: object) -> None:
-    """Raise `TemplateFault` for bytes of a table that are no text."""
-    if type(value) is Escaped:
-        raise TemplateFault("the value holds bytes that are no text (UTF-8)")
-
-
 def as_text(value: Json) -> str:
-    """Return a value as text: null becomes empty, lists and mappings become JSON. Raises like `require_text`."""
+    """Return a value as text: null becomes empty, lists and mappings become JSON."""
     if isinstance(value, str):
-        require_text(value)
         return value
     if value is None:
         return ""

@@ -13,7 +13,6 @@ from pytest_agentv.cases.rendering import (
     Render,
     TemplateFault,
     as_text,
-    require_text,
     unknown_name,
 )
 from pytest_agentv.files.places import Place
@@ -113,7 +112,6 @@ def _whole(name: str) -> Render:
     def render_whole(variables: JsonObject) -> Json:
         if name not in variables:
             raise unknown_name(name, variables)
-        require_text(variables[name])
         return variables[name]
 
     return render_whole
