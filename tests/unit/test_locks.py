@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from filelock import FileLock, Timeout
 
 from pytest_agentv.runtime.files import InUse, ProcessLock, is_in_use
 
@@ -18,6 +17,25 @@ def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) ->
     with lock.hold(0):
         assert (tmp_path / "deep" / ".lock").exists()
     lock.close()
+
+
+def test_whoever_closes_it_last_removes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    mine, other, third = ProcessLock(path), ProcessLock(path), ProcessLock(path)
+    with other.hold(0):
+        pass
+    with mine.hold(0):
+        other.close()
+        assert path.exists()
+    with third.hold(0):
+        pass
+    mine.close()
+    assert not path.exists()
+    with third.hold(0), pytest.raises(TimeoutError), mine.hold(0):
+        pass
+    mine.close()
+    third.close()
+    assert not path.exists()
 
 
 def test_it_shuts_others_out_until_it_is_released(tmp_path: Path) -> None:
@@ -39,16 +57,6 @@ def test_a_holder_that_breaks_releases_it(tmp_path: Path) -> None:
         pass
     lock.close()
     other.close()
-
-
-def test_it_is_the_lock_of_filelock(tmp_path: Path) -> None:
-    path = tmp_path / ".lock"
-    lock = ProcessLock(path)
-    with lock.hold(0), pytest.raises(Timeout):
-        FileLock(path).acquire(timeout=0)
-    with FileLock(path), pytest.raises(TimeoutError), lock.hold(0):
-        pass
-    lock.close()
 
 
 def test_who_waits_gets_it_when_it_is_released(tmp_path: Path) -> None:

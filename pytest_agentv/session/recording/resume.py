@@ -20,7 +20,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json
 from pytest_agentv.reports.figures import moment_of
-from pytest_agentv.runtime.files import LockedAppender, lock_of
+from pytest_agentv.runtime.files import LockedAppender
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import iter_recorded
@@ -406,9 +406,8 @@ def drop_answers(results_path: Path, judged: Mapping[CaseVersion, int]) -> None:
         if len(needed) < len(answers):
             _keep_lines(path, needed)
         return
-    for each in (path, lock_of(path)):
-        with suppress(OSError):
-            each.unlink()
+    with suppress(OSError):
+        path.unlink()
 
 
 def _keep_lines(path: Path, needed: Collection[int]) -> None:
