@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -162,7 +161,7 @@ class FolderLock:
 class InUse:
     """Tells other processes that this one uses a file. Writes no file; several processes may use one.
 
-    The operating system forgets it when the process dies. Processes that code of users forks do not use the file.
+    The operating system forgets it when the process dies.
     """
 
     def __init__(self) -> None:
@@ -172,30 +171,12 @@ class InUse:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
             self._descriptor = os.open(path, os.O_RDONLY)
-            _close_in_children()
-            _HELD.add(self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def end(self) -> None:
         if self._descriptor is not None:
-            _HELD.discard(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
-
-
-_HELD: Final[set[int]] = set()
-"""The descriptors by which this process uses files. The copies of a child that lives on would go on doing so."""
-
-
-@cache
-def _close_in_children() -> None:
-    """Close them in each process that is forked from this one."""
-
-    def close() -> None:
-        while _HELD:
-            os.close(_HELD.pop())
-
-    os.register_at_fork(after_in_child=close)
 
 
 def is_in_use(path: Path) -> bool:

@@ -1,8 +1,6 @@
 """The lock that processes share."""
 
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -107,31 +105,3 @@ def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> Non
     assert is_in_use(path)
     second.end()
     assert not is_in_use(path)
-
-
-FORKING = """
-import os, signal, sys, time
-from pathlib import Path
-from pytest_agentv.runtime.files import InUse, is_in_use
-
-path, using = Path(sys.argv[1]), InUse()
-using.begin(path)
-child = os.fork()
-if not child:
-    signal.pause()
-found = [is_in_use(path)]
-using.end()
-deadline = time.monotonic() + 10
-while is_in_use(path) and time.monotonic() < deadline:
-    time.sleep(0.01)  # the child closes its copy when it begins
-found.append(is_in_use(path))
-os.kill(child, signal.SIGKILL)
-print(*found)
-"""
-
-
-def test_a_forked_process_does_not_use_the_file(tmp_path: Path) -> None:
-    """As a server that a fixture of the user forked, which lives on. A process with threads cannot fork quietly."""
-    (tmp_path / "r.jsonl").touch()
-    command = [sys.executable, "-c", FORKING, str(tmp_path / "r.jsonl")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True False\n"
