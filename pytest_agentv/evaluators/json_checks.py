@@ -19,7 +19,7 @@ from pytest_agentv.model.base import ABSENT, Json
 from pytest_agentv.model.kind import expected
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import strict_json, whole_number
+from pytest_agentv.model.text import TooDeepError, strict_json, whole_number
 
 SHOWN_FAULTS: Final = 3
 _NOT_SEARCHED: Final = "Error executing regex"
@@ -164,10 +164,10 @@ class IsJson(JsonCheck):
     def check(self, context: Context) -> Score:
         try:
             data = strict_json(context.candidate_answer, whole_number) if context.part is ABSENT else context.part
+        except TooDeepError:
+            raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         except ValueError as error:
             return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
-        except RecursionError:
-            raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         faults = self.faults(data)
         if faults:
             return Score(0.0, misses=tuple(faults))

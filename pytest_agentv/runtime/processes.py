@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import signal
 import subprocess
 import tempfile
@@ -281,7 +282,7 @@ def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
     if error.errno == errno.ENOENT:
         return f"cannot run {argv[0]!r}: no such program, neither as a path nor on PATH"
     if error.errno == errno.E2BIG:
-        size = sum(len(argument.encode()) + 1 for argument in argv)
+        size = sum(len(os.fsencode(argument)) + 1 for argument in argv)
         return (
             f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
             "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "

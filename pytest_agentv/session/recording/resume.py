@@ -340,7 +340,7 @@ class AnswerJournal:
         try:
             line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
             await run_in_thread(lambda: self._appender.append(f"{compact_json(line)}\n".encode()), "agentv-answers")
-        except (AgentvError, TypeError, ValueError, RecursionError) as error:  # code of users may put in anything
+        except (AgentvError, TypeError, ValueError) as error:  # code of users may put in anything
             if not self._is_lost:
                 _LOGGER.warning("single answers are not kept, a run that is killed would ask for them again: %s", error)
             self._is_lost = True
