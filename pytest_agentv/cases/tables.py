@@ -21,7 +21,6 @@ from pytest_agentv.cases.entries import (
     valid_id,
     with_defaults,
 )
-from pytest_agentv.cases.references import alone
 from pytest_agentv.cases.rendering import ALL_VARIABLES, TemplateFault, as_text
 from pytest_agentv.cases.table_files import read_delimited, read_parquet_rows
 from pytest_agentv.cases.variables import has_template, render
@@ -212,8 +211,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.exists():
             _note_no_file(path, place)
             return ()
-        hint = alone(name) or near_file(path, _READERS)
-        place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
+        place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
         return ()
     found = find_files(name, folder)
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
