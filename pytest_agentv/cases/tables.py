@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_agentv.cases.discovery import find_files
 from pytest_agentv.cases.entries import (
     CallFunction,
     CaseEntry,
@@ -21,11 +22,9 @@ from pytest_agentv.cases.entries import (
     valid_id,
     with_defaults,
 )
-from pytest_agentv.cases.rendering import ALL_VARIABLES, TemplateFault, as_text
 from pytest_agentv.cases.table_files import read_delimited, read_parquet_rows
-from pytest_agentv.cases.variables import has_template, render
+from pytest_agentv.cases.variables import ALL_VARIABLES, TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
-from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.places import CASE_LIST_KEYS, HEADER_KEYS, REFUSED, Layer, Place, column_fault
 from pytest_agentv.files.problems import Problem, describe_value, near_file
 from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
