@@ -9,7 +9,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefine
 from jinja2.filters import do_format
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pytest_agentv.cases.rendering import (
+from pytest_agentv.cases.variables import (
     ALL_VARIABLES,
     Render,
     TemplateFault,

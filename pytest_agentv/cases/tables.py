@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_agentv.cases.discovery import find_files
 from pytest_agentv.cases.entries import (
     CallFunction,
     CaseEntry,
@@ -21,12 +22,9 @@ from pytest_agentv.cases.entries import (
     valid_id,
     with_defaults,
 )
-from pytest_agentv.cases.references import alone
-from pytest_agentv.cases.rendering import TemplateFault, as_text
 from pytest_agentv.cases.table_files import read_delimited, read_parquet_rows
-from pytest_agentv.cases.variables import has_template, render
+from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
-from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.places import CASE_LIST_KEYS, HEADER_KEYS, REFUSED, Layer, Place, column_fault
 from pytest_agentv.files.problems import Problem, describe_value, near_file
 from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
@@ -212,8 +210,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.exists():
             _note_no_file(path, place)
             return ()
-        hint = alone(name) or near_file(path, _READERS)
-        place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
+        place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
         return ()
     found = find_files(name, folder)
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]

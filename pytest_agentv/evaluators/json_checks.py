@@ -14,7 +14,6 @@ from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.json_text import json_values
 from pytest_agentv.evaluators.judge_reply import off_loop
-from pytest_agentv.files.schema_words import doubtful_words, lacks_keywords
 from pytest_agentv.model.base import ABSENT, Json
 from pytest_agentv.model.kind import expected
 from pytest_agentv.model.results import Score
@@ -51,12 +50,9 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    invalid = (lacks_keywords(value) if isinstance(value, Mapping) else None) or schema_fault(value)
+    invalid = schema_fault(value)
     if invalid:
         raise ValueError(f"{where}{invalid}")
-    if scope is not None and isinstance(value, Mapping):
-        for doubt in doubtful_words(value):
-            scope.place.at("value").warn(doubt)
     return value
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from pytest_agentv.cases.judges import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
 from pytest_agentv.errors import EvaluatorError, KindError, locate
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Services, build_payload
