@@ -26,33 +26,18 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
     [
         # The answer is a text, so the encoding that its XML declares does not count.
         ({"is-xml": True}, '<?xml version="1.0" encoding="UTF-16"?><a>é</a>', True),
-        ({"is-xml": True}, '<?xml version="1.0" encoding="Shift_JIS"?><a>é</a>', True),
-        ({"is-xml": True}, '<?xml version="1.0" encoding="nope"?><a/>', True),
         ({"is-xml": True}, "<p:a/>", False),
-        ({"is-xml": True}, '<a p:x="1"/>', False),
         ({"is-xml": True}, "<a:/>", False),
-        ({"is-xml": True}, '<a xmlns:p="u" xmlns:q="u" p:x="1" q:x="2"/>', False),
-        ({"is-xml": True}, '<p:a xmlns:p="u" xml:lang="en"/>', True),
-        ({"is-xml": True}, '<a xmlns="u v"/>', True),
         (NEEDS_PRICE, "We do not know [1].", False),
         (NEEDS_PRICE, "[]", False),
         (NEEDS_PRICE, 'As [1] says: {"price": 120}', True),
-        (NEEDS_PRICE, '[{"price": 120}]', True),
-        ({"not-contains-json": {"properties": {"error": {}}}}, "See [1].", True),
         ({"contains-json": {"properties": {}, "type": ["array", "object"]}}, "[1]", True),
         (NEEDS_B, '{"a": 1}', False),
-        (NEEDS_B, '{"a": 1, "b": 1}', True),
-        (NEEDS_B, "{}", True),
         ({"is-json": {"properties": {"x": {"dependencies": {"a": {"required": ["b"]}}}}}}, '{"x": {"a": 1}}', False),
-        ({"is-json": {"properties": {"dependencies": {"type": "object"}}}}, '{"dependencies": {}}', True),
         # As floats, 19.99 / 0.01 is 1998.9999999999998.
         ({"is-json": {"multipleOf": 0.01}}, "19.99", True),
-        ({"is-json": {"multipleOf": 0.1}}, "-0.3", True),
         ({"is-json": {"multipleOf": 0.01}}, "19.995", False),
         ({"is-json": {"multipleOf": 3}}, "9007199254740993", True),
-        ({"is-json": {"multipleOf": 2}}, "9007199254740993", False),
-        ({"is-json": {"multipleOf": 0.5}}, '"x"', True),
-        ({"is-json": {"multipleOf": 0.01}}, f"1{'0' * 400}", True),
         ({"is-json": {"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}}, '{"a": 1}', False),
     ],
 )
@@ -65,24 +50,17 @@ def test_a_check_finds_what_the_same_check_of_another_tool_finds(bench, check, a
     ("format_name", "text", "passes"),
     [
         ("email", "ann.o'neill+shop@mail-1.example.com", True),
-        ("email", "ann@localhost", True),
         ("email", '"ann b"@example.com', True),
         ("email", "ann@[127.0.0.1]", True),
-        ("email", "@", False),
         ("email", "Write to us @ the shop", False),
         ("email", "Ann <ann@example.com>", False),
-        ("email", "ann@example.com, bob@example.com", False),
-        ("email", "ann@bob@example.com", False),
-        ("email", " ann@example.com", False),
         ("email", "ann@example.com\n", False),
         ("email", "ann..b@example.com", False),
         ("email", "ann@-example.com", False),
         ("email", "änn@example.com", False),
         ("idn-email", "änn@example.com", True),
         ("idn-email", "ann@пример.example", True),
-        ("idn-email", "ann@example.com", True),
         ("idn-email", "nobody", False),
-        ("idn-email", "änn @example.com", False),
         ("idn-email", "änn@ex\u00a0ample.com", False),
         ("date-time", "2020-02-29t10:00:00z", True),
         ("date-time", "2021-02-29t10:00:00z", False),
@@ -94,25 +72,16 @@ def test_a_format_of_a_schema_takes_what_its_standard_says(bench, format_name, t
     assert (result.score, result.error) == (float(passes), None)
 
 
-def test_a_schema_of_keys_says_that_an_object_is_missing(bench):
-    assert bench.judged(NEEDS_PRICE, "See [1].").misses == ("contains no JSON object",)
-
-
 @pytest.mark.parametrize(
     ("check", "answer", "passes"),
     [
-        ({"equals": "yes"}, " yes\n", True),
         ({"equals": 5}, "5.0", True),
         ({"equals": {"a": 1}}, 'Here it is: {"a": 1}', True),
-        ({"starts-with": "yes"}, "\n yes", True),
         ({"icontains": "strasse"}, "Straße", True),
-        ({"contains-json": True}, "[1, 2]", True),
         ({"contains-json": True}, "{a: 1}", False),
-        ({"contains-json": True}, "Fill in {name}.", False),
         ({"regex": "^yes$"}, "yes\n", True),
         ({"regex": r"^\w+$"}, "café", True),
         ({"regex": r"^\w+$", "flags": "a"}, "café", False),
-        ({"regex": r"^yes\Z"}, "yes\n", False),
     ],
 )
 def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes):
@@ -125,17 +94,10 @@ def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes)
     [
         ({"regex": r"ANSWER: *B\s*$"}, "I think so. ANSWER: B\n", True),
         ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: Both", False),
-        ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: B or C", False),
         ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
-        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '{"tent": 1}', False),
-        ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["pole", "tent"]', True),
         ({"word": "A"}, "It is a tent.", True),
         ({"ends-with": "yes"}, "Yes.", False),
-        ({"equals": "tent"}, "The tent.", False),
         ({"rouge": "the tent", "variant": "rouge1", "threshold": 0.7}, "tent", False),
-        ({"rouge": "30", "variant": "rouge1", "threshold": 0.7}, "30.0", False),
-        ({"is-json": {"type": "string"}}, "hello", False),
-        ({"is-json": {"type": "string"}}, '"hello"', True),
     ],
 )
 def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_evals(bench, check, answer, passes):
@@ -147,30 +109,17 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
     [
         ("ANSWER: 3.14", 3, "III"),
         ("ANSWER: 3", 3, "ICC"),
-        ("ANSWER: 375", 3.5, "III"),
-        ("ANSWER: $5", "$5", "ICC"),
         ("ANSWER: C", "C++", "III"),
         ("ANSWER: A, B", "A", "CII"),
-        ("ANSWER: 30,000", 30, "III"),
-        ("ANSWER: x-ray", "x", "CII"),
         ("The ANSWER: A or maybe ANSWER: B", "A", "III"),
         ("The ANSWER: A or maybe ANSWER: B", "B", "CCI"),
         ("ANSWER: yes (or no)", "yes", "III"),
-        ("ANSWER: 50%", "50%", "ICC"),
         ("I think so.\nanswer : b.\nIt is so.", "B", "CCI"),
         ("ANSWER: A\nANSWER: B", "A", "III"),
         ("B", "B", "III"),
-        ("ANSWER: .5", "5", "III"),
-        ("ANSWER:", "", "III"),
-        ("ANSWER: .", "", "III"),
-        ("ANSWER: ", "", "III"),
-        ("My answer: maybe. FINAL ANSWER: B", "B", "CCI"),
         ("ANSWER:\nB", "B", "CCC"),
-        ("ANSWER\t: B", "B", "CCC"),
         ("ANSWER: A", ["A", "B"], "CCC"),
-        ("ANSWER: C", ["A", "B"], "III"),
         ("ANSWER: the tent", "The tent", "IIC"),
-        ("ANSWER: the tent.", "the tent", "III"),
         ("ANSWER: B) Paris", "B", "CII"),
     ],
 )
@@ -190,7 +139,6 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
     [
         ({"type": "object", "requried": ["price"]}, ["requried", "required"]),
         ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
-        ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
         ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
         ({"items": {"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-a": 1}}, []),
         ({"items": {"x-format": "x", "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}}, []),
@@ -213,7 +161,6 @@ NAMES = "names stand under `properties`: {properties: {price: "
 @pytest.mark.parametrize(
     ("schema", "word", "hint"),
     [
-        ({"name": "order", "strict": True, "schema": ORDER}, "name", UNDER.format("schema")),
         ({"name": "order", "description": "An order", "schema": ORDER}, "name", UNDER.format("schema")),
         (
             {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER}},
@@ -223,10 +170,7 @@ NAMES = "names stand under `properties`: {properties: {price: "
         ({"value": ORDER}, "value", UNDER.format("value")),
         ({"value": "order.json"}, "value", UNDER.format("value")),
         ({"schema": {"required": ["price"]}}, "schema", UNDER.format("schema")),
-        ({"name": "order", "parameters": ORDER}, "name", UNDER.format("parameters")),
         ({"price": "number"}, "price", NAMES + "{type: number}}, required: [price]}"),
-        ({"$schema": DRAFT_7, "price": {"type": "number"}}, "price", NAMES + "…}, required: [price]}"),
-        ({"price": 120}, "price", NAMES + "…}}; `equals` compares with data"),
         ({"requried": ["price"]}, "requried", "did you mean 'required'?"),
     ],
 )
@@ -247,7 +191,10 @@ def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench,
 
 @pytest.mark.parametrize(
     "schema",
-    [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"format": "date"}],
+    [
+        {},
+        {"title": "an order"},
+    ],
 )
 def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
     checks, faults = bench.load({"is-json": schema})
@@ -294,28 +241,15 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
     ("item", "hint"),
     [
         ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: `python: checks.py:function` may)"),
-        ({"PatternMatchMetric": "yes|no"}, "(`regex` finds a pattern anywhere: `regex: '^(yes|no)$'` takes the whole"),
         (
             {"type": "answer", "value": "letter"},
             r"after its mark: `regex: 'ANSWER: *B\s*$'`; `python: checks.py:function` ",
         ),
-        ({"ToolCallAccuracy": {}}, "(see `tool_trajectory`)"),
         ({"tool_call_accuracy": {}}, "(see `tool_trajectory`)"),
-        ({"cosine": "a"}, "(`similar` compares meanings, `levenshtein` letters"),
-        ({"not-semantic_similarity": "a", "threshold": 0.5}, ".not-semantic_similarity: is no kind of evaluator (`sim"),
         ({"cot_qa": True}, "(`llm_judge` takes a prompt of its own)"),
-        ({"list_contains": ["a"]}, "(`contains-any` and `contains-all` take a list of texts)"),
         ({"contains-none": ["a"]}, "(`not-contains-any` forbids each text of a list)"),
-        ({"file": "a.txt"}, ".file: is no kind of evaluator (`python: checks.py:function` may read files)"),
-        ({"zzz": "a", "threshold": 0.8}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
-        ({"threshold": 0.8, "name": "n", "zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
         ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of bleu, code, "),
-        ({"prmopt": "a", "name": "n"}, ".type: is missing: expected one of bleu, code, "),
-        ({"zzz": "a", "yyy": "b"}, ".type: is missing: expected one of bleu, code, "),
         ({"match": "yes"}, "look at one end of the answer; case and punctuation count)"),
-        ({"exact": "yes"}, "(`equals` ignores blanks around the answer; case and punctuation count)"),
-        ({"rouge-n": "yes"}, "(`rouge` counts single words with variant: rouge1)"),
-        ({"MaxToolCalls": 3}, "(`python: len(tool_calls) <= 3` counts them)"),
     ],
 )
 def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
@@ -328,17 +262,11 @@ def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
     ("word", "near"),
     [
         ("text-equals", "equals"),
-        ("it-equals", "equals"),
         ("hit-equals", "equals"),
-        ("output-contains", "contains"),
-        ("most-similar", "similar"),
         ("tool_not_called", "not-tool-called"),
         ("is-not-json", "not-is-json"),
         ("no-json", "not-is-json"),
         ("doesnt_contain", "not-contains"),
-        ("doesn't-contain", "not-contains"),
-        ("notcontains", "not-contains"),
-        ("not-not-contians", "contains"),
         ("!field_acuracy", "not-field_accuracy"),
         ("no-emojis", "no-emoji"),
         ("emojis", None),
@@ -358,15 +286,10 @@ def test_the_kind_that_is_proposed_does_not_say_the_opposite(word, near):
             "looks for the slashes too (write the pattern without them: a\\/b[/]c, and flags: i)",
             "warning",
         ),
-        ("/abc/g", "looks for the slashes too (write the pattern without them: abc)", "warning"),
         ("/abc/", "looks for the slashes too (write the pattern without them: abc)", "hint"),
-        ("/abc/gim", "looks for the slashes too (write the pattern without them: abc, and flags: im)", "warning"),
         ("/api/v", "looks for the slashes too (write the pattern without them: api)", "hint"),
-        ("/usr/my", "looks for the slashes too (write the pattern without them: usr, and flags: m)", "hint"),
         ("/dev/sdd", None, None),
-        ("/usr/bin/", None, None),
         ("/api/v1", None, None),
-        ("[/]abc[/]", None, None),
         ("//", None, None),
     ],
 )
