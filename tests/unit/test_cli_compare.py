@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
 MEASURE = (
     "import re, sys; from pytest_agentv.cli.main import main; code = main();"
     "sys.stderr.write(re.search('VmHWM:[^0-9]*([0-9]+)', open('/proc/self/status').read())[1]); raise SystemExit(code)"
@@ -25,67 +24,6 @@ def results(name: str, **scores: float) -> str:
     lines = (json.dumps({"eval_id": eval_id, "score": score}) for eval_id, score in scores.items())
     Path(name).write_text("".join(f"{line}\n" for line in lines))
     return name
-
-
-@pytest.mark.scenario("Basic comparison")
-def test_json_goes_to_standard_output_and_nothing_else(agentv):
-    run = agentv("compare", results("a.jsonl", x=0.8, y=1, z=1), results("b.jsonl", x=0.9, y=1), "--allow-missing")
-    assert (run.exit_code, run.err) == (0, "")
-    assert json.loads(run.out) == {
-        "matched": [
-            {"eval_id": "x", "score1": 0.8, "score2": 0.9, "delta": 0.1, "outcome": "win"},
-            {"eval_id": "y", "score1": 1, "score2": 1, "delta": 0, "outcome": "tie"},
-        ],
-        "unmatched": {"file1": 1, "file2": 0},
-        "summary": {"total": 3, "matched": 2, "wins": 1, "losses": 0, "ties": 1, "meanDelta": 0.05, "errors": 0},
-        "unmatched_cases": {"file1": [{"eval_id": "z"}], "file2": []},
-        "error_cases": {"file1": [], "file2": []},
-    }
-
-
-@pytest.mark.scenario("Configurable threshold")
-@pytest.mark.parametrize("flag", ["--threshold", "-t"])
-def test_the_threshold_can_be_chosen(agentv, flag):
-    run = agentv("compare", results("a.jsonl", x=0.8), results("b.jsonl", x=0.9), flag, "0.2")
-    assert json.loads(run.out)["summary"]["ties"] == 1
-
-
-@pytest.mark.scenario("Basic comparison")
-@pytest.mark.parametrize(("score", "outcome"), [(0.6, "win"), (0.595, "tie"), (0.405, "tie"), (0.4, "loss")])
-def test_a_tenth_is_the_threshold_unless_another_is_given(agentv, score, outcome):
-    run = agentv("compare", results("a.jsonl", x=0.5), results("b.jsonl", x=score))
-    assert [case["outcome"] for case in json.loads(run.out)["matched"]] == [outcome]
-
-
-@pytest.mark.scenario("Exit code indicates comparison result")
-@pytest.mark.parametrize(("score", "exit_code"), [(0.6, 0), (0.5, 0), (0.4, 1)])
-def test_the_exit_code_tells_whether_the_candidate_is_worse(agentv, score, exit_code):
-    assert agentv("compare", results("a.jsonl", x=0.5), results("b.jsonl", x=score)).exit_code == exit_code
-
-
-def test_a_table_goes_to_standard_output_when_it_is_asked_for(agentv):
-    run = agentv("compare", "--format=table", results("a.jsonl", x=0.8), results("b.jsonl", x=0.7, y=1))
-    assert (run.exit_code, run.err) == (1, "")
-    assert run.out == (
-        "Comparing: a.jsonl → b.jsonl\n"
-        "\n"
-        "Eval ID  Baseline  Candidate   Delta  Result\n"
-        "x            0.80       0.70   -0.10  ✗ loss\n"
-        "\n"
-        "Only in the candidate (1): y\n"
-        "Summary: 0 wins, 1 loss, 0 ties | Mean delta: -0.100 | worse\n"
-    )
-
-
-def test_the_table_tells_cases_of_the_same_id_apart(agentv):
-    cases = [("x", "a.yaml", "gpt"), ("x", "a.yaml", "claude"), ("y", "a.yaml", "gpt"), ("y", "b.yaml", "gpt")]
-    keys = ("eval_id", "eval_file", "target")
-    lines = [
-        json.dumps({**dict(zip(keys, case, strict=True)), "score": 1}) for case in (*cases, ("z", "b.yaml", "gpt"))
-    ]
-    Path("a.jsonl").write_text("\n".join(lines))
-    shown = agentv("compare", "--format=table", "a.jsonl", "a.jsonl").out.splitlines()[3:8]
-    assert [line.partition("  ")[0] for line in shown] == ["x (gpt)", "x (claude)", "a.yaml::y", "b.yaml::y", "z"]
 
 
 def test_the_table_tells_tests_of_one_name_apart(agentv):
@@ -133,54 +71,6 @@ def test_what_is_odd_about_the_files_is_told_on_standard_error(agentv, golden):
     run = agentv("compare", "a.jsonl", "b.jsonl")
     assert run.exit_code == 2
     assert run.err == golden("cli/compare_remarks.txt")
-
-
-def test_files_without_a_common_case_cannot_be_compared(agentv):
-    run = agentv("compare", results("a.jsonl", x=1), results("b.jsonl", y=0), "--allow-missing")
-    assert run.exit_code == 2
-    assert json.loads(run.out)["unmatched"] == {"file1": 1, "file2": 1}
-    assert run.err == (
-        "agentv compare: no case is in both files, so there is nothing to compare: the baseline has x, "
-        "the candidate y\n"
-    )
-
-
-def test_two_runs_of_errors_cannot_be_compared(agentv):
-    for name in ("a.jsonl", "b.jsonl"):
-        Path(name).write_text('{"eval_id": "x", "score": 0, "error": "timed out"}\n')
-    run = agentv("compare", "a.jsonl", "b.jsonl")
-    assert (run.exit_code, run.err.splitlines()[-1]) == (
-        *(2, "agentv compare: no case has a score in both files, so there is nothing to compare"),
-    )
-    assert json.loads(run.out)["summary"]["ties"] == 0
-
-
-@pytest.mark.parametrize(("flags", "exit_code"), [((), 2), (("--allow-missing",), 0)])
-def test_a_candidate_that_lacks_cases_is_not_as_good(agentv, flags, exit_code):
-    run = agentv("compare", results("a.jsonl", x=1, y=0, z=0), results("b.jsonl", x=1), *flags)
-    assert run.exit_code == exit_code
-    assert json.loads(run.out)["unmatched_cases"]["file1"] == [{"eval_id": "y"}, {"eval_id": "z"}]
-    assert run.err == (
-        "" if flags else "agentv compare: the candidate lacks 2 cases of the baseline: y, z (or use --allow-missing)\n"
-    )
-
-
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_a_file_without_results_cannot_be_compared(agentv, text):
-    Path("empty.jsonl").write_text(text)
-    run = agentv("compare", results("a.jsonl", x=1), "empty.jsonl")
-    assert (run.exit_code, run.out) == (2, "")
-    assert run.err == (
-        "agentv compare: empty.jsonl: holds no results: expected lines of JSON, or YAML documents, "
-        "with eval_id and score\n"
-    )
-
-
-@pytest.mark.parametrize(("name", "reason"), [("gone.jsonl", "No such file or directory"), (".", "Is a directory")])
-def test_a_file_that_cannot_be_read_is_told(agentv, name, reason):
-    run = agentv("compare", name, "gone.jsonl")
-    assert (run.exit_code, run.out) == (2, "")
-    assert run.err == f"agentv compare: {name}: cannot be read: {reason}\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measured through /proc")

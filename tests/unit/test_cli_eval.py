@@ -24,15 +24,6 @@ def call(*arguments):
     return list(build_pytest_call(arguments).arguments)
 
 
-def test_paths_are_handed_on_and_run_flags_get_their_prefix():
-    assert call("qa.eval.yaml", "--target", "azure", "--threshold=0.5", "--dry-run") == [
-        "--agentv-target=azure",
-        "--agentv-dry-run",
-        "--agentv-threshold=0.5",
-        "qa.eval.yaml",
-    ]
-
-
 def test_a_repeatable_flag_keeps_all_its_values_and_an_alias_stands_for_its_option():
     assert call("qa.eval.yaml", "--eval-id", "a", "--test-id=b", "--agent-timeout", "5") == [
         "--agentv-eval-id=a",
@@ -70,13 +61,6 @@ def test_flags_of_other_plugins_take_their_value_after_a_sign_or_after_two_dashe
     ]
 
 
-@pytest.mark.scenario("Path expansion and validation")
-@pytest.mark.scenario("Globbed eval inputs")
-def test_files_folders_and_globs_become_eval_files_sorted_and_each_once():
-    expected = ["evals/chat.yaml", "evals/deep.yml", "qa.eval.yaml"]
-    assert call("qa.eval.yaml", "evals", "./qa.eval.yaml", "evals/*.y{a,}ml", "**/*.yml") == expected
-
-
 def test_files_outside_the_working_directory_are_absolute(folder, monkeypatch):
     monkeypatch.chdir(folder / "evals")
     assert call("..") == ["chat.yaml", "deep.yml", str(folder / "qa.eval.yaml")]
@@ -102,17 +86,6 @@ def test_all_patterns_without_an_eval_file_are_named_at_once(folder, agentv, gol
     assert (run.exit_code, run.out, run.err) == (4, "", golden("cli/eval_unmatched.txt"))
 
 
-def test_a_word_after_an_unknown_flag_may_have_been_its_value(agentv):
-    run = agentv("eval", "qa.eval.yaml", "--css", "out.html")
-    assert run.exit_code == 4
-    assert run.err == (
-        "agentv eval: no eval files for:\n"
-        "  out.html: there is no such file or folder\n"
-        "Write the value of an unknown flag after `=`: --css=out.html\n"
-        "Try: agentv eval --help\n"
-    )
-
-
 def test_a_misspelt_flag_before_its_value_is_told(agentv):
     run = agentv("eval", "qa.eval.yaml", "--treshold", "0.5")
     assert run.err == (
@@ -121,14 +94,6 @@ def test_a_misspelt_flag_before_its_value_is_told(agentv):
         "Write the value of an unknown flag after `=`: --treshold=0.5\n"
         "--treshold is not an option of agentv; did you mean '--threshold'?\n"
         "Try: agentv eval --help\n"
-    )
-
-
-def test_without_paths_nothing_is_run(agentv):
-    run = agentv("eval", "--dry-run")
-    assert run.exit_code == 4
-    assert run.err == (
-        "agentv eval: no eval paths given: expected eval files, folders or globs\nTry: agentv eval --help\n"
     )
 
 
@@ -174,11 +139,6 @@ def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfi
     assert with_value - {"--runpytest"} <= set(PYTEST_FLAGS_WITH_VALUE)
 
 
-def test_an_unmatched_pattern_is_an_error_for_who_builds_the_call_too():
-    with pytest.raises(UsageError, match=r"nope\.yaml: there is no such file or folder"):
-        call("nope.yaml")
-
-
 LEFT_OUT = (
     "evals/test_math.yaml:1: has a list of cases but is not collected: names like test_*.yaml belong to other files "
     "(rename it to math.eval.yaml, or add its name to the ini key agentv_files)"
@@ -196,30 +156,7 @@ def test_files_of_a_folder_that_their_names_leave_out_are_told(folder):
         build_pytest_call(["evals", "--strict"])
 
 
-def test_a_folder_of_which_all_files_are_left_out_is_an_error_that_says_why(folder, agentv):
-    for name in ("chat.yaml", "deep.yml"):
-        (folder / "evals" / name).unlink()
-    (folder / "evals/test_math.yaml").write_text(SUITE)
-    run = agentv("eval", "evals")
-    assert run.exit_code == 4
-    assert f"  evals: no eval files in this folder\n    {LEFT_OUT}\n" in run.err
-
-
-def test_a_target_that_is_given_twice_means_both():
-    assert call("qa.eval.yaml", "--target=a", "--target", "b") == ["--agentv-target=a,b", "qa.eval.yaml"]
-
-
-@pytest.mark.scenario("Workers flag help text")
-def test_the_help_says_how_many_workers_there_are_by_default_and_what_they_do(agentv):
-    run = agentv("eval", "--help")
-    text = " ".join(run.out.split())
-    assert run.exit_code == 0
-    assert "--workers N Most cases in flight at once" in text
-    assert "else 1: one after another" in text
-
-
 def test_a_path_with_brackets_is_refused_with_a_way_to_run_it(folder):
-    """pytest takes a bracket for the start of a test's parameters."""
     for name in ("app/[slug]/qa.eval.yaml", "app/[a]/evals/b [b]/x/deep.yaml", "app/one[1].eval.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SUITE)

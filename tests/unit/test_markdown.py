@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult, EvaluatorResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.reports.markdown import MARKDOWN_LIMIT, RunVerdict, Trouble, markdown_lines
@@ -36,10 +35,6 @@ def judged(**scores: float) -> dict[str, Any]:
     return {"evaluator_results": tuple(EvaluatorResult(name, "heuristic", score) for name, score in scores.items())}
 
 
-def metered(cost: float, tokens: TokenUsage) -> dict[str, Any]:
-    return {"execution_metrics": ExecutionMetrics(token_usage=tokens, cost_usd=cost)}
-
-
 def markdown(*results: EvalResult, masker: Masker | None = None, limit: int = MARKDOWN_LIMIT, **facts: Any) -> str:
     lines = markdown_lines(RunVerdict(results, **facts), masker or Masker(), limit)
     return "".join(f"{line}\n" for line in lines)
@@ -62,45 +57,7 @@ def plain(code: str) -> str:
     return content[1:-1] if is_padded else content
 
 
-def test_the_verdict_of_a_run() -> None:
-    text = markdown(
-        result("greets", **metered(0.0123, TokenUsage(1000, 250, 50))),
-        result("refund-policy", 0.4, **judged(tone=0.8, facts=0.0), **metered(0.01, TokenUsage(500, 100))),
-        result("opening-hours", 0.2, threshold=0.5, **judged(facts=0.2)),
-        result("known-bug", 0.1),
-        broken("slow", "no answer within 120 s\n  stderr: waiting for the model"),
-        broken("slower", "no answer within 120 s\n  stderr: waiting for the model", line=20),
-        broken("no-key", "target 'azure': AZURE_KEY is not set", error_detail=ErrorDetail("setup", "auth")),
-        expected_failures=frozenset({f"{FILE}::known-bug"}),
-        troubles=(
-            Trouble("The run broke off before its end"),
-            Trouble("Failed outside of their evaluation (fixtures, strict `xfail`)", (f"{FILE}::greets",)),
-        ),
-        results_path=Path("/r/.agentv/results/eval_1.jsonl"),
-        elapsed_ms=75_400,
-    )
-    assert text == (Path(__file__).parents[1] / "golden/reporting/step_summary.md").read_text("utf-8")
-
-
-def test_a_run_that_passed_names_its_lowest_scores() -> None:
-    text = markdown(*(result(f"case-{score}", score, status="pass") for score in (0.9, 1.0, 0.8, 0.95)))
-    assert text.startswith("## ✅ Evaluations: 4 passed\n")
-    assert [row[0] for row in rows(text, "Lowest scores")] == [f"`{FILE}::case-{score}`" for score in (0.8, 0.9, 0.95)]
-
-
-def test_what_went_wrong_beside_the_scores_is_no_success() -> None:
-    text = markdown(result("a"), troubles=(Trouble("Results were lost", ("disk | full",)),))
-    assert text.startswith("## ❌ Evaluations: 1 passed\n\n- Results were lost: `disk \\| full`\n")
-
-
-def test_a_case_that_failed_because_it_passed_counts_as_failed() -> None:
-    """The terminal counted a strict `xfail` that passed as failed, the page as passed."""
-    text = markdown(result("a"), result("b"), unexpected_passes=frozenset({f"{FILE}::b"}), troubles=(Trouble("x"),))
-    assert text.startswith("## ❌ Evaluations: 1 passed, 1 failed\n")
-
-
 def test_statistics_of_many_broken_cases_leave_room_for_the_verdict() -> None:
-    """A thousand broken cases filled the page: nothing of the run was written, and the file was called full."""
     broken = (f"BROKEN         {'x' * 60}{number}   5/5 -> 0/5    q 0.001" for number in range(1_000))
     statistics = (
         "EVALUATION STATISTICS",
@@ -116,25 +73,6 @@ def test_statistics_of_many_broken_cases_leave_room_for_the_verdict() -> None:
     assert "### Failed (1)" in text
     few = markdown(result("a"), statistics=statistics[:20])
     assert "more lines" not in few
-
-
-def test_a_low_score_that_is_expected_is_a_success() -> None:
-    text = markdown(result("a"), result("b", 0.2), expected_failures=frozenset({f"{FILE}::b"}))
-    assert text.startswith("## ✅ Evaluations: 1 passed, 1 failed as expected\n")
-    assert "### Failed" not in text
-
-
-def test_a_dry_run_says_that_scores_mean_nothing() -> None:
-    text = markdown(result("a"), dry_run=True)
-    assert text.startswith("## ⚠️ Evaluations: 1 passed\n\n**Dry run**: answers and judgements were mocked")
-
-
-def test_without_scores_there_are_errors_only() -> None:
-    text = markdown(broken("a", "boom"))
-    assert text == (
-        "## ❌ Evaluations: 1 error\n\n### Errors (1)\n\n| Case | Line | Error |\n| --- | --- | --- |\n"
-        f"| `{FILE}::a` | 12 | `[provider, timeout] boom` |\n\n"
-    )
 
 
 def test_foreign_text_stays_within_its_cell() -> None:

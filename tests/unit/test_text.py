@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentv.model.text import compact_json, digits_apart, format_fixed, format_number, json_fault, pretty_json
+from pytest_agentv.model.text import compact_json, digits_apart, format_fixed, format_number, json_fault
 
 
 @pytest.mark.parametrize(
@@ -80,18 +79,6 @@ class Mute:
 def test_what_cannot_be_written_is_told(value: object, fault: str | None, fault_of_texts: str | None) -> None:
     assert json_fault(value) == fault
     assert json_fault(value, with_texts=True) == fault_of_texts
-
-
-@pytest.mark.parametrize("write", [compact_json, pretty_json])
-def test_what_holds_itself_is_too_deep(write: Callable[[object], str]) -> None:
-    inner: list[object] = []
-    inner.append({"again": inner})
-    with pytest.raises(RecursionError):
-        write(inner)
-
-
-def test_indented_json_has_them_too() -> None:
-    assert pretty_json({"größe": [1.0, 2.5]}) == '{\n  "größe": [\n    1,\n    2.5\n  ]\n}'
 
 
 @given(st.recursive(st.floats(allow_nan=False, allow_infinity=False) | st.text(), st.lists))
