@@ -41,7 +41,7 @@ def test_the_table_tells_tests_of_one_name_apart(agentv):
     Path("a.jsonl").write_text("\n".join(lines))
     shown = agentv("compare", "--format=table", "a.jsonl", "a.jsonl").out.splitlines()[3:10]
     assert [line.partition("  ")[0] for line in shown] == [
-        *("TestA::test_x", "test_two", "test_two::named", "p[a::b]", "TestB::test_x", "test_x", "last::named"),
+        *("TestA::test_x", "test_two", "test_two::named", "p[a::b]", "TestB::test_x", "test_x", "last::named")
     ]
 
 

@@ -1,12 +1,9 @@
 """`agentv eval`: the pytest call that its arguments stand for."""
 
-import re
-
 import pytest
 
 from pytest_agentv.cli.arguments import UsageError
 from pytest_agentv.cli.eval import PYTEST_FLAGS_WITH_VALUE, build_pytest_call
-from pytest_agentv.model.options import RUN_OPTIONS
 
 SUITE = "evalcases:\n  - id: a\n    expected_outcome: o\n    input_messages: [{role: user, content: q}]\n"
 
@@ -22,20 +19,6 @@ def folder(tmp_path, monkeypatch):
 
 def call(*arguments):
     return list(build_pytest_call(arguments).arguments)
-
-
-def test_a_repeatable_flag_keeps_all_its_values_and_an_alias_stands_for_its_option():
-    assert call("qa.eval.yaml", "--eval-id", "a", "--test-id=b", "--agent-timeout", "5") == [
-        "--agentv-eval-id=a",
-        "--agentv-eval-id=b",
-        "--agentv-timeout=5",
-        "qa.eval.yaml",
-    ]
-
-
-def test_a_flag_with_an_optional_value_does_not_swallow_the_path_after_it():
-    assert call("--dump-prompts", "qa.eval.yaml") == ["--agentv-dump-prompts=.agentv/prompts", "qa.eval.yaml"]
-    assert call("--dump-traces=there", "qa.eval.yaml") == ["--agentv-dump-traces=there", "qa.eval.yaml"]
 
 
 def test_flags_of_pytest_are_handed_on_wherever_they_stand():
@@ -112,18 +95,6 @@ def test_a_bad_value_is_refused_before_anything_runs(agentv, flag, message):
     run = agentv("eval", "qa.eval.yaml", flag)
     assert (run.exit_code, run.out) == (4, "")
     assert run.err == f"agentv eval: {message}\nTry: agentv eval --help\n"
-
-
-def test_the_help_lists_every_option_with_its_effect_and_its_default(agentv):
-    text = agentv("eval", "--help").out
-    words = " ".join(text.split())
-    for option in RUN_OPTIONS:
-        entry = re.search(rf"--{option.name}\b(?! goes).*?\(default: .*?\)", words)
-        assert entry, option.name
-        assert option.help.split()[0] in entry[0]
-    assert "--agentv-" not in text
-    assert "All other flags are passed on to pytest" in text
-    assert "0 all cases passed, 1 some failed or could not be judged" in text
 
 
 def test_the_table_of_flags_with_a_value_is_that_of_pytest_and_xdist(pytestconfig):

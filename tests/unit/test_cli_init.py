@@ -71,18 +71,6 @@ def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
     ]
 
 
-def test_files_that_are_there_are_kept_when_nobody_can_be_asked(agentv, tree, monkeypatch):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
-    Path("evals").mkdir()
-    Path("evals/targets.yaml").write_text("mine\n")
-    run = agentv("init")
-    assert run.exit_code == 0
-    assert "  kept   evals/targets.yaml\n" in run.out
-    assert "Existing files were kept; --force overwrites them.\n" in run.out
-    assert tree()["evals/targets.yaml"] == "mine\n"
-    assert set(tree()) == {*FILES, "pytest.ini"}
-
-
 @pytest.mark.parametrize(
     ("answer", "text"), [("n", "mine\n"), ("", "mine\n"), (None, "mine\n"), ("y", None), ("Yes ", None)]
 )

@@ -10,15 +10,7 @@ import pytest
 import warm
 from thorough import varied
 
-from pytest_agentv import __version__
-from pytest_agentv.cli.main import COMMANDS
-
 RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
-
-
-@pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_that_of_the_package(agentv, flag):
-    assert agentv(flag).out == f"agentv {__version__} (pytest-agentv)\n"
 
 
 @pytest.mark.parametrize(
@@ -39,14 +31,6 @@ def test_what_is_missing_is_told_in_the_words_of_the_help(agentv, arguments, mis
     command = arguments.split()[0]
     assert run.err.startswith(f"agentv {command}: missing: {missing}")
     assert "more" not in run.err.split("Try:")[0]
-
-
-@pytest.mark.parametrize("command", list(COMMANDS))
-@pytest.mark.parametrize("words", ["{} --help", "{} -h", "help {}"])
-def test_each_command_has_a_help_of_its_own(agentv, command, words):
-    run = agentv(*words.format(command).split())
-    assert run.exit_code == 0
-    assert run.out.startswith(f"usage: agentv {command} ")
 
 
 def test_a_command_is_imported_only_when_it_is_run():

@@ -135,16 +135,6 @@ def test_guidelines_that_a_command_does_not_get_are_told_once(agentv, target, is
     assert (run.out.splitlines()[:-1], run.exit_code) == (expected, 0)
 
 
-def test_without_a_targets_file_there_is_a_warning_because_a_run_may_name_one(agentv, folder):
-    write("qa.eval.yaml", GOOD)
-    run = agentv("validate", "qa.eval.yaml")
-    assert run.exit_code == 0
-    assert run.out == (
-        "targets.yaml: warning: no targets file found: tried targets.yaml, targets.yml, .agentv/targets.yaml, "
-        ".agentv/targets.yml in .; name one with --agentv-targets\n1 file checked: 0 errors, 1 warning\n"
-    )
-
-
 def test_a_targets_file_that_is_named_is_the_one_that_counts(agentv):
     write("qa.eval.yaml", GOOD)
     write("there/targets.yaml", "targets: [{name: defalt, provider: mock}]\n")
@@ -189,11 +179,7 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        (
-            "any.yaml",
-            '$schema: agentv-targets-v2.2\ntargets: "x"\n',
-            "any.yaml:2: error: targets: expected a list of targets, got the text 'x'",
-        ),
+
         (
             "any.yaml",
             "$schema: agentv-config-v2\nguideline_patterns: 5\n",
@@ -209,8 +195,8 @@ def test_kinds_of_plugins_are_known_when_they_are_named(agentv):
             "x",
             ".agentv/targets.yaml:1: error: expected a mapping with the key targets, got the text 'x'",
         ),
-        ("any.yaml", "x: 1\n", "any.yaml:1: error: has no list of cases: evalcases is missing"),
-        ("any.jsonl", '{"id": 1}\n', f"any.jsonl:1: error: {NO_CASES}, got the keys id"),
+
+
         ("any.jsonl", "", f"any.jsonl:1: error: {NO_CASES}, got an empty file"),
         ("any.eval.jsonl", '{"id": 1}\n', "any.eval.jsonl:1: error: input_messages: is missing: expected a list of "
          "messages"),
@@ -226,14 +212,6 @@ def test_the_kind_of_a_file_is_told_by_its_schema_or_its_name(agentv, folder, na
     run = agentv("validate", name)
     assert run.exit_code == 1
     assert run.out.splitlines()[0] == problem
-
-
-def test_files_of_others_and_of_dependencies_are_passed_over_in_folders(agentv):
-    write("evals/qa.yaml", GOOD)
-    write("targets.yaml", TARGETS)
-    for name in ("compose.yaml", "node_modules/x/targets.yaml", ".venv/evals/x.eval.yaml", "evals/results.jsonl"):
-        write(name, '{"eval_id": "a", "score": 1}\n')
-    assert agentv("validate", ".").out == "2 files checked: nothing wrong\n"
 
 
 def test_a_folder_that_links_to_itself_ends(agentv, folder):
@@ -263,34 +241,6 @@ def test_a_pipe_is_not_waited_for(agentv, name):
         f"{name}: error: cannot be read: expected a regular file, not a folder, a pipe or a device\n"
     )
     agentv("validate", "evals")
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (f"description: x\nexecution: {{target: nope}}\n{GOOD}", 2),
-        (f"{GOOD}target: nope\n", 6),
-        (f"{GOOD}    execution:\n      target: nope\n", 7),
-    ],
-)
-def test_an_unknown_target_is_told_where_it_is_named(agentv, text, line):
-    write("targets.yaml", TARGETS)
-    write("qa.eval.yaml", text)
-    run = agentv("validate", "qa.eval.yaml")
-    assert run.out.startswith(f"qa.eval.yaml:{line}: error: targets.yaml: no target 'nope'; available: default\n")
-
-
-def test_an_unknown_target_of_a_sidecar_is_told_at_the_sidecar(agentv):
-    write("targets.yaml", TARGETS)
-    write("qa.eval.jsonl", '{"id": "a", "expected_outcome": "o", "input": "q", "evaluators": []}\n')
-    write("qa.eval.yaml", "description: x\ntarget: nope\n")
-    assert agentv("validate", "qa.eval.jsonl").out.startswith("qa.eval.yaml:2: error: targets.yaml: no target 'nope'")
-
-
-def test_a_missing_target_of_embeddings_is_told(agentv):
-    write("evals/targets.yaml", TARGETS)
-    write("evals/qa.yaml", "evalcases:\n- {id: a, input: q, assert: [{field: {path: a, similar: x, target: emb}}]}\n")
-    assert "evals/qa.yaml:2: error: evals/targets.yaml: no target 'emb'" in agentv("validate", "evals").out
 
 
 @pytest.mark.parametrize(

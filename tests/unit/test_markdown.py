@@ -142,12 +142,6 @@ def test_a_huge_run_stays_below_the_limit_and_says_what_is_left_out() -> None:
     assert text.endswith("…`\n")
 
 
-def test_a_case_with_many_evaluators_names_the_worst() -> None:
-    text = markdown(result("a", 0.5, **judged(**{f"e{number}": number / 10 for number in range(9)})))
-    ((*_, evaluators),) = rows(text, "Failed")
-    assert evaluators == "`e0` 0.000, `e1` 0.100, `e2` 0.200, `e3` 0.300, `e4` 0.400, … and 4 more"
-
-
 @pytest.mark.parametrize("limit", [0, 10, 200, 400, 1_000, 5_000])
 def test_with_little_room_there_is_less_and_at_last_nothing(limit: int) -> None:
     text = markdown(*(broken(f"a-{number}", f"{number}") for number in range(100)), result("b", 0.5), limit=limit)

@@ -98,7 +98,6 @@ def test_the_line_leaves_the_cursor_where_it_is_and_is_taken_away_before_pytest_
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (10 + 12 + 16, ["0/4 done, 2 in flight, 0 ms"]),
         (22, ["0/4 done, 2 in flight,", "0 ms"]),
         (9, ["0/4 done,", "2 in"]),
     ],

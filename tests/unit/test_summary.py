@@ -80,16 +80,6 @@ def test_long_names_keep_their_end_within_80_columns() -> None:
     assert name.endswith("/deep/qa.eval.yaml::a")
 
 
-def test_styles_say_how_the_run_went() -> None:
-    def style_of_counts(*results: EvalResult) -> str:
-        return next(line.style for line in summary_lines(results) if line.text.startswith("Total"))
-
-    failed = result("b", 0.1, status="fail")
-    assert style_of_counts(result("a")) == "pass"
-    assert style_of_counts(result("a"), failed) == "fail"
-    assert style_of_counts(result("a"), failed, broken("c", "boom")) == "error"
-
-
 NOT_ASKED = broken("b", "no such key", error_detail=ErrorDetail("setup", "config"), duration_ms=0.0)
 CRASHED = broken("b", "worker died", error_detail=ErrorDetail("setup", "crash"))
 

@@ -97,9 +97,7 @@ def test_an_answer_that_is_not_read_to_its_end_is_not_judged(bench, prefix, chec
 
 @pytest.mark.parametrize(
     ("pattern", "text", "is_found"),
-    [
-        *((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False)),
-    ],
+    [*((r"^\d{4}$", "2024", True), (r"^\d{4}$", "2024\n", False), (r"^\d{4}$", "٢٠٢٤", False))],
 )
 def test_a_pattern_of_a_schema_is_in_the_language_of_javascript(bench, pattern, text, is_found):
     names = {"patternProperties": {pattern: {}}}
@@ -169,9 +167,7 @@ def test_a_schema_that_cannot_be_used_is_an_error_of_the_case(bench, schema, fau
 
 @pytest.mark.parametrize(
     "schema",
-    [
-        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "additionalProperties": {"$ref": "#"}},
-    ],
+    [{"properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "additionalProperties": {"$ref": "#"}}],
 )
 def test_a_schema_may_refer_to_itself_for_parts_of_a_value(bench, schema):
     assert bench.judged({"is-json": schema}, '{"a": {"a": null}}').score == 1.0

@@ -75,23 +75,6 @@ def test_a_format_of_a_schema_takes_what_its_standard_says(bench, format_name, t
 @pytest.mark.parametrize(
     ("check", "answer", "passes"),
     [
-        ({"equals": 5}, "5.0", True),
-        ({"equals": {"a": 1}}, 'Here it is: {"a": 1}', True),
-        ({"icontains": "strasse"}, "Straße", True),
-        ({"contains-json": True}, "{a: 1}", False),
-        ({"regex": "^yes$"}, "yes\n", True),
-        ({"regex": r"^\w+$"}, "café", True),
-        ({"regex": r"^\w+$", "flags": "a"}, "café", False),
-    ],
-)
-def test_where_the_docs_say_that_promptfoo_differs(bench, check, answer, passes):
-    """In each of these promptfoo gives the other verdict, or cannot say the same."""
-    assert bench.judged(check, answer).score == float(passes)
-
-
-@pytest.mark.parametrize(
-    ("check", "answer", "passes"),
-    [
         ({"regex": r"ANSWER: *B\s*$"}, "I think so. ANSWER: B\n", True),
         ({"regex": r"ANSWER: *B\s*$"}, "ANSWER: Both", False),
         ({"is-json": {"type": "array", "contains": {"const": "tent"}}}, '["tents"]', False),
@@ -124,7 +107,6 @@ def test_where_the_docs_say_what_replaces_a_check_of_inspect_ai_and_pydantic_eva
     ],
 )
 def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_does(bench, answer, target, verdicts):
-    """The verdicts are those of `answer("letter")`, `("word")` and `("line")` of inspect_ai 0.3.285."""
     page = read_page(ROOT / "docs/coming-from.md")
     (block,) = [block for block in page.blocks if block.name == "evals/marks.py"]
     (bench.folder / "marks.py").write_text(block.text, "utf-8")
@@ -145,7 +127,6 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
     ],
 )
 def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
-    """promptfoo refuses such a schema. By the standard it is one, in which anybody may add words."""
     warning = "/qa.yaml:2: evaluators[0].{}: {!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
     for key in ("is-json", "contains-json"):
         checks, told_here = bench.load({key: schema})
@@ -189,13 +170,7 @@ def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench,
     )
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {},
-        {"title": "an order"},
-    ],
-)
+@pytest.mark.parametrize("schema", [{}, {"title": "an order"}])
 def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
     checks, faults = bench.load({"is-json": schema})
     assert (len(checks), faults) == (1, [])
@@ -219,13 +194,6 @@ def test_a_key_of_the_check_within_its_schema_is_an_error_where_it_stands(bench)
     ]
     with pytest.raises(ValueError, match="'negate' is a key of the check"):
         IsJson(value={"negate": True})
-
-
-@pytest.mark.parametrize("inner", [{"price": "number"}, {"price": {"type": "number"}}])
-def test_an_inner_schema_that_names_keys_without_properties_is_told(bench, inner):
-    checks, told = bench.load({"is-json": {"type": "object", "properties": {"order": inner, "note": {"title": "x"}}}})
-    assert len(checks) == len(told) == 1
-    assert f"'price' is no keyword of JSON Schema and checks nothing ({NAMES}" in told[0]
 
 
 @pytest.mark.parametrize("kind", ["levenshtein", "bleu", "rouge", "similar"])

@@ -7,19 +7,17 @@ import html
 import json
 import math
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 import report_runs
 
-from pytest_agentv.errors import FileError
 from pytest_agentv.reports.gates import Ending
 from pytest_agentv.reports.html import headline as overview
 from pytest_agentv.reports.html.cases import Case, Compared, cases_of, compare, past_runs
 from pytest_agentv.reports.html.headline import figures, headline
-from pytest_agentv.reports.html.page import STATIC_ROWS, ReportInput, index_of, report_text, write_report
+from pytest_agentv.reports.html.page import STATIC_ROWS, ReportInput, index_of, report_text
 from pytest_agentv.reports.html.plots import histograms, history_plot
 from pytest_agentv.reports.html.reading import run_of
 
@@ -298,12 +296,6 @@ def test_size_of_500_cases(page: str) -> None:
     assert len(page.encode()) < 1_000_000
     assert len(page.encode()) - data < 150_000
     assert data < 1_000 * 500
-
-
-def test_a_folder_that_is_a_file_is_told_with_the_path_of_the_report(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"report\.html: cannot be written: .*file is a file, not a folder"):
-        write_report(tmp_path / "file" / "report.html", ReportInput(run_of("run.jsonl", report_runs.results(2))))
 
 
 def test_a_broken_case_has_no_threshold_to_disagree_with() -> None:

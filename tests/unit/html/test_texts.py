@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.reports import columns
 from pytest_agentv.reports.html import reading
 from pytest_agentv.reports.html.cases import judgements_of, why_of
 
@@ -50,11 +49,6 @@ def test_scripts_of_the_page_tell_figures_as_the_page_does(
     code = f"{found[0]}; console.log(JSON.stringify({json.dumps(values)}.map({say.__name__})))"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [say(value) for value in values]
-
-
-@pytest.mark.parametrize("share", [0.0, -0.0, -0.0004])
-def test_a_difference_that_rounds_to_zero_has_no_minus(share: float) -> None:
-    assert (reading.points(share), columns.points(share)) == ("+0.0", "+0.0")
 
 
 def test_hidden_characters_are_spelled_out() -> None:

@@ -8,7 +8,6 @@ import pytest
 from pytest_agentv.model.results import EvalResult, RepeatFigures
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
 from pytest_agentv.reports.judged_cases import (
-    Confirmation,
     case_of,
     cases_of_run,
     ended_at,
@@ -40,22 +39,6 @@ REPEAT = RepeatFigures(
 
 def result(**changes):
     return EvalResult("t", "tent", "d", 0.7, (), (), "an answer", "azure", eval_file="a.yaml", threshold=0.8, **changes)
-
-
-def test_a_foreign_result_needs_an_id_and_a_score_only():
-    case = case_of({"eval_id": "tent", "score": 0.4})
-    assert (case.name, case.scores, case.threshold, case.value) == ("tent", (0.4,), None, 0.4)
-    assert (case.outcomes, case.passes) == ((0.4,), 0)
-
-
-def test_a_repeated_case_brings_its_answers():
-    confirmed = REPEAT.replace(confirm=REPEAT.replace(asked=10, judged=10, passes=0))
-    [case] = cases_of_run([result(repeat=confirmed, tags=("x",), group="g", required=True)])
-    assert (case.passes, case.judged, case.asked, case.stopped) == (2, 3, 5, "fail")
-    assert (case.errors, case.is_cut_short) == (1, True)
-    assert case.confirmation == Confirmation(10, 10, 0)
-    assert (case.tags, case.group, case.required, case.flags) == (("x",), "g", True, ("cached",))
-    assert case.tools == (("a",), (), ())
 
 
 def test_what_a_run_holds_and_what_its_file_holds_is_the_same(tmp_path):

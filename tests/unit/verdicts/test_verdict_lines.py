@@ -6,7 +6,6 @@ from verdict_cases import case, run_of
 from pytest_agentv.reports.baseline import baseline_of
 from pytest_agentv.reports.columns import interval_bar, short_list
 from pytest_agentv.reports.gates import baseline_gate, gate_lines
-from pytest_agentv.reports.judged_cases import Confirmation
 from pytest_agentv.reports.verdict import compare_with_baseline, run_statistics, tool_hint
 from pytest_agentv.reports.verdict_lines import statistics_lines
 from pytest_agentv.stats.intervals import Interval
@@ -25,17 +24,6 @@ def section(new, old=None, *, gate="cases", verbose=False, no_verdict=None):
     return "\n".join(line.text for line in lines)
 
 
-def suite_of_48():
-    """Two cases are broken, some are flaky."""
-    old = run_of([5] * 36 + [4] * 6 + [3] * 6)
-    new = run_of([5] * 34 + [4, 3, 4, 5, 3, 4, 2, 5, 4, 3, 4, 2, 5, 0])
-    broken = {"checkout-vat": 5, "returns": 20}
-    for name, index in broken.items():
-        old[index] = case(name, 5)
-        new[index] = case(name, 0, confirmation=Confirmation(10, 10, 0))
-    return new, old
-
-
 def test_a_run_whose_later_answers_fail_says_that_they_depend_on_their_number():
     told = "The answers seem to depend on their number: --agentv-stop=never asks for all"
     forgetting = [case(f"c{n}", 1, 2).replace(stopped="fail", asked=2) for n in range(5)]
@@ -46,24 +34,6 @@ def test_a_run_whose_later_answers_fail_says_that_they_depend_on_their_number():
     assert told not in section([*forgetting[:2], *run_of([2] * 10, 2)]), "so few among more may be chance"
     first = [case(f"d{n}", 0, 1).replace(stopped="fail", asked=2) for n in range(5)]
     assert told not in section([*forgetting, *first])
-
-
-def test_verbose_leaves_nothing_out_and_has_a_row_for_each_part():
-    new, old = suite_of_48()
-    tagged = [each.replace(tags=("vat",) if n < 6 else ()) for n, each in enumerate(new)]
-    text = section(tagged, old, verbose=True).replace("\n               ", " ")
-    assert "more:" not in text
-    assert "Flaky: c35 3/5, c38 3/5, c40 2/5, c43 3/5" in text
-    assert "  48   86.7 %    -5.8  q 0.15  file evals/a.yaml" in text
-    assert "   6   83.3 %   -16.7  q 0.50  tag vat" in text
-
-
-def test_a_row_is_red_only_where_chance_hardly_explains_it():
-    new = [each.replace(tags=("bad",) if n < 10 else ("good",)) for n, each in enumerate(run_of([0] * 10 + [5] * 10))]
-    statistics = compare_with_baseline(new, baseline_of(run_of([5] * 20)), NAME, margin=0.05, is_confirming=True)
-    rows = {line.text.split("  ")[-1]: line.style for line in statistics_lines(statistics, verbose=True)}
-    assert rows["tag bad"] == "fail"
-    assert rows["tag good"] == "plain"
 
 
 def test_an_outage_shows_what_the_other_cases_could_have_been():
@@ -98,14 +68,6 @@ def test_tests_of_one_name_are_told_apart_by_their_classes():
     assert "New 2          TestB::test_x, test_y\n" in text
     both = [of_test("TestA::test_x", 3), of_test("TestB::test_x", 2)]
     assert "Flaky: TestA::test_x 3/5, TestB::test_x 2/5" in section(both)
-
-
-def test_a_long_name_of_a_broken_case_goes_on_below():
-    file = f"evals/{'x' * 60}.yaml"
-    text = section(
-        [of_file(name, "a", 0) for name in (file, "b.yaml")], [of_file(name, "a", 5) for name in (file, "b.yaml")]
-    )
-    assert f"evals/{'x' * 53}…::a" in text
 
 
 def test_suspects_that_could_not_be_asked_again_are_named():
