@@ -60,32 +60,6 @@ def stored(path: Path, *results: EvalResult) -> str:
     return str(path)
 
 
-def test_a_comment_compares_only_what_both_runs_judged_in_the_same_way() -> None:
-    base = (*BASE, result("broken"), result("other", case_hash="a"), result("graded", grading_hash="a"))
-    now = (*NOW, result("other", 0.1, case_hash="b"), result("graded", 0.1, grading_hash="b"), result("new"))
-    lines = list(comment_lines(now, base, Masker()))
-    assert (
-        "Compared with the base over 2 cases of both. "
-        "Not compared: 1 without a score, 2 changed, 1 new, 1 gone." in lines
-    )
-    assert "| Passed | 100.0% | 50.0% | -50.0 points |" in lines
-    assert "### Regressions (2)" in lines, "worse, broken"
-    assert not any("`evals/a.yaml::other` | 1.000 pass" in line for line in lines)
-
-
-def test_a_comment_matches_a_run_of_several_targets_with_a_run_of_one() -> None:
-    one = [result("a"), result("b")]
-    several = [
-        result(eval_id, target=target, node_id=f"evals/a.yaml::{eval_id}@{target}")
-        for eval_id in "ab"
-        for target in ("default", "alt")
-    ]
-    told = "Compared with the base over 2 cases of both. Not compared: 2"
-    assert f"{told} new." in list(comment_lines(several, one, Masker()))
-    assert f"{told} gone." in list(comment_lines(one, several, Masker()))
-    assert "Compared with the base over 4 cases of both." in list(comment_lines(several, several, Masker()))
-
-
 def test_a_comment_shows_no_empty_diff() -> None:
     old, new = result("a", candidate_answer="x" * 2_000), result("a", candidate_answer="x" * 2_001)
     lines = list(comment_lines([new], [old], Masker()))
@@ -145,23 +119,6 @@ def test_csv_begins_with_a_byte_order_mark_in_a_file_only(agentv: Any, tmp_path:
         read = reader.submit(pipe.read_bytes)
         assert agentv("convert", run, "-o", str(pipe), "--format=csv", "--force").exit_code == 0
         assert read.result(10) == path.read_bytes()[3:]
-
-
-@pytest.mark.parametrize(
-    ("eval_file", "node_id", "eval_id", "address"),
-    [
-        ("evals/test_a.py", "evals/test_a.py::TestA::TestB::test_x", "test_x", ("evals.test_a.TestA.TestB", "test_x")),
-        ("test_a.py", "test_a.py::test_q[a::b[c]]", "test_q[a::b[c]]", ("test_a", "test_q[a::b[c]]")),
-        ("test_a.py", "test_a.py::test_q[::1]", "named", ("test_a", "test_q[::1] (named)")),
-        ("a[1]/b.yaml", "a[1]/b.yaml::x@gpt-y", "x@y", ("a[1].b.yaml", "x@gpt-y")),
-        (None, None, "a::b", ("qa", "a::b")),
-    ],
-)
-def test_a_case_has_the_names_of_its_item_in_junit(
-    eval_file: str | None, node_id: str | None, eval_id: str, address: tuple[str, str]
-) -> None:
-    [[case]] = ElementTree.fromstring(junit_xml([result(eval_id, eval_file=eval_file, node_id=node_id)], Masker()))
-    assert (case.get("classname"), case.get("name")) == address
 
 
 @pytest.mark.parametrize("name", ["r.html", "r.md", "r.junit", "r.gitlab-codequality"])
@@ -283,3 +240,20 @@ def test_no_text_gives_github_a_command(hostile: list[EvalResult]) -> None:
 def test_code_quality_is_json(hostile: list[EvalResult]) -> None:
     entries = json.loads(json.dumps(code_quality(hostile, Masker())))
     assert len({entry["fingerprint"] for entry in entries}) == len(HOSTILE)
+
+
+def test_an_error_is_marked_on_github_where_a_failure_was_expected() -> None:
+    broken = result("tent", 0.0, status="error", error="no key")
+    [line] = annotation_lines([broken], ["evals/a.yaml::tent"], Masker())
+    assert line.endswith("::no key")
+
+
+def test_no_text_can_give_commands_to_github_or_hold_secrets() -> None:
+    evil = "100%\r\n::add-mask::x\n::error::y s3cret-value ::stop-commands::z"
+    told = result("x", 0.5, misses=(evil,), eval_file="a,b:c%\n.yaml", node_id=f"a::{evil}")
+    [line] = annotation_lines([told], (), Masker(["s3cret-value"]))
+    assert not set(line) & {"\n", "\r"}
+    assert "100%25" in line
+    assert "file=a%2Cb%3Ac%25%0A.yaml,line=3,title=" in line
+    assert line.count("::") == 2, "that of the command and that before its text"
+    assert "s3cret-value" not in line.split("::")[2]

@@ -6,6 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentv.reports.compare import CaseKey, comparison_lines, read_scores
+from pytest_agentv.reports.compare import compare_scores as compare_by_key
 
 MEASURE = (
     "import re, sys; from pytest_agentv.cli.main import main; code = main();"
@@ -24,35 +29,6 @@ def results(name: str, **scores: float) -> str:
     lines = (json.dumps({"eval_id": eval_id, "score": score}) for eval_id, score in scores.items())
     Path(name).write_text("".join(f"{line}\n" for line in lines))
     return name
-
-
-def test_the_table_tells_tests_of_one_name_apart(agentv):
-    nodes = {"test_x": "TestA::test_x", "test_two": "test_two", "named": "test_two", "p[a::b]": "p[a::b]"}
-    cases = [(eval_id, "test_a.py", item) for eval_id, item in nodes.items()]
-    cases += [
-        ("test_x", "test_a.py", "TestB::test_x"),
-        ("test_x", "test_b.py", "test_x"),
-        ("named", "test_a.py", "last"),
-    ]
-    lines = [
-        json.dumps({"eval_id": eval_id, "eval_file": file, "node_id": f"{file}::{item}", "score": 1})
-        for eval_id, file, item in cases
-    ]
-    Path("a.jsonl").write_text("\n".join(lines))
-    shown = agentv("compare", "--format=table", "a.jsonl", "a.jsonl").out.splitlines()[3:10]
-    assert [line.partition("  ")[0] for line in shown] == [
-        *("TestA::test_x", "test_two", "test_two::named", "p[a::b]", "TestB::test_x", "test_x", "last::named")
-    ]
-
-
-def test_cases_that_are_missing_have_their_own_names(agentv):
-    case = {"eval_file": "test_a.py", "score": 1}
-    tests = [case | {"eval_id": "test_x", "node_id": f"test_a.py::{kind}::test_x"} for kind in ("TestA", "TestB")]
-    named = [case | {"eval_id": eval_id, "node_id": "test_a.py::test_two"} for eval_id in ("test_two", "named")]
-    Path("a.jsonl").write_text("\n".join(map(json.dumps, tests + named)))
-    Path("b.jsonl").write_text("\n".join(map(json.dumps, tests)))
-    out = agentv("compare", "--format=table", "a.jsonl", "b.jsonl").out
-    assert "Only in the baseline (2): test_a.py::test_two, test_a.py::test_two (named)\n" in out
 
 
 def test_on_a_terminal_the_table_is_on_standard_error_and_json_stays_what_it_is(agentv, monkeypatch):
@@ -83,3 +59,96 @@ def test_two_large_files_are_compared_in_little_memory(folder):
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["summary"]["ties"] == 3_000
     assert int(run.stderr) / 1024 < 45, "megabytes: each file has as many, and the program half"
+
+
+def test_all_disagreements_are_listed_on_request(agentv):
+    files = [
+        results(f"{name}.jsonl", **{f"q{n}": score for n in range(12)})
+        for name, score in (("a", 1), ("b", 1), ("c", 0))
+    ]
+    assert "  … and 2 more\n" in agentv("compare", *files).out
+    assert agentv("compare", *files, "--format=verbose").out.count("  q") == 12
+
+
+scores = st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=8)
+
+
+def compare_scores(first, second, threshold):
+    """Compare scores by id."""
+    by_key = ({CaseKey(eval_id): score for eval_id, score in scores.items()} for scores in (first, second))
+    return compare_by_key(*by_key, threshold)
+
+
+def by_id(found):
+    return {key.eval_id: score for key, score in found.by_key.items()}
+
+
+def compared(first: float, second: float, threshold: float = 0.1) -> tuple[float, str]:
+    case = compare_scores({"a": first}, {"a": second}, threshold).matched[0]
+    return case.delta, case.outcome
+
+
+@pytest.mark.scenario("Basic comparison")
+@pytest.mark.parametrize(
+    ("first", "second", "delta", "outcome"),
+    [
+        (0.8, 0.9, 0.1, "win"),  # 0.09999999999999998 in floating point
+        (0.9, 0.8, -0.1, "loss"),
+        (0.8, 0.89, 0.09, "tie"),
+        (0.5, 0.5, 0, "tie"),
+        (0, 1, 1, "win"),
+        (1, 0, -1, "loss"),
+    ],
+)
+def test_a_case_is_won_or_lost_by_the_threshold_or_more(first, second, delta, outcome):
+    assert compared(first, second) == (delta, outcome)
+
+
+@given(scores, scores, st.floats(0, 1))
+def test_counts_add_up_and_swapping_the_files_swaps_wins_and_losses(first, second, threshold):
+    there, back = (compare_scores(*pair, threshold) for pair in ((first, second), (second, first)))
+    summary = there.contract()["summary"]
+    assert summary["total"] == len(first.keys() | second.keys())
+    assert summary["matched"] == summary["wins"] + summary["losses"] + summary["ties"]
+    assert (there.count("win"), there.count("loss")) == (back.count("loss"), back.count("win"))
+    assert not (there.is_worse and back.is_worse)
+    json.dumps(there.contract(), allow_nan=False)
+
+
+def test_of_many_unmatched_cases_the_table_names_some():
+    only = {f"case {number}\n": 1.0 for number in range(1_012)}
+    lines = list(comparison_lines(compare_scores(only, {}, 0.1), "a", "b"))
+    assert lines[1] == (
+        f"Only in the baseline (1,012): {', '.join(f'case {number} ' for number in range(10))}, … and 1,002 more"
+    )
+
+
+def test_a_difference_too_small_to_be_seen_has_no_sign_of_a_loss():
+    lines = list(comparison_lines(compare_scores({"a": 0.5}, {"a": 0.499}, 0.1), "a", "b"))
+    assert lines[3] == "a            0.50       0.50   +0.00  = tie"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"score": 1}', "the result has no eval_id: expected a text, got null"),
+        ('{"eval_id": 5, "score": 1}', "the result has no eval_id: expected a text, got the number 5"),
+        ('{"eval_id": "b", "score": "1"}', "the result of 'b' has no score: expected a number, got the text '1'"),
+        ('{"eval_id": "b", "score": true}', "the result of 'b' has no score: expected a number, got true"),
+        ('{"eval_id": "b", "score": NaN}', "the result of 'b' has no score: expected a number, got the number nan"),
+        ('{"eval_id": "b", "score": 1e999}', "the result of 'b' has no score: expected a number, got the number inf"),
+    ],
+)
+def test_a_result_without_id_or_score_is_skipped_and_told(tmp_path, line, message):
+    path = tmp_path / "r.jsonl"
+    path.write_text(f'{{"eval_id": "a", "score": 1}}\n{line}\n')
+    found = read_scores(path)
+    assert by_id(found) == {"a": 1}
+    assert [str(problem) for problem in found.problems] == [f"r.jsonl:2: {message}; it was skipped"]
+
+
+def test_a_number_of_any_size_is_no_crash(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text(f'{{"eval_id": "a", "score": {"9" * 400}}}\n{{"score": {"9" * 5000}}}\n')
+    found = read_scores(path)
+    assert (found.by_key, [problem.line for problem in found.problems]) == ({}, [1, 2])

@@ -13,26 +13,6 @@ from thorough import varied
 RUN = [sys.executable, "-c", "from pytest_agentv.cli.main import main; raise SystemExit(main())"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "missing"),
-    [
-        (
-            "compare",
-            "baseline (results file of the run to compare with), candidate (results file of the run that may be",
-        ),
-        ("compare x", "candidate (results file of the run that may be better or worse)"),
-        ("merge x", "-o/--out (file to write, JSONL or YAML)"),
-        ("generate rubrics", "file"),
-    ],
-)
-def test_what_is_missing_is_told_in_the_words_of_the_help(agentv, arguments, missing):
-    run = agentv(*arguments.split())
-    assert run.exit_code == 2
-    command = arguments.split()[0]
-    assert run.err.startswith(f"agentv {command}: missing: {missing}")
-    assert "more" not in run.err.split("Try:")[0]
-
-
 def test_a_command_is_imported_only_when_it_is_run():
     code = (
         "import sys; from pytest_agentv.cli.main import main; main(['--help']);"

@@ -1,16 +1,13 @@
 """`agentv compare --statistics`, `agentv plan`, `agentv agree`: what they print, and their exit codes."""
 
 import json
-import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from verdict_cases import case, run_of
 
 from pytest_agentv.reports.baseline import baseline_of, baseline_text
-from pytest_agentv.reports.how_sure import Label, agree
-from pytest_agentv.reports.judged_cases import case_of, unique_names
+from pytest_agentv.reports.judged_cases import unique_names
 
 
 @pytest.fixture(autouse=True)
@@ -157,24 +154,6 @@ def test_a_plan_does_not_take_a_run_that_was_all_green_for_one_without_chance(ag
     assert "5 points are assumed" not in done.out
 
 
-def test_cases_in_groups_are_planned_by_their_groups(agentv):
-    for name, failing in (("a.jsonl", (0, 1, 2)), ("b.jsonl", (3, 4, 5))):
-        cases = [(group, number) for group in range(30) for number in range(10)]
-        said = [{"score": float(group % 10 not in failing), "group": f"doc {group}"} for group, _ in cases]
-        results(name, [{"eval_id": f"{ids}", "threshold": 1, **each} for ids, each in zip(cases, said, strict=True)])
-    compared = " ".join(agentv("compare", "a.jsonl", "b.jsonl", "--statistics").out.split())
-    assert "a drop of 42 points would be seen in 4 of 5 runs; for 5 points: 19,490 cases in groups as now" in compared
-    planned = agentv("plan", "b.jsonl", "--against=a.jsonl").out
-    rows = [row.split() for row in planned.splitlines()[4:8]]
-    assert [row[1] for row in rows] == ["19,490", "18,230", "17,980", "17,790"], "repeats do not replace groups"
-    assert (
-        "How far groups of cases change is that between the two runs.\nCases in groups: 10 a group, as now." in planned
-    )
-    alone = agentv("plan", "b.jsonl").out
-    assert "How far groups of cases change is not known" in alone
-    assert "Cases in groups: 10 a group, as now." in alone
-
-
 def test_a_plan_from_one_answer_per_case_says_that_it_is_an_upper_bound(agentv):
     results("a.jsonl", [{"eval_id": f"c{n}", "score": n % 2, "threshold": 1} for n in range(8)])
     results("b.jsonl", [{"eval_id": f"c{n}", "score": n % 3 > 0, "threshold": 1} for n in range(8)])
@@ -208,28 +187,6 @@ def test_a_kappa_is_as_high_as_the_gate_that_it_equals(agentv, least, exit_code)
     assert agentv("agree", labels(pairs=pairs), results, f"--min-kappa={least}").exit_code == exit_code
 
 
-@pytest.mark.parametrize("label_of_another_case", [1, 2])
-@pytest.mark.parametrize(
-    ("given", "threshold", "counts"),
-    [
-        ([5, 5, 1], 0.8, "pass"),  # their mean is below the threshold
-        ([4, 4, 1], 0.75, "pass"),
-        ([4, 4, 1], 0.76, "fail"),
-        ([2, 2, 5], None, "fail"),
-        ([5, 1], 0.2, "split"),
-    ],
-)
-def test_the_majority_decides_about_a_case_on_a_scale(agentv, given, threshold, counts, label_of_another_case):
-    given = [("a", label) for label in given] + [("b", label_of_another_case)]
-    rule = {} if threshold is None else {"threshold": threshold}
-    results("a.jsonl", [{"eval_id": name, "score": 1, **rule} for name in "ab"])
-    said = [{"eval_id": name, "label": label, "rater": f"r{n}"} for n, (name, label) in enumerate(given)]
-    found = json.loads(agentv("agree", results("l.jsonl", said), "a.jsonl", "--scale=1..5", "--format=json").out)
-    other = threshold == 0.2 and label_of_another_case == 2
-    counted = (counts == "pass") + other, (counts == "fail") + (not other), counts == "split"
-    assert (found["confusion"]["both_pass"], found["confusion"]["only_judge"], found["split"]) == counted
-
-
 def test_cases_on_which_people_are_split_have_no_label(agentv):
     labels = "eval_id,label,rater\n" + "".join(
         f"{case},{label},{rater}\n"
@@ -246,22 +203,6 @@ def test_cases_on_which_people_are_split_have_no_label(agentv):
     Path("labels.csv").write_text("eval_id,label\nc0,pass\nc0,fail\n")
     done = agentv("agree", "labels.csv", "r.jsonl")
     assert (done.exit_code, done.err) == (2, "agentv agree: people are split on all cases that were judged\n")
-
-
-def test_twice_as_many_labels_take_twice_the_work():
-
-    def calls(count):
-        cases = [case_of({"eval_id": f"c{n}", "score": n % 2, "threshold": 0.5}) for n in range(count)]
-        said = [Label(f"c{n}", float(n % 3 > 0), Path("l.csv"), n) for n in range(count)]
-        seen = Counter()
-        sys.setprofile(lambda frame, event, _: seen.update([event]))
-        try:
-            assert agree(said, cases).cases == count
-        finally:
-            sys.setprofile(None)
-        return seen["call"]
-
-    assert calls(200) < 2.5 * calls(100)
 
 
 def test_enough_labels_correct_the_pass_rate(agentv):

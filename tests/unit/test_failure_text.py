@@ -1,7 +1,6 @@
 """The texts of failed and broken cases; the golden files show them whole."""
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -94,24 +93,6 @@ def test_secrets_are_masked_before_texts_are_cut() -> None:
     assert "s3cret" not in failure_text(leaky, threshold_source=None, rerun_command=None, masker=Masker([secret]))
 
 
-def test_names_are_never_masked() -> None:
-    name = "s3cret-name-1"
-    evaluators = (
-        EvaluatorResult(name, "heuristic", 0.2, misses=("a", "b")),
-        EvaluatorResult("other", "heuristic", 0.1),
-    )
-    named = result(target=name, eval_file=name, eval_id=name, evaluator_results=evaluators)
-    text = failure_text(named, threshold_source=None, rerun_command=f"pytest {name}", masker=Masker([name]))
-    assert f"Target: {name}" in text
-    assert f"Case:   {name}" in text
-    assert f"Rerun:  pytest {name}" in text
-    assert f"- {name}: a" in text
-    assert "***" not in text
-    line = one_line(named, Masker([name]))
-    assert line.startswith(f"{name}: score")
-    assert f"; {name} 0.200: a, b" in line
-
-
 ANY_TEXT = st.one_of(
     st.text(st.characters(exclude_categories=[]), max_size=40),
     st.tuples(st.sampled_from(["x", "é", "😀", "\x00", "\n", "\ud800", 'a"']), st.integers(1, 5_000)).map(
@@ -196,24 +177,12 @@ def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) 
     ("reason", "short"),
     [
         (
-            "a.yaml:3: evalcases[0].inptu: unknown key (did you mean 'input'?)",
-            "line 3: inptu: did you mean 'input'? (unknown key)",
-        ),
-        (
             "b.yaml:3: evalcases[0].input: expected a text, got 5",
             "b.yaml:3: evalcases[0].input: expected a text, got 5",
         ),
         (
             "evals/targets.yaml:2: targets[0].model: is missing (is 'modle' a misspelling of it?)",
             "targets.yaml:2: model: is 'modle' a misspelling of it? (is missing)",
-        ),
-        (
-            "target 'gpt' (t.yaml:7) needs an environment variable that is not set: KEY (api_key); set it",
-            "not set: KEY (api_key); set it",
-        ),
-        (
-            "target 'mine': agnet.py:answer: there is no file /x/agnet.py (did you mean 'agent.py'?)",
-            "did you mean 'agent.py'? (agnet.py:answer: there is no file /x/agnet.py)",
         ),
         ("no whole reply from model 'gpt-4o' (openai): Cannot connect to host", "Cannot connect to host"),
         ("model 'gpt-44o' (openai) replied HTTP 404: The model does not exist", "HTTP 404: The model does not exist"),
@@ -225,13 +194,6 @@ def test_unmet_required_rubrics_are_the_headline(score: float, score_line: str) 
 )
 def test_the_short_line_of_an_error_begins_with_what_helps_most(reason: str, short: str) -> None:
     assert short_reason(reason, "a.yaml") == short
-
-
-def test_a_long_reason_full_of_hints_does_not_hold_up_the_run():
-    reason = "agent.flag: did you mean x? (" * 500
-    started = time.process_time()
-    assert short_reason(reason, "a.yaml") == reason
-    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,14 @@
 """The summary's lines. The golden file shows the whole of one."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
+from pytest_agentv.model.messages import ExecutionMetrics
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.reports.summary import summary_lines
 from pytest_agentv.reports.totals import waiting_hint
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "reporting"
 
 
 def result(eval_id: str, score: float = 1.0, **changes: Any) -> EvalResult:
@@ -25,29 +22,8 @@ def broken(eval_id: str, error: str, **changes: Any) -> EvalResult:
     return result(eval_id, 0.0, **({"status": "error", "error": error, "error_detail": detail} | changes))
 
 
-def metered(cost: float, tokens: TokenUsage) -> dict[str, Any]:
-    return {"execution_metrics": ExecutionMetrics(token_usage=tokens, cost_usd=cost)}
-
-
 def summary(*results: EvalResult, **options: Any) -> list[str]:
     return [line.text for line in summary_lines(results, **options)]
-
-
-@pytest.mark.scenario("Statistics and distribution")
-@pytest.mark.scenario("Error surfacing")
-def test_the_summary_of_a_run() -> None:
-    results = [
-        result("greets", 1.0, **metered(0.0123, TokenUsage(1000, 250, 50))),
-        result("refund-policy", 0.4, status="fail", **metered(0.01, TokenUsage(500, 100))),
-        broken("slow", "no answer within 120 s\n  stderr: waiting for the model"),
-        broken("slower", "no answer within 120 s\n  stderr: waiting for the model", line=20),
-        result("apologises", 0.85, status="pass"),
-        broken("no-key", "target 'azure': AZURE_KEY is not set", error_detail=ErrorDetail("setup", "auth")),
-        result("from-cache", 1.0, cached=True, **metered(5, TokenUsage(9, 9))),
-    ]
-    lines = summary(*results, results_path=Path("/r/.agentv/results/eval_1.jsonl"), elapsed_ms=75_400)
-    assert "\n".join(lines) + "\n" == (GOLDEN / "summary.txt").read_text()
-    assert max(map(len, lines)) <= 80
 
 
 def test_counts_of_thousands_have_a_separator_throughout_the_line() -> None:

@@ -135,20 +135,6 @@ def test_a_long_answer_that_is_almost_json_does_not_hold_up_the_loop(bench, chec
     assert max(pauses) < 0.3 * sum(pauses), pauses
 
 
-def test_a_schema_may_stand_in_a_file(bench):
-    (bench.folder / "order.json").write_text('{"required": ["price"]}')
-    evaluator = bench.one({"is-json": "order.json"})
-    assert evaluator.value == {"required": ["price"]}
-    (bench.folder / "order.json").write_text("{")
-    _, faults = bench.load({"is-json": "order.json"}, {"is-json": "oder.json"})
-    assert faults[0].startswith("/qa.yaml:2: evaluators[0].is-json: order.json is no JSON: Expecting property name")
-    assert faults[1].startswith("/qa.yaml:3: evaluators[1].is-json: file 'oder.json' was not found; searched: ")
-    assert len(faults) == 2, "each is told once"
-    (bench.folder / "deep.json").write_text("[" * 100_000)
-    _, faults = bench.load({"is-json": "deep.json"})
-    assert faults == ["/qa.yaml:2: evaluators[0].is-json: deep.json is no JSON: it is nested too deeply"]
-
-
 @pytest.mark.parametrize(
     ("schema", "fault"),
     [

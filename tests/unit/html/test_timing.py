@@ -27,7 +27,6 @@ def answer(end: str, took: float | None, **values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "parts"),
     [
-
         ({"execution_metrics": {"duration_ms": 800}}, {"target": 800}),
         ({"duration_ms": 900, "evaluator_results": [JUDGED]}, {"target": 600, "judges": 300}),  # it was not measured
         (
@@ -37,7 +36,6 @@ def answer(end: str, took: float | None, **values: Any) -> dict[str, Any]:
             },
             {"target": 650, "tools": 150, "waiting": 400, "judges": 300, "other": 500},
         ),
-
         # Two judges at once take less time than their sum.
         (
             {"execution_metrics": {"duration_ms": 600}, "duration_ms": 1_000, "evaluator_results": [JUDGED, JUDGED]},

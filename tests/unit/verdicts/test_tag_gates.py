@@ -19,13 +19,8 @@ def test_one_gate_a_line():
     [
         (["booking"], "'booking': expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`"),
         (["a: tier=critical"], "'a: tier=critical': min_rate is missing"),
-
-
-
         (["a: min_rate=1", "a: min_rate=0.5"], "the tag 'a' has two gates"),
         (["a: min_rate=0.9 min_rate=0.1"], "'a: min_rate=0.9 min_rate=0.1': min_rate is given twice: expected once"),
-
-
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(lines, fault):

@@ -4,7 +4,7 @@ import pytest
 from verdict_cases import case, run_of
 
 from pytest_agentv.reports.baseline import baseline_of
-from pytest_agentv.reports.gates import baseline_gate, rate_check, suspects_of
+from pytest_agentv.reports.gates import rate_check, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
 from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, parts_of, pass_rate_of
 
@@ -90,27 +90,6 @@ def test_no_answer_is_paid_for_that_can_confirm_nothing():
     new, old = run_of([0] + [20] * 29, 20), run_of([1] * 30, 1)
     assert list(suspects_of(new, baseline_of(old), 10)) == []
     assert judged(new, old).comparison.broken == ()
-
-
-@pytest.mark.parametrize(
-    ("gate", "red"),
-    [("cases", "broken stale regressed"), ("run", "broken stale regressed"), ("off", ""),
-     ("strict", "broken stale regressed inconclusive")],
-)  # fmt: skip
-def test_what_is_red_under_which_gate(gate, red):
-    runs = {
-        "broken": (  # 5/5 -> 0/5, again 0/10
-            [confirmed("c0", 0, 0), *run_of([5] * 6)[1:]], run_of([5] * 6)),
-        "stale": ([case("c0", 5), case("c1", 5)], run_of([5] * 3)),
-        "regressed": (run_of([3] * 20), run_of([5] * 20)),
-        "inconclusive": (run_of([5] * 4), run_of([5] * 4)),
-        "not worse": (run_of([5] * 200), run_of([5] * 200)),
-        "improved": (run_of([5] * 40), run_of([2] * 40)),
-    }  # fmt: skip
-    for verdict, (new, old) in runs.items():
-        statistics = judged(new, old)
-        assert statistics.verdict == verdict
-        assert baseline_gate(statistics, gate).is_red == (verdict in red.split())
 
 
 def test_what_an_earlier_run_could_not_judge_may_have_been_anything():

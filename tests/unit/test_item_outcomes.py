@@ -1,4 +1,4 @@
-"""The figures of cases that JUnit and other reporters are told."""
+"""What items and their reports keep."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,7 +6,13 @@ from typing import Any
 from pytest_agentv.model.messages import JudgeMetrics
 from pytest_agentv.model.results import EvalResult
 from pytest_agentv.reports.junit import place_properties, result_properties
-from pytest_agentv.session.showing.item_outcomes import add_properties, forget_properties
+from pytest_agentv.session.showing.item_outcomes import (
+    _ITEMS,
+    EVALUATED,
+    KeptReports,
+    add_properties,
+    forget_properties,
+)
 
 RESULT = EvalResult("t", "a", "shop", 0.5, (), (), "", "default", threshold=0.8, attempts=1, duration_ms=7.5)
 
@@ -18,3 +24,16 @@ def test_properties_of_others_stay_when_an_item_is_run_again() -> None:
     add_properties(item, result_properties(RESULT.replace(judge_metrics=JudgeMetrics(1, cost_usd=0.5))))
     forget_properties(item)
     assert item.user_properties == foreign
+
+
+def test_only_phases_of_cases_that_have_nothing_to_show_are_let_go():
+    silent = SimpleNamespace(sections=[], **{EVALUATED: True})
+    spoke = SimpleNamespace(sections=[("Captured stdout teardown", "x")], **{EVALUATED: False})
+    foreign = SimpleNamespace(sections=[])
+    call = SimpleNamespace(sections=[], **{EVALUATED: False})
+    stats = {"": [silent, spoke, foreign], "passed": [call]}
+    kept = KeptReports(SimpleNamespace(stats=stats))
+    for _ in range(_ITEMS):
+        assert stats[""] == [silent, spoke, foreign]
+        kept.pytest_runtest_logfinish()
+    assert stats == {"": [spoke, foreign], "passed": [call]}
