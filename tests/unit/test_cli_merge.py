@@ -58,14 +58,6 @@ def test_cases_that_failed_as_expected_are_counted_by_themselves(agentv):
     assert said == "Merged 3 results of 1 file into all.jsonl: 1 passed, 1 failed, 1 failed as expected\n"
 
 
-@pytest.mark.parametrize("time", [None, "yesterday", 7])
-def test_without_times_the_last_file_counts(agentv, time):
-    write("1.jsonl", result("a", "error", at=9))
-    write("2.jsonl", result("a", "pass", timestamp=time))
-    assert agentv("merge", "1.jsonl", "2.jsonl", "-o", "all.jsonl").exit_code == 0
-    assert [each["status"] for each in merged()] == ["pass"]
-
-
 def test_damaged_answers_do_not_prevent_a_merge(agentv):
     write("1.jsonl", result("a", at=1))
     folder = unjudged_folder(Path("1.jsonl"))

@@ -84,6 +84,10 @@ def test_a_score_just_below_the_threshold_is_not_rounded_up_to_it() -> None:
     assert first == "Score 0.79995 is below the threshold 0.8"
 
 
+def test_an_empty_answer_is_named_as_such() -> None:
+    assert "\n\nThe answer is empty.\n\n" in failure(candidate_answer=" \n")
+
+
 def test_secrets_are_masked_before_texts_are_cut() -> None:
     secret = "s3cret-" + "x" * 200
     leaky = result(

@@ -4,7 +4,7 @@ import pytest
 from verdict_cases import case, run_of
 
 from pytest_agentv.reports.baseline import baseline_of
-from pytest_agentv.reports.gates import rate_check, suspects_of
+from pytest_agentv.reports.gates import TagGate, parse_tag_gates, rate_check, suspects_of
 from pytest_agentv.reports.judged_cases import Confirmation, pair_cases
 from pytest_agentv.reports.verdict import compare_runs, compare_with_baseline, parts_of, pass_rate_of
 
@@ -162,3 +162,27 @@ def test_rounding_is_no_change():
     comparison = compare_runs([*new, case("c", 0, 1, scores=(0.2 + 1e-8,), threshold=None)], old)
     assert [each.delta for each in comparison.cases] == [0.0, 0.0, pytest.approx(1e-8)]
     assert (comparison.worse, comparison.better, comparison.difference.differing) == (0, 1, 1)
+
+
+def test_one_gate_a_line():
+    assert parse_tag_gates(["booking: min_rate=0.9 tier=critical", "", "small talk: tier=advisory min_rate=.7"]) == (
+        TagGate("booking", 0.9, "critical"),
+        TagGate("small talk", 0.7, "advisory"),
+    )
+    assert parse_tag_gates(["a: min_rate=1"]) == (TagGate("a", 1.0, "critical"),)
+    assert str(parse_tag_gates(["a: min_rate=-0.0"])[0].min_rate) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["booking"], "'booking': expected `<tag>: min_rate=<0 to 1> tier=<critical or advisory>`"),
+        (["a: tier=critical"], "'a: tier=critical': min_rate is missing"),
+        (["a: min_rate=1", "a: min_rate=0.5"], "the tag 'a' has two gates"),
+        (["a: min_rate=0.9 min_rate=0.1"], "'a: min_rate=0.9 min_rate=0.1': min_rate is given twice: expected once"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(lines, fault):
+    with pytest.raises(ValueError) as error:
+        parse_tag_gates(lines)
+    assert fault in str(error.value)
