@@ -58,7 +58,6 @@ def test_what_a_verdict_tells(contract: Any, ending: Ending) -> None:
         (json.dumps(FITTING | {"n": 3}), False),
         (json.dumps(FITTING | {"mean": 1}), False),
         (json.dumps(FITTING | {"errors": []}), False),
-        ("[" * 100_000, False),
     ],
 )
 def test_a_verdict_on_other_results_is_left_out(tmp_path: Path, text: str | None, *, is_read: bool) -> None:

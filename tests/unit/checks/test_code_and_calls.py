@@ -336,6 +336,10 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
         ({"tool_trajectory": {"minimums": {"a": 1}, "max_calls": 1}}, "write mode: any_order beside it"),
         ({"tool_trajectory": {"no_tools": False}}, ".no_tools: expected true, got false"),
         ({"field": {"path": "a", "type": "contains", "value": 5}}, ".field.value: expected a non-empty text"),
+        ({"zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
+        ("is-json", "'is-json' is a check in a text, which a model would judge (write a mapping: {is-json: …})"),
+        (" not_Contains ", "'not_Contains' is a check in a text, which a model would judge (write a mapping: {not-co"),
+        ("Cost: in EUR", "'Cost: …' is a check in a text, which a model would judge (write a mapping: {cost: …})"),
         (
             {"equals": None},
             ".equals: expected a value, got null (null in the answer is found by `is-json: {const: null",
@@ -351,10 +355,9 @@ def test_a_field_is_required_if_its_check_is(bench, answer):
         ({"type": "contains", "value": None}, ".value: expected a value, got null"),
         ({"contains": None, "vlaue": "x"}, ".contains: is missing (is 'vlaue' a misspelling of it?)"),
         ({"python": "len(output) < 9"}, "the name 'output' is not known (the answer is called 'answer' here)"),
-        ("exact_match", "(`equals` takes the text"),
-        ({"not-perplexity": 1}, ".not-perplexity: is no kind of evaluator (no target reports log probabilities)"),
-        ("similar(0.8): hello", "'similar: …' is a check in a text"),
-        ({"!contians": "x"}, ".!contians: is no kind of evaluator (did you mean 'not-contains'?)"),
+        ({"LLMJudge": "Is polite"}, ".LLMJudge: is no kind of evaluator (did you mean 'llm_judge'?)"),
+        ({"type": "!contains", "value": "x"}, "got the text '!contains' (did you mean 'contains'?)"),
+        ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of bleu, code, "),
     ],
 )
 def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
@@ -362,6 +365,13 @@ def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert fault in faults[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["Polite", "Latency is mentioned", "not is-json", "len(answer) > 1", "answer: 5", "file://a.md"]
+)
+def test_any_other_text_is_a_criterion(bench, text):
+    assert bench.one(text).value == (text,)
 
 
 def test_a_long_form_may_stand_in_the_short_form_of_a_field(bench):

@@ -7,7 +7,6 @@ from docs_pages import ROOT, read_page
 
 from pytest_agentv.cases.evaluators import load_evaluators
 from pytest_agentv.cases.references import References, Scope
-from pytest_agentv.cases.sentences import kind_hint
 from pytest_agentv.evaluators.json_checks import IsJson
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
@@ -90,60 +89,6 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
     assert "".join("C" if score else "I" for score in found) == verdicts
 
 
-@pytest.mark.parametrize(
-    ("schema", "told"),
-    [
-        ({"type": "object", "requried": ["price"]}, ["requried", "required"]),
-        ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
-        ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
-        ({"items": {"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-a": 1}}, []),
-        ({"items": {"x-format": "x", "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}}, []),
-    ],
-)
-def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
-    warning = "/qa.yaml:2: evaluators[0].{}: {!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
-    for key in ("is-json", "contains-json"):
-        checks, told_here = bench.load({key: schema})
-        assert len(checks) == 1
-        assert told_here == ([warning.format(key, *told)] if told else [])
-
-
-ORDER = {"type": "object", "required": ["price"]}
-UNDER = "the schema is what stands under {!r}: write that alone"
-NAMES = "names stand under `properties`: {properties: {price: "
-
-
-@pytest.mark.parametrize(
-    ("schema", "word", "hint"),
-    [
-        ({"name": "order", "description": "An order", "schema": ORDER}, "name", UNDER.format("schema")),
-        (
-            {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER}},
-            "json_schema",
-            UNDER.format("json_schema.schema"),
-        ),
-        ({"value": ORDER}, "value", UNDER.format("value")),
-        ({"value": "order.json"}, "value", UNDER.format("value")),
-        ({"schema": {"required": ["price"]}}, "schema", UNDER.format("schema")),
-        ({"price": "number"}, "price", NAMES + "{type: number}}, required: [price]}"),
-        ({"requried": ["price"]}, "requried", "did you mean 'required'?"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["is-json", "contains-json"])
-def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench, kind, schema, word, hint):
-    (bench.folder / "order.json").write_text(json.dumps(schema), "utf-8")
-    fault = f"is no JSON Schema: {word!r} is no keyword, and nothing is checked ({hint})"
-    checks, faults = bench.load({kind: schema}, {"type": kind, "value": schema}, {kind: "order.json"})
-    assert (checks, faults) == (
-        (),
-        [
-            f"/qa.yaml:2: evaluators[0].{kind}: {fault}",
-            f"/qa.yaml:3: evaluators[1].value: {fault}",
-            f"/qa.yaml:4: evaluators[2].{kind}: order.json: {fault}",
-        ],
-    )
-
-
 @pytest.mark.parametrize("schema", [{}, {"title": "an order"}])
 def test_a_schema_of_keywords_that_check_little_stays_one(bench, schema):
     checks, faults = bench.load({"is-json": schema})
@@ -177,25 +122,6 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]
     assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
-
-
-@pytest.mark.parametrize(
-    ("word", "near"),
-    [
-        ("text-equals", "equals"),
-        ("hit-equals", "equals"),
-        ("tool_not_called", "not-tool-called"),
-        ("is-not-json", "not-is-json"),
-        ("no-json", "not-is-json"),
-        ("doesnt_contain", "not-contains"),
-        ("!field_acuracy", "not-field_accuracy"),
-        ("no-emojis", "no-emoji"),
-        ("emojis", None),
-    ],
-)
-def test_the_kind_that_is_proposed_does_not_say_the_opposite(word, near):
-    table = EVALUATORS.with_own({"no-emoji": object})
-    assert kind_hint(word, table) == (near and f"did you mean {near!r}?")
 
 
 @pytest.mark.parametrize(
