@@ -2,43 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.text import refuse_constant, strict_json, whole_number
 
 _DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant, parse_int=whole_number)
-_OBJECT: Final = re.compile(r'\{\s*+["}]')
-_OBJECT_OR_LIST: Final = re.compile(rf"\[(?!\s*+\d++\s*+\])|{_OBJECT.pattern}")
+_OBJECT_OR_LIST: Final = re.compile(r'\[(?!\s*+\d++\s*+\])|\{\s*+["}]')
 """What may begin JSON amid text. A number alone in brackets is a mark such as [1]."""
 _SURELY_JSON: Final = re.compile(r'\[?\s*+\{\s*+"')
 """How an object begins, or a list of objects. A brace or a bracket of prose or code begins otherwise."""
 _FENCE: Final = re.compile(r"^[ \t]*+```[^`\n]*+\n(.*?)^[ \t]*+```[ \t]*+$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundObject:
-    """A JSON object of a text."""
-
-    value: JsonObject
-    text: str
-    """As it is written."""
-    begin: int
-    """Where it begins in the text."""
-
-
-def json_objects(text: str) -> Iterator[FoundObject]:
-    """Yield the JSON objects of a text in order. Objects within an object are parts of it and are not yielded."""
-    end = 0
-    while start := _OBJECT.search(text, end):
-        begin, end = start.start(), start.start() + 1
-        try:
-            value, end = _DECODER.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            continue
-        yield FoundObject(value, text[begin:end], begin)
 
 
 def json_values(text: str) -> Iterator[Json]:
@@ -77,11 +52,6 @@ def json_object(text: str) -> JsonObject | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def first_json_object(text: str, accepts: Callable[[JsonObject], bool]) -> JsonObject | None:
-    """Return the first acceptable JSON object of a text."""
-    return next((found.value for found in json_objects(text) if accepts(found.value)), None)
 
 
 # Equality of JSON values: types count (True is not 1), the order of keys does not, 1 equals 1.0.

@@ -69,7 +69,7 @@ class Stub:
 class StubJudge:
     name = "judge"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         return '{"score": 1}'
 
 
