@@ -117,9 +117,9 @@ def test_a_name_that_is_no_function_is_an_error(bench):
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        ("odd_reason", "its `reasoning` is of type int: expected a text or None"),
-        ("odd_hits", "its `hits` has a value of type int: expected texts"),
-        ("odd_details", "its `details` is of type list: expected a mapping"),
+        ("odd_reason", "`reasoning`: Input should be a valid string"),
+        ("odd_hits", "`hits.1`: Input should be a valid string"),
+        ("odd_details", "`details`: Input should be a valid dictionary"),
     ],
 )
 def test_a_score_of_code_that_cannot_be_recorded_is_an_error(bench, code, fault):
