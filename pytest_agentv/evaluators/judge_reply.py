@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,11 +10,12 @@ from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import DECODER
 from pytest_agentv.evaluators.context import Context, ForgetfulJudge, Judge, Services
 from pytest_agentv.model.base import Json, JsonObject, Record, is_number
 from pytest_agentv.model.results import Score, clamp_score
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import compact_json, pretty_json, refuse_constant, trim
+from pytest_agentv.model.text import compact_json, pretty_json, trim
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,9 +61,6 @@ NO_JUDGEMENT: Final = f"The judge's reply holds no JSON object with {_WANTED}."
 
 _LARGE: Final = 50_000
 """The number of characters whose parsing would block the cases in flight."""
-
-_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
-"""Reads texts with raw line breaks too, which small models write."""
 
 _START: Final = re.compile(r"""\{\s*+(?:["'}]|\w++\s*+:)""")
 """What begins an object, or what a judge means for one. A brace before other text, as in `{name}`, begins none."""
@@ -209,14 +206,14 @@ def reply_objects(reply: str) -> Iterator[tuple[str, JsonObject]]:
     Raises `ValueError` if any JSON is cut or broken: an object that is only a part of a judgement is none.
     """
     with suppress(ValueError, RecursionError):
-        if isinstance(whole := _DECODER.decode(reply), dict):
+        if isinstance(whole := DECODER.decode(reply), dict):
             yield reply, whole
             return
     text = _THOUGHTS.sub("", reply)  # they hold drafts
     end = 0
     while start := _START.search(text, end):
         try:
-            value, end = _DECODER.raw_decode(text, start.start())
+            value, end = DECODER.raw_decode(text, start.start())
         except (ValueError, RecursionError) as error:
             raise ValueError(f"The JSON in the judge's reply is cut or broken: {error}.") from None
         yield text[start.start() : end], value

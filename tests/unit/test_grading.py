@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import EvaluatorError
+from pytest_agentv.evaluators.answer_data import json_object
 from pytest_agentv.evaluators.context import Services
-from pytest_agentv.evaluators.json_text import json_object
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, feedback, read_judgement, require_judge
 from pytest_agentv.model.results import Score, clamp_score
 from pytest_agentv.model.text import trim
