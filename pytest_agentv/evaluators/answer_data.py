@@ -54,7 +54,7 @@ def json_object(text: str) -> JsonObject | None:
     """Return the JSON object of a text; None for any other text."""
     try:
         value = strict_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
@@ -74,7 +74,7 @@ def parse_json(text: str) -> Json | Absent:
     """Return the JSON value of a text; `ABSENT` for any other text."""
     try:
         return strict_json(text, whole_number)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ABSENT
 
 

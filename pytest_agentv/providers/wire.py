@@ -1,6 +1,6 @@
 """The JSON shape in which commands and Python functions report their answer, and what may be wrong with it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain, islice
 from typing import Annotated, Any, Final, TypeAlias, get_args
@@ -116,15 +116,12 @@ class _Response(_Wire):
     retrieved_context: list[str] | None = None
 
 
-def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) -> ProviderResponse:
+def parse_response(data: Json) -> ProviderResponse:
     """Read a response. `output_messages` with an answer override `text`. Without both, it has no messages.
 
-    Args:
-        data: Plain JSON data.
-        text_of: Converts a `text` that is not a string.
-
-    A metric or an event of a wrong type is left out with a warning. Raises `WireError` if another value has a wrong
-    type, or if the data is nested too deeply, and `ProviderError` for an invalid event that may be a call.
+    A `text` that is none is its JSON. A metric or an event of a wrong type is left out with a warning. Raises
+    `WireError` if another value has a wrong type, or if the data is nested too deeply, and `ProviderError` for an
+    invalid event that may be a call.
     """
     _refuse_depth(data)
     said = data.get("output") if isinstance(data, dict) else None
@@ -138,7 +135,7 @@ def parse_response(data: Json, text_of: Callable[[Json], str] = compact_json) ->
         raise WireError(_describe(error)) from None
     events = parse_events(((f"the answer's trace[{at}]", event) for at, event in enumerate(wire.trace or ())), odd)
     return ProviderResponse(
-        output_messages=_messages(wire, text_of, is_traced=any(event.type == "tool_call" for event in events)),
+        output_messages=_messages(wire, is_traced=any(event.type == "tool_call" for event in events)),
         trace=None if wire.trace is None else events,
         trace_ref=wire.trace_ref,
         token_usage=None if wire.token_usage is None else TokenUsage(**dict(wire.token_usage)),
@@ -165,7 +162,7 @@ def _refuse_depth(data: Json) -> None:
     raise WireError(f"it is nested more than {_DEEPEST} levels deep")
 
 
-def _messages(wire: _Response, text_of: Callable[[Json], str], *, is_traced: bool) -> tuple[Message, ...] | None:
+def _messages(wire: _Response, *, is_traced: bool) -> tuple[Message, ...] | None:
     messages = tuple(map(_message, wire.output_messages or ()))
     is_answered = any(map(is_answer, messages))
     if is_answered or wire.text is ABSENT or (messages and wire.text is None):
@@ -173,7 +170,7 @@ def _messages(wire: _Response, text_of: Callable[[Json], str], *, is_traced: boo
     if wire.text is None:
         # As in a message, null beside calls means an empty answer. A trace file is read later, and may hold calls.
         return (Message("assistant", content=None),) if wire.trace_ref or is_traced else None
-    return (*messages, answer_message(wire.text if isinstance(wire.text, str) else text_of(wire.text)))
+    return (*messages, answer_message(wire.text if isinstance(wire.text, str) else compact_json(wire.text)))
 
 
 def _message(wire: _Message) -> Message:

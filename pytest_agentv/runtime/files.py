@@ -5,10 +5,8 @@ import os
 import stat
 import threading
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -41,7 +39,7 @@ class OpenFile:
     """
 
     _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
-    _makedirs = staticmethod(os.makedirs)
+    _makedirs, _unlink = staticmethod(os.makedirs), staticmethod(os.unlink)
 
     def __init__(self, raw: FileIO) -> None:
         self.raw = raw
@@ -77,11 +75,15 @@ class OpenFile:
             return None
         return found.st_size if self._samestat(self._opened, found) else None
 
+    def remove(self, path: Path) -> None:
+        """Delete this file at a path, where it still is. Raises `OSError`."""
+        if self.size_at(path) is not None:
+            self._unlink(path)
+
 
 class ProcessLock:
-    """A file that one process at a time locks. The first process creates it; a deleted file is created again.
+    """A file that one process at a time locks. The first one creates it, and the last one that closes it removes it.
 
-    The lock is compatible with the package `filelock`, which would take ten times as long as writing a record.
     The threads of one process need another lock.
     """
 
@@ -103,8 +105,11 @@ class ProcessLock:
             file.unlock()
 
     def close(self) -> None:
-        """Close the file. A later `hold` opens it again."""
+        """Close the file, and remove it unless another process holds it. A later `hold` creates it again."""
         if self._file is not None:
+            with suppress(OSError):
+                self._file.lock()
+                self._file.remove(self._path)
             self._file.raw.close()
             self._file = None
 
@@ -155,7 +160,7 @@ class FolderLock:
 class InUse:
     """Tells other processes that this one uses a file. Writes no file; several processes may use one.
 
-    The operating system forgets it when the process dies. Processes that code of users forks do not use the file.
+    The operating system forgets it when the process dies.
     """
 
     def __init__(self) -> None:
@@ -165,30 +170,12 @@ class InUse:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
             self._descriptor = os.open(path, os.O_RDONLY)
-            _close_in_children()
-            _HELD.add(self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def end(self) -> None:
         if self._descriptor is not None:
-            _HELD.discard(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
-
-
-_HELD: Final[set[int]] = set()
-"""The descriptors by which this process uses files. The copies of a child that lives on would go on doing so."""
-
-
-@cache
-def _close_in_children() -> None:
-    """Close them in each process that is forked from this one."""
-
-    def close() -> None:
-        while _HELD:
-            os.close(_HELD.pop())
-
-    os.register_at_fork(after_in_child=close)
 
 
 def is_in_use(path: Path) -> bool:
@@ -239,7 +226,7 @@ class LockedAppender:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock_path = lock_of(path)
+        self._lock_path = path.with_name(f".{path.name}.lock")
         self._thread_lock = threading.Lock()
         self._process_lock = ProcessLock(self._lock_path)
         self._file: OpenFile | None = None
@@ -338,11 +325,6 @@ def _append_whole(file: FileIO, end: int, data: bytes) -> int:
             file.truncate(end)
         raise
     return end + len(data)
-
-
-def lock_of(path: Path) -> Path:
-    """Return the lock that a `LockedAppender` makes beside its file."""
-    return path.with_name(f".{path.name}.lock")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -455,57 +437,3 @@ def read_regular_file(path: Path, limit: int = READ_LIMIT) -> bytes:
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"it has more than {limit // 2**20} MiB", str(path))
     return data
-
-
-# Decoding the bodies of replies, and checking that they are complete: aiohttp accepts cut ones.
-
-ACCEPTED: Final = "gzip, deflate"
-"""The encodings that requests ask for."""
-_NAMES: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
-_REFUSED: Final = frozenset(("br", "zstd", "compress"))
-_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
-_GZIP_MARK: Final = b"\x1f\x8b"
-_DEFLATED: Final = 8
-"""The lower half of the first byte in zlib's format. Some servers send the data without that format."""
-_PIECE: Final = 2**20
-
-
-class Decoder:
-    """Decodes one body piece by piece. A name that means no encoding, such as `identity`, leaves the body unchanged."""
-
-    def __init__(self, encoding: str) -> None:
-        """Take the name of an encoding. Raises `ValueError` for one that was not requested."""
-        name = encoding.strip().lower()
-        if name in _REFUSED:
-            raise ValueError(f"its content-encoding is {name!r}, and {ACCEPTED} were asked for")
-        self._name = _NAMES.get(name)
-        self._inner: zlib._Decompress | None = None
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        """Yield the next pieces, of at most 1 MiB each. Raises `ValueError` for data in another encoding."""
-        if self._name is None:
-            yield data
-            return
-        while data:
-            if self._inner is None or (self._inner.eof and _GZIP_MARK.startswith(data[:2])):
-                deflate_bits = zlib.MAX_WBITS if data[0] & 0xF == _DEFLATED else -zlib.MAX_WBITS
-                self._inner = zlib.decompressobj(_GZIP_BITS if self._name == "gzip" else deflate_bits)
-            elif self._inner.eof:
-                return  # some servers append padding
-            yield from self._pieces(self._inner, data)
-            data = self._inner.unused_data
-
-    def check_whole(self) -> None:
-        """Raises `ValueError` if the body ended early."""
-        if self._inner is not None and not self._inner.eof:
-            raise ValueError(f"its {self._name} ends early")
-
-    def _pieces(self, inner: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-        is_full = True
-        while data or is_full:
-            try:
-                piece = inner.decompress(data, _PIECE)
-            except zlib.error as error:
-                raise ValueError(f"it is no {self._name}: {error}") from None
-            data, is_full = inner.unconsumed_tail, len(piece) == _PIECE
-            yield piece
