@@ -4,7 +4,7 @@ import importlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -402,10 +402,6 @@ class AskedModel(Protocol):
     @property
     def api_settings(self) -> ModelSettings:
         """The settings for the API."""
-
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
 
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""
