@@ -40,7 +40,7 @@ def what_is_asked(request: ProviderRequest) -> JsonObject:
     asked: JsonObject = {
         "eval_id": request.eval_id,
         "prompt": request.prompt.in_words().to_plain(),
-        "system_prompt": request.system_prompt,
+        "system_prompt": request.system_prompt,  # a schema goes with it
         "guidelines": len(request.guideline_paths),
         "files": [_hash_file(path) for path in request.file_paths],
     }

@@ -350,7 +350,12 @@ class OwnCall:
         try:
             occurrence = (before,) if before else ()
             yield self._request.replace(
-                prompt=Prompt(prompt), occurrence=occurrence, guideline_paths=(), input_paths=(), system_prompt=None
+                prompt=Prompt(prompt),
+                occurrence=occurrence,
+                guideline_paths=(),
+                input_paths=(),
+                system_prompt=None,
+                schema=None,
             )
         finally:
             self._asking.discard(task)

@@ -479,15 +479,7 @@ def test_who_asks_first_for_a_kind_does_not_matter(project):
 
 
 ODD = """
-    from pytest_agentv import Evaluator, EvaluatorResult, JudgeMetrics, Score
-
-    class Odd(Evaluator):
-        kind = "odd"
-        given: dict = {}
-
-        def evaluate(self, context):
-            odd_member = EvaluatorResult("x", "odd", 1.0, judge_metrics=JudgeMetrics("1"))
-            return Score(1.0, **(self.given or {"results": [odd_member]}))
+    from pytest_agentv import Evaluator, EvaluatorResult, Score
 
     class Composed(Evaluator):
         kind = "composed"
@@ -500,7 +492,7 @@ ODD = """
             return Score(1.0, results=(above if self.deep else member,))
 
     def pytest_agentv_evaluators():
-        return [Odd, Composed]
+        return [Composed]
     """
 
 
@@ -510,48 +502,6 @@ def paid(project):
     project.write("agent.py", "def ask(prompt):\n    return {'text': 'hello', 'cost_usd': 0.5}\n")
     project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:ask'}]\n")
     return project
-
-
-def test_a_score_that_cannot_be_recorded_costs_neither_the_answer_nor_its_cost(paid):
-    odd = ("{results: [{name: x}]}", "{judge_retries: x}", "{hits: text}")
-    paid.write("a.eval.yaml", suite(*(f"{{type: odd, given: {each}}}" for each in odd)))
-    run = paid.run()
-    (result,) = run.results
-    faults = [
-        each["error"].removeprefix("evaluate() returned a Score that cannot be recorded: its ")
-        for each in result["evaluator_results"]
-    ]
-    assert [fault.partition(" is ")[0] for fault in faults] == ["`results[0]`", "`judge_retries`", "`hits`"]
-    assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
-    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
-    assert "$0.5000" in run.text
-
-
-@pytest.mark.parametrize("deep", [False, True])
-def test_a_member_of_a_score_that_cannot_be_read_back_is_an_error_of_the_evaluator(paid, deep):
-    """Its line was skipped when the file was read, and a resumed run paid for the answer again."""
-    odd = {
-        "{score: .nan}": "score` is nan: expected a number from 0 to 1",
-        "{score: x}": "score` is 'x': expected a number from 0 to 1",
-        "{weight: -1}": "weight` is -1: expected a number of 0 or more, or None",
-        "{name: 3}": "name` is of type int: expected a text",
-        "{type: null}": "type` is of type NoneType: expected a text",
-        "{verdict: zzz}": "verdict` is none of pass, borderline, fail",
-        "{hits: 5}": "hits` is of type int: expected a list of texts",
-        "{misses: [5]}": "misses` has a value of type int: expected texts",
-        "{error: x, error_kind: odd}": "error_kind` is none of timeout, auth, rate_limit, network, process, config, ",
-        "{judge_metrics: 5}": "judge_metrics` is of type int: expected a JudgeMetrics or None",
-        "{evaluator_results: [5]}": "evaluator_results[0]` is of type int: expected an EvaluatorResult",
-    }
-    paid.write("a.eval.yaml", suite(*(f"{{type: composed, deep: {deep}, member: {each}}}" for each in odd)))
-    (result,) = paid.run().results
-    place = "evaluate() returned a Score that cannot be recorded: its `results[0]."
-    place += "evaluator_results[0]." if deep else ""
-    found = [each["error"] for each in result["evaluator_results"]]
-    assert [error.removeprefix(place).startswith(odd[each]) for error, each in zip(found, odd, strict=True)] == [
-        True
-    ] * 11
-    assert (result["candidate_answer"], result["execution_metrics"]["cost_usd"]) == ("hello", 0.5)
 
 
 def test_members_in_a_list_are_kept_by_a_resumed_run(paid):
@@ -584,7 +534,6 @@ UNWRITABLE = """
     SCORES = {
         "details": Score(1.0, details={"a": 10**5000}),
         "request": Score(1.0, request=LOOP),
-        "judge_retries": Score(1.0, judge_retries=10**5000),
         "results": Score(1.0, results=(EvaluatorResult("m", "m", 1.0, details={"a": [10**5000]}),)),
     }
 
@@ -604,7 +553,7 @@ UNWRITABLE = """
 @pytest.mark.parametrize("mode", [(), varied(("-n", "2"))])
 def test_a_judgement_that_cannot_be_written_is_an_error_of_its_case_only(paid, mode):
     paid.write("conftest.py", UNWRITABLE)
-    names = ("fine", "details", "request", "judge_retries", "results", "output", "last")
+    names = ("fine", "details", "request", "results", "output", "last")
     case = "{{id: {}, expected_outcome: o, input: q, evaluators: [{{type: odd}}]}}"
     paid.write("a.eval.yaml", f"evalcases: [{', '.join(case.format(name) for name in names)}]")
     run = paid.run(*mode)
@@ -615,17 +564,11 @@ def test_a_judgement_that_cannot_be_written_is_an_error_of_its_case_only(paid, m
     }
     assert {result["execution_metrics"]["cost_usd"] for result in run.results} == {0.5}
     errors = {name: run.by_id[name]["error"] for name in names[1:-2]}
-    assert all(f"`{name}" in error for name, error in errors.items())
-    assert "`results[0].details` hold a whole number of more than 4300 digits" in errors["results"]
-
-
-def test_what_breaks_after_the_answer_keeps_it_and_its_cost(paid):
-    paid.write("a.eval.yaml", suite("{type: odd}"))
-    (result,) = paid.run().results
-    assert result["error"].startswith("TypeError: unsupported operand type(s) for +")
-    assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
-    assert (result["attempts"], result["candidate_answer"]) == (1, "hello")
-    assert result["execution_metrics"]["cost_usd"] == 0.5
+    assert {name: error.partition(": ")[2] for name, error in errors.items()} == {
+        "details": "its `details` hold a whole number of more than 4300 digits",
+        "request": "its `request` are nested more than 100 levels deep",
+        "results": "the `details` of its member 'm' hold a whole number of more than 4300 digits",
+    }
 
 
 GREEDY = """
@@ -679,7 +622,6 @@ NOSY = """
     class Nosy(Evaluator):
         kind = "nosy"
         words: list[str] = ["hello"]
-        seen: set[str] = {"hello"}
 
         def prepare(self, services):
             assert "CHANGED" not in services.environment
@@ -690,13 +632,11 @@ NOSY = """
             assert "CHANGED" not in context.services.environment
             self._change(context.case)
             self._change(context.services.case)
-            return Score(float(self.words == ["hello"] and self.seen == {"hello"}))
+            return Score(1.0)
 
         def _change(self, case):
             assert case.vars["order"] == 7
             case.vars["order"] = 8
-            case.evaluators[0].words.append("changed")
-            case.evaluators[0].seen.clear()
 
     class Made:
         def __init__(self, spec, services):
@@ -711,7 +651,7 @@ NOSY = """
     """
 
 
-def test_a_kind_that_changes_checks_and_services_changes_them_for_no_other_case(project):
+def test_a_kind_that_changes_cases_and_services_changes_them_for_no_other_case(project):
     project.write("conftest.py", NOSY)
     project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
     checks = "{type: nosy, words: [hello]}, {type: made, words: [hello]}, {python: 'vars[\"order\"] == 7'}"

@@ -51,6 +51,11 @@ _SAID: Final = {
     "Developer instruction": "system_instruction",
 }
 """Google's words for parameters."""
+_FORM: Final = re.compile(
+    r"response.?format|json.?schema|json mode|response.?(mime.?type|schema)|text\.format|tool.?choice|tool use",
+    re.IGNORECASE,
+)
+"""The parameters that bind a reply to a schema, and words for them."""
 _KEPT: Final = frozenset({"model", "messages", "input", "contents", "system", "tools"})
 """Parameters without which something else would be asked."""
 _GROUPS: Final = frozenset({"generationConfig", "output_config", "reasoning", "text"})
@@ -117,6 +122,12 @@ def refused_parameter(body: str, sent: JsonObject) -> str | None:
         if named and _REFUSED.search(sentence) and not _SCHEMA.search(sentence):
             return min(named)[1]
     return None
+
+
+def refuses_form(failure: RequestFailure) -> bool:
+    """Whether a server refuses the form to which the reply was bound, as older servers and some models do."""
+    is_refusal = failure.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return is_refusal and _FORM.search(failure.message) is not None
 
 
 def _words(text: str) -> str:

@@ -85,8 +85,8 @@ class OpenAiApi:
         self._settings = settings
         self._limit = "max_completion_tokens" if _OPENAI.match(f"{base}/") else "max_tokens"
 
-    def request(self, messages: Sequence[ChatMessage]) -> ApiRequest:
-        path, body = asked(self._settings, messages, self._limit)
+    def request(self, messages: Sequence[ChatMessage], schema: JsonObject | None = None) -> ApiRequest:
+        path, body = asked(self._settings.bound(schema), messages, self._limit)
         return ApiRequest(f"{self._base}{path}{self._query}", self._headers, body)
 
     def read(self, reply: JsonObject) -> ModelReply | None:

@@ -28,8 +28,13 @@ first, (second, *others) = number, (number, number)
 def no_number(answer): return Score(value=float("nan"))
 def a_text(answer): return Score(value="0.5")
 def a_truth(answer): return Score(value=True)
+def infinite(answer): return Score(value=float("inf"))
 def far_above(answer): return Score(value=10**5000)
 def far_below(answer): return Score(value=-3)
+def odd_reason(answer): return Score(1.0, reasoning=5)
+def odd_hits(answer): return Score(1.0, hits=["a", 5])
+def odd_details(answer): return {"score": 1, "details": ["a"]}
+def one_hit(answer): return {"score": 1, "hits": "all of it", "misses": ["", "x"]}
 def greedy(data, vars, tool_calls):
     data["x"].clear()
     vars["words"].clear()
@@ -66,7 +71,25 @@ def test_a_name_that_is_no_function_is_an_error(bench):
     assert error.endswith("checks.py is a value of type int, expected a function")
 
 
-@pytest.mark.parametrize("code", ["no_number", "a_text", "a_truth"])
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("odd_reason", "`reasoning`: Input should be a valid string"),
+        ("odd_hits", "`hits.1`: Input should be a valid string"),
+        ("odd_details", "`details`: Input should be a valid dictionary"),
+    ],
+)
+def test_a_score_of_code_that_cannot_be_recorded_is_an_error(bench, code, fault):
+    result = bench.judged({"python": f"checks.py:{code}"}, "x")
+    assert (result.score, result.error) == (0.0, f"checks.py:{code} returned a Score that cannot be recorded: {fault}")
+
+
+def test_a_text_is_one_hit(bench):
+    result = bench.judged({"python": "checks.py:one_hit"}, "x")
+    assert (result.hits, result.misses) == (("all of it",), ("x",))
+
+
+@pytest.mark.parametrize("code", ["no_number", "infinite", "a_text", "a_truth"])
 def test_a_score_that_is_no_number_is_an_error_negated_or_not(bench, code):
     for check in ({"python": f"checks.py:{code}"}, {"not-python": f"checks.py:{code}"}):
         result = bench.judged(check, "x")
