@@ -62,7 +62,6 @@ from pytest_agentv.providers.kind import Provider, Settings, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
 from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.store.program_files import command_words
 from pytest_agentv.targets.fields import (
     OptionalText,
     RealFlag,
@@ -197,7 +196,7 @@ class Cli(Provider):
 
     @property
     def sources(self) -> Sources:
-        return Sources(tuple(command_words(self.command_template)), folder=self.cwd)
+        return Sources((self.command_template,), folder=self.cwd)
 
 
 class CliProvider:
