@@ -120,12 +120,11 @@ def write_checked_table(folder: Path, rows: int) -> Path:
     return folder
 
 
-def write_judged(folder: Path, cases: int, *, reuse: bool = False) -> Path:
-    """Cases that a Python script judges, each in a process of its own. `reuse`: forked from a warm one."""
+def write_judged(folder: Path, cases: int) -> Path:
+    """Cases that a Python script judges, each in a process of its own."""
     write_jsonl(folder, cases)
     (folder / "judge.py").write_text(JUDGE)
-    evaluator = {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]}
-    write_evaluator(folder, {**evaluator, "reuse": True} if reuse else evaluator)
+    write_evaluator(folder, {"name": "j", "type": "code_judge", "script": [sys.executable, "judge.py"]})
     return folder
 
 

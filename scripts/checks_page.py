@@ -63,9 +63,8 @@ evalcases:
   judge the answer. Code judges get `path` as an ordinary key; put them into a [field](#field).
 - **A sentence** instead of a mapping is checked by the judge model. All sentences of a list go to the judge in one
   call. Together they weigh as much as their number, and each has its own result in `evaluator_results`. `rubrics`
-  of a case are required; sentences are not. The name of a check alone (`- is-json`) is an error: write
-  `{is-json: true}`. So is a check in a text (`- "contains-any: tent"`, `- '{"contains": "tent"}'`), in any
-  spelling, and an expression about the answer (`- len(answer) < 500`).
+  of a case are required; sentences are not. Any text is a sentence, whatever it says, except for the name of a check,
+  alone or with a colon (`- is-json`, `- "Contains-any: tent"`): this is an error. Write `{is-json: true}`.
 - **Thoughts.** If a server does not separate the thoughts of a model (`<think>…</think>`), they are part of the answer,
   and `contains` may match them. A hook, [`pytest_agentv_response`](extending.md#hooks), can remove them before the
   checks judge.

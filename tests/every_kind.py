@@ -91,7 +91,6 @@ FILES = {
         print(json.dumps({"score": SCORE, "hits": [table.strip(), *case["input_files"]]}))
         """,
     "judges/rules.py": "SCORE = 0.5\n",
-    "judges/reused.py": "from rules import SCORE\n\ndef judge(case):\n    return {'score': 1, 'hits': [f'{SCORE}']}\n",
     "judges/asking.py": """
         from pytest_agentv.sdk import Result, code_judge, create_target_client
 
@@ -142,7 +141,6 @@ def write_project(project, url):
     (project.path / "notes/chart.png").write_bytes(PICTURE)
     words = {"name": "words", "type": "heuristic", "hits": ["hello"], "misses": ["bye"]}
     code = {"name": "code", "type": "code_judge", "script": ["python3", "judge.py"], "cwd": "judges"}
-    reused = {**code, "name": "reused", "script": ["python3", "reused.py"], "reuse": True}
     asking = {**code, "name": "asking", "script": ["python3", "asking.py"], "target": True}
     judge = {"name": "judge", "type": "llm_judge", "prompt": "../prompts/judge.md"}
     both = {
@@ -167,7 +165,7 @@ def write_project(project, url):
         "python": ("code", [both, check], files),
         "package": ("module", [words], "hi"),
         "asgi": ("service", [words], "hi"),
-        "scripts": ("default", [reused, asking], "hi"),
+        "scripts": ("default", [code, asking], "hi"),
         "http": ("web", [words], "hi"),
         "model": ("model", [words, tokens], files),
         "azure": ("azure", [words, cost, latency], files),

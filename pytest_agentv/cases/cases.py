@@ -13,7 +13,7 @@ from pytest_agentv.cases.messages import (
     raw_question,
     reference_answer,
 )
-from pytest_agentv.cases.references import LoadShared, References, note_in_variables, note_outcome, warn_of_columns
+from pytest_agentv.cases.references import LoadShared, References
 from pytest_agentv.cases.written import (
     LoadContext,
     RecentCases,
@@ -34,7 +34,6 @@ from pytest_agentv.files.places import (
     Place,
     first_key,
     flag_at,
-    has_text,
     mapping_at,
     min_pass_rate_at,
     misspelling,
@@ -123,10 +122,8 @@ def _filled(
     suite: SuiteSource, entry: CaseEntry, place: Place, references: References
 ) -> tuple[JsonObject, JsonObject | None]:
     """Return an entry with its variables and prompt file filled in, and its variables; None: it has none."""
-    own = mapping_at(entry.value, "vars", place)
+    mapping_at(entry.value, "vars", place)  # notes what is no mapping
     value, variables = entry.value, suite.variables_of(entry)
-    if variables and has_text(variables, "file://"):
-        _note_addresses(suite, entry, own, place)
     if entry.combination is not None and entry.combination.prompt is not None:
         rest = {key: item for key, item in value.items() if key not in INPUT_KEYS}
         value = {**rest, INPUT_KEYS[0]: {"file": entry.combination.prompt}}
@@ -134,17 +131,6 @@ def _filled(
         return value, None
 
     return fill_case(value, variables, place, references, is_row=entry.row is not None), variables
-
-
-def _note_addresses(suite: SuiteSource, entry: CaseEntry, own: JsonObject, place: Place) -> None:
-    """Note each variable that is only `file://…`, because no file is read for it."""
-    inherited = {name: value for name, value in suite.variables.items() if name not in own}
-    note_in_variables(inherited, suite.header_place(place.problems).at("vars"))
-    note_in_variables(own, place.at("vars"))
-    if entry.combination is not None:
-        note_in_variables(entry.combination.variables, suite.header_place(place.problems).at("matrix"))
-    if entry.row is not None and suite.has_template:
-        warn_of_columns(entry.row.values, place)
 
 
 def _case(written: WrittenCase, line: int) -> EvalCase:
@@ -218,10 +204,7 @@ def _outcome(written: WrittenCase, evaluators: tuple[AnyEvaluator, ...] | None, 
         return ""  # the faults of evaluators are reported; without them, the outcome may be needless
     if not is_meant and evaluators and not any(map(wants_outcome, evaluators)):
         return ""
-    outcome = written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
-    if "file://" in outcome:
-        note_outcome(outcome, written.place.at(first_key(written.value, OUTCOME_KEYS) or ""))
-    return outcome
+    return written.required_text(OUTCOME_KEYS, in_place_of=EVALUATOR_LIST_KEYS)
 
 
 def _target(written: WrittenCase) -> str | None:

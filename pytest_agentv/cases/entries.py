@@ -50,8 +50,6 @@ class Row:
     """Its position among the rows, 0-based."""
     values: JsonObject
     fault: str | None = None
-    unread: tuple[str, ...] = ()
-    """The columns with bytes that are no text. `values` shows these as escapes."""
 
     @property
     def case(self) -> JsonObject:

@@ -3,7 +3,6 @@
 An item is a mapping, a text that a judge checks, or, in Python, an object. Imports pydantic: import this lazily.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,26 +10,21 @@ from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
-from pytest_agentv.cases.references import LoadShared, Scope, note_in_check
+from pytest_agentv.cases.references import LoadShared, Scope
 from pytest_agentv.files.kind_reader import known_keys, read_part
-from pytest_agentv.files.places import Place, RenamedPlace, has_text
+from pytest_agentv.files.places import Place, RenamedPlace, misspelling
+from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.files.source import KeyPath
-from pytest_agentv.model.base import Data, JsonObject
+from pytest_agentv.model.base import Data, Json, JsonObject
 from pytest_agentv.model.cases import AnyEvaluator
 from pytest_agentv.model.kind import Kind, member_fault, needs_value
-from pytest_agentv.model.kind_table import KindTable
+from pytest_agentv.model.kind_table import NEGATION, KindTable
 
 _TYPE: Final = "type"
 _NEGATE: Final = "negate"
 _RUBRIC: Final = "rubric"
 _STATEMENTS: Final = "statements"
 """The kinds that check the `rubrics` of a case and the bare texts of a list. The first is also a name."""
-_WORD: Final = re.compile(
-    r"\S+|[\w:.-]+\(.*\)|[^:]{1,60}:.*|[\[{`\"'*-].*|"
-    r"(?=.*(?<!\w)(?:answer|data|case|vars|tool_calls|metrics|output|context)(?!\w)).*(?:[(<>=\[\"']|None).*",
-    re.DOTALL,
-)
-"""A text that may be a name, a check or code instead of a sentence."""
 _MAPPING: Final = "an evaluator: a mapping such as {contains: 30 days}"
 
 
@@ -72,7 +66,7 @@ def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator
             yield load() if share is None else share(item, scope.place, load)
         elif not item.strip():
             scope.place.at(index).expected("a non-empty text", item)
-        elif _is_no_sentence(item.strip(), scope.place.at(index), scope.evaluators):
+        elif _names_kind(item.strip(), scope.place.at(index), scope.evaluators):
             continue
         elif index == texts[0]:
             # The judge weighs as much as one evaluator per text.
@@ -80,47 +74,26 @@ def _load_items(scope: Scope, share: LoadShared | None) -> Iterator[AnyEvaluator
             yield read_part(scope.evaluators[_STATEMENTS], keys, scope.place, context=scope)
 
 
-def _is_no_sentence(text: str, place: Place, table: KindTable) -> bool:
-    """Whether a text of a list names a check or a file. Notes an error if it does."""
-    if not _WORD.fullmatch(text):
-        return False
-    from pytest_agentv.cases.sentences import is_no_sentence  # noqa: PLC0415 - few texts are like that
+def _names_kind(text: str, place: Place, table: KindTable) -> bool:
+    """Whether a text is the name of a kind, or begins with one and a colon. Notes an error if it does.
 
-    return is_no_sentence(text, place, table)
+    A model would judge in place of the check, and pass what the check fails.
+    """
+    word, colon, _ = text.partition(":")
+    found = table.find(word) or table.find(word.lower())
+    if found is not None:
+        shown, kind = f"{word}: …" if colon else word, f"{NEGATION if found[1] else ''}{found[0]}"
+        place.error(f"{shown!r} is a check in a text, which a model would judge", f"write a mapping: {{{kind}: …}}")
+    return found is not None
 
 
 def load_case_rubrics(scope: Scope) -> tuple[AnyEvaluator, ...]:
     """Return the judge for the `rubrics` of a case. `scope` is that of the case."""
     rubrics = scope.value["rubrics"]
-    written = _Written(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
-    if rubrics == [] or _is_misread(written, scope.evaluators):
+    if rubrics == []:
         return ()
-    judge = read_part(written.kind, written.keys, scope.place)
+    judge = read_part(scope.evaluators[_RUBRIC], {"name": _RUBRIC, "rubrics": rubrics}, scope.place)
     return () if judge is None else (judge,)
-
-
-def _is_misread(written: _Written, table: KindTable) -> bool:
-    """Whether a text of a built-in kind is the address of a file, or a check for a model. Notes errors if it is."""
-    kind, keys, place = written.kind, written.keys, written.place
-    if not kind.__module__.startswith("pytest_agentv."):
-        return False
-    own = {key: item for key, item in keys.items() if key != "name" and key in known_keys(kind)}
-    if has_text(own, "file://") and note_in_check(kind.kind, own, place, takes_data=kind.takes_data):
-        return True
-    if (kind.kind != _STATEMENTS and not keys.get("rubrics")) or not any(map(_WORD.fullmatch, _judged(keys))):
-        return False
-    from pytest_agentv.cases.sentences import note_judged  # noqa: PLC0415 - few texts are like that
-
-    return note_judged(keys, place, table)
-
-
-def _judged(keys: JsonObject) -> Iterator[str]:
-    """Yield the texts that a model checks one by one, without the blanks around them."""
-    for value in (keys.get("rubrics"), keys.get("value")):
-        for item in value if isinstance(value, list | tuple) else ():
-            text = item.get("description") if isinstance(item, dict) else getattr(item, "description", item)
-            if isinstance(text, str):
-                yield text.strip()
 
 
 def load_evaluator(scope: Scope) -> AnyEvaluator | None:
@@ -137,22 +110,19 @@ def load_evaluator(scope: Scope) -> AnyEvaluator | None:
 
 def _load(scope: Scope) -> AnyEvaluator | None:
     if isinstance(scope.value, Kind) and hasattr(scope.value, "evaluate"):
-        built = _Written(type(scope.value), _given(scope.value), scope.place)
-        return None if _is_misread(built, scope.evaluators) else adopt(scope)
+        return adopt(scope)
     if not isinstance(scope.value, dict):
         wanted = _MAPPING if isinstance(scope.value, str) else f"{_MAPPING}, or a text that a judge checks"
         scope.place.expected(wanted, scope.value)
         return None
     written = _read_kind(scope)
-    if written is None or _is_misread(written, scope.evaluators):
+    if written is None:
         return None
     inner = scope.replace(value=written.keys, place=written.place)
     found: AnyEvaluator | None = read_part(written.kind, written.keys, written.place, context=inner)
     for key in written.keys:
         if key not in known_keys(written.kind) and scope.evaluators.find(key) is not None:
-            from pytest_agentv.cases.sentences import hint_at_two  # noqa: PLC0415 - most files have no such fault
-
-            hint_at_two(key, written.place)
+            _hint_at_two(key, written.place)
     if found is not None and not written.kind.reads_answer and written.keys.get("path") is not None:
         written.place.at("path").unread("nobody reads this key", f"{written.kind.kind} does not judge the answer")
     return found
@@ -173,10 +143,43 @@ def _read_kind(scope: Scope) -> _Written | None:
     short = kind_word(value, table) if word is None else None
     if short is not None:
         return _read_short(short, scope)
-    from pytest_agentv.cases.sentences import note_no_kind  # noqa: PLC0415 - most files have no such fault
-
-    note_no_kind(value, table, scope.place)
+    _note_no_kind(value, table, scope.place)
     return None
+
+
+def _note_no_kind(value: JsonObject, table: KindTable, place: Place) -> None:
+    """Note that a mapping names no kind, at the key that is meant to name one, if there is such a key."""
+    one_of = f"one of {table.listed()}"
+    if _TYPE in value:
+        hint = _hint(value[_TYPE], table)
+        place.at(_TYPE).expected("a kind of evaluator" if hint else one_of, value[_TYPE], hint)
+        return
+    kinds: Any = table.values()
+    known = frozenset(key for kind in kinds for key in known_keys(kind))
+    slip = misspelling(_TYPE, value, known)
+    word = next((key for key in value if key not in known), None)
+    if word is None or slip is not None:
+        place.at(_TYPE).error(f"is missing: expected {one_of}", slip)
+    else:
+        hint = _hint(word, table)
+        place.at(word).error("is no kind of evaluator" if hint else f"is no kind of evaluator: expected {one_of}", hint)
+
+
+def _hint(word: Json, table: KindTable) -> str | None:
+    """Return what to write for an unknown kind: the word of another tool, or a misspelt one."""
+    if not isinstance(word, str):
+        return None
+    plain = word.replace("_", "-").lower()
+    instead = table.elsewhere.get(plain.removeprefix(NEGATION))
+    return instead or did_you_mean(plain, [*table, *(f"{NEGATION}{each}" for each in table)])
+
+
+def _hint_at_two(key: str, place: Place) -> None:
+    """Add to the error of an unknown key that it is itself a kind."""
+    for index, problem in enumerate(place.problems):
+        if problem.message == "unknown key" and problem.key.endswith(f".{key}"):
+            hint = "each check is an entry of the list: put `- ` before it"
+            place.problems[index] = problem.replace(hint=hint)
 
 
 def _written(kind: Any, keys: JsonObject, place: Place, *, is_negated: bool) -> _Written:

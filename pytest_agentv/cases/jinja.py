@@ -9,12 +9,11 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefine
 from jinja2.filters import do_format
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pytest_agentv.cases.rendering import (
+from pytest_agentv.cases.variables import (
     ALL_VARIABLES,
     Render,
     TemplateFault,
     as_text,
-    require_text,
     unknown_name,
 )
 from pytest_agentv.files.problems import did_you_mean
@@ -85,7 +84,6 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 def _shown(value: Any) -> str:
     """Return a value as text. Raises `TypeError` for a function, which must be a mistake."""
-    require_text(value)
     return value if isinstance(value, str) else as_text(_plain(value))
 
 
@@ -99,7 +97,6 @@ def _plain(value: Any) -> Json:
         return str(value)  # raises, unless it is that of an `if`
     if isinstance(value, int):
         require_readable(value)
-    require_text(value)
     if isinstance(value, str | bool | int | float | None):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):

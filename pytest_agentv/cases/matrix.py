@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, Combination, SuiteSource
-from pytest_agentv.cases.rendering import as_text
-from pytest_agentv.cases.variables import UNFILLED, fill, has_template, raw_keys
+from pytest_agentv.cases.variables import UNFILLED, as_text, fill, has_template, raw_keys
 from pytest_agentv.files.places import EVALUATOR_LIST_KEYS, EXPECTED_KEYS, INPUT_KEYS, OUTCOME_KEYS, Place, mapping_at
 from pytest_agentv.files.problems import Hint, Problem
 from pytest_agentv.files.source import KeyPath

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pytest_agentv.cases.references import ReferencedFile, References, is_address, is_picture, note_in_message
+from pytest_agentv.cases.references import ReferencedFile, References, is_address, is_picture
 from pytest_agentv.cases.written import WrittenCase
 from pytest_agentv.files.places import EXPECTED_KEYS, INPUT_KEYS, Place, first_key, misspelling, text_at
 from pytest_agentv.files.problems import did_you_mean
@@ -177,7 +177,6 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
     content = message.content
     parts: list[ContentPart] = []
     if isinstance(content, str):
-        _refuse_address(content, message.place, is_asked=True)
         parts.append(TextPart(content))
     elif isinstance(content, dict):
         parts.append(ObjectPart(content))
@@ -189,15 +188,8 @@ def load_input_message(message: WrittenMessage, references: References) -> Input
     return InputMessage(message.role, tuple(parts))
 
 
-def _refuse_address(text: Json, place: Place, *, is_asked: bool) -> None:
-    """Note a text that is only `file://…`, because no file is read for it."""
-    if isinstance(text, str) and "file://" in text:
-        note_in_message(text, place, is_asked=is_asked)
-
-
 def _load_part(item: Json, role: Role, place: Place, references: References) -> ContentPart | None:
     if isinstance(item, str):
-        _refuse_address(item, place, is_asked=True)
         return TextPart(item)
     if not isinstance(item, dict):
         place.expected("a text or a mapping with type and value", item)
@@ -205,7 +197,6 @@ def _load_part(item: Json, role: Role, place: Place, references: References) -> 
     match item.get("type"):
         case "text":
             text = _value_of(item, place)
-            _refuse_address(text, place.at("value"), is_asked=True)
             return None if text is None else TextPart(text)
         case "file" | "image":
             file = _read_file(item, place, references)
@@ -269,7 +260,6 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
     if content is None:
         return ABSENT
     if not isinstance(content, list):
-        _refuse_address(content, message.place, is_asked=False)
         return content
     place = message.place.at("content")
     return [_expected_item(item, place.at(index), references) for index, item in enumerate(content)]
@@ -278,9 +268,8 @@ def _expected_content(message: WrittenMessage, references: References) -> Json:
 def _expected_item(item: Json, place: Place, references: References) -> Json:
     """Return an item as written. A file item becomes its content, under AgentV's keys."""
     kind = item.get("type") if isinstance(item, dict) else None
-    if kind == "text" or isinstance(item, str):
-        text = item if isinstance(item, str) else _value_of(item, place)
-        _refuse_address(text, place, is_asked=False)
+    if kind == "text":
+        _value_of(item, place)  # notes a missing text
     if kind != "file":
         return item
     file = _read_file(item, place, references)

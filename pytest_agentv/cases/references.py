@@ -1,19 +1,22 @@
-"""Finds and reads the files that eval files refer to, the patterns of guidelines, and the types of files."""
+"""Finds and reads the files that eval files refer to: attachments, guidelines, prompts and scripts of judges."""
 
 import os
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from pytest_agentv.cases.discovery import matches_glob
+from pytest_agentv.cases.prompts import template_variables
 from pytest_agentv.errors import SourceError, locate
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.problems import Problem, describe_value, did_you_mean
 from pytest_agentv.files.source import Source, folder_of, read_yaml
-from pytest_agentv.model.base import Json, JsonObject, Record
+from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.kind_table import KindTable
 from pytest_agentv.model.messages import OTHER_MEDIA, PDF, Media, Role
 from pytest_agentv.targets.definitions import folders_upward, search_folders
@@ -59,8 +62,6 @@ def matches_guideline(relative_path: str, patterns: Sequence[str]) -> bool:
     literal dot matches the dot at the start of a name.
     Source: evaluation-2026-01, "Match files with glob patterns".
     """
-    from pytest_agentv.files.globs import matches_glob  # noqa: PLC0415 - only for cases with files
-
     path = relative_path.replace("\\", "/")
     for pattern in patterns:
         positive = pattern.lstrip("!") if not pattern.startswith("!(") else pattern
@@ -200,7 +201,7 @@ class References:
         """Return the file of a reference and its content. Notes an error for a missing or unreadable file."""
         reference = self.at(place).find(value)
         if reference.path is None:
-            place.error(f"file {reference.describe_missing()}", alone(value))
+            place.error(f"file {reference.describe_missing()}")
             return None
         if reference.path.is_dir():
             place.error(f"expected a file, but {value!r} is a folder: {locate(reference.path, None)}")
@@ -268,113 +269,12 @@ class Scope(Record):
         return self.replace(value=value, place=self.place.at(*keys))
 
 
-# Faults of `file://…` where promptfoo reads a file and we take a text. Texts with more than the address are allowed.
-
-_FILE_ADDRESS: Final = re.compile(r"\s*file://(\S*\w\S*|[^\n]*\.\w{1,8}(?::\w+)?)\s*")
-"""A text that is only an address. It may contain blanks if it ends with a suffix."""
-_FUNCTION: Final = re.compile(r"(.+\.py)(?::(\w+))?")
-_PLAIN: Final = re.compile(r"[\w./@~ -]+")
-_PATH_KEYS: Final = frozenset({"prompt", "prompt_path", "promptPath"})
-
-
-def path_in(value: Json) -> str | None:
-    """Return the path of a text `file://path`; None for any other value."""
-    found = _FILE_ADDRESS.fullmatch(value) if isinstance(value, str) else None
-    return found and found[1]
-
-
-def alone(value: str) -> str | None:
-    """Return the hint for an address where a path is expected; None for a path."""
-    path = path_in(value)
-    return path and f"write the path alone: {path}"
-
-
-def note_in_check(kind: str, keys: JsonObject, place: Place, *, takes_data: bool) -> bool:
-    """Note an error for each value of a check that names a file like this. Return whether there is one."""
-    noted = len(place.problems)
-    for key, value in keys.items():
-        for where, path in _paths(value, place.at(key), with_items=not takes_data):
-            if kind == "regex" and not _PLAIN.fullmatch(path):
-                continue  # a pattern may search for addresses
-            _note(where, path, _in_check(kind, key, path))
-    return len(place.problems) > noted
-
-
-def _paths(value: Json, place: Place, *, with_items: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the addresses in a value: itself, or its items."""
-    if with_items and isinstance(value, list | tuple):
-        found = [(place.at(index), path_in(item)) for index, item in enumerate(value)]
-    else:
-        found = [(place, path_in(value))]
-    yield from ((where, path) for where, path in found if path is not None)
-
-
-def _note(place: Place, path: str, hint: str, *, may_be_text: bool = False) -> None:
-    """Note an error. Only a warning for an absolute address where any text is allowed."""
-    note = place.warn if may_be_text and path.startswith("/") else place.error
-    note(f"'file://{path}' is a text here: no file is read for it", hint)
-
-
-def _in_check(kind: str, key: str, path: str) -> str:
-    """Return what to write in a check instead of an address."""
-    if kind in ("is-json", "contains-json") or key in _PATH_KEYS:
-        return f"write the path alone: {path}"
-    if kind == "python":
-        found = _FUNCTION.fullmatch(path)
-        shown = "`python` takes an expression, or file.py:function"
-        return shown if found is None else f"write {found[1]}:{found[2] or 'function'}"
-    if key in ("script", "code"):
-        return f"write the command: script: [python, {path}]"
-    as_text = f"; to look for the address, write regex: '[f]ile://{path}'" if path.startswith("/") else ""
-    return f"write the text itself, or python: checks.py:function, which may read the file{as_text}"
-
-
-def note_statement(text: str, place: Place) -> bool:
-    """Note an error for a sentence or a rubric that names a file. Return whether it does."""
-    path = path_in(text)
-    if path is not None:
-        _note(place, path, "write the sentence itself")
-    return path is not None
-
-
-def note_outcome(text: Json, place: Place) -> None:
-    """Note an expected outcome that names a file, because a judge would be shown the address."""
-    path = path_in(text)
-    if path is not None:
-        _note(place, path, "write the text itself", may_be_text=True)
-
-
-def note_in_message(text: str, place: Place, *, is_asked: bool) -> None:
-    """Note a message that names a file, because the address itself would be sent or compared."""
-    path = path_in(text)
-    if path is None:
-        return
-    role = "user" if is_asked else "assistant"
-    message = f"{{role: {role}, content: [{{type: file, value: {path}}}]}}"
-    asked = f"`input: {{file: {path}}}` sends its text, the message {message} attaches it"
-    _note(place, path, asked if is_asked else f"write the message {message}", may_be_text=True)
-
-
-def note_in_variables(variables: Mapping[str, Json], place: Place) -> None:
-    """Note each variable that names a file, because templates would show the address."""
-    for name, value in variables.items():
-        for where, path in _paths(value, place.at(name), with_items=True):
-            _note(where, path, f"write the text itself; `input: {{file: {path}}}` fills a file", may_be_text=True)
-
-
-def warn_of_columns(row: Mapping[str, Json], place: Place) -> None:
-    """Warn once of each table column that names files. Its cells may be meant as texts."""
-    for name, value in row.items():
-        if path_in(value) is not None:
-            place.warn(f"the column {name!r} has file://…, for which no file is read", "write the texts themselves")
-
-
 # The type of a file, by its first bytes and not by its name.
 
 _PDF_WITHIN: Final = 1024
 """A PDF begins within so many bytes. Readers allow other bytes before it."""
 
-_ADDRESS: Final = re.compile(r"(?i)(https?|data|file|gs|s3):(?=//|.*,)")
+_ADDRESS: Final = re.compile(r"(?i)(https?|data|gs|s3):(?=//|.*,)")
 
 _STARTS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -407,7 +307,7 @@ def is_address(value: str, place: Place) -> bool:
     if scheme is None:
         return False
     what = "the path of a file: what lies elsewhere may change, and no result would tell"
-    place.at("value").expected(what, f"{scheme[0]}…", alone(value) or "download it, and write its path")
+    place.at("value").expected(what, f"{scheme[0]}…", "download it, and write its path")
     return True
 
 
@@ -424,3 +324,138 @@ def is_picture(path: Path, media: Media | None, role: Role, place: Place) -> boo
     else:
         return True
     return False
+
+
+# The prompts of judges, which are texts or files, and their scripts (agentv-formats 6.3, 6.5, 6.6).
+
+TEMPLATE_VARIABLES: Final = (
+    *("candidate_answer", "expected_outcome", "reference_answer", "question"),
+    *("input_messages", "expected_messages", "output_messages", "retrieved_context"),
+)
+_NEWER_NAMES: Final = {
+    "criteria": "expected_outcome",
+    "expected_output": "reference_answer",
+    "input": "question",
+    "answer": "candidate_answer",
+    "output": "candidate_answer",
+}
+"""What newer AgentV calls these variables. A judge that gets the braces in place of the text judges something else."""
+
+AGGREGATOR_VARIABLE: Final = "EVALUATOR_RESULTS_JSON"
+
+NO_MODEL: Final = {"model": "the judge is the target's `judge_target`"}
+"""The hint for a key that AgentV accepts but never reads."""
+
+_PATH: Final = re.compile(
+    r"[^\s{}]+\.(?:md|mdx|markdown|txt|prompt)|[^\n{}]*/[^\n{}]*\.(?:md|mdx|markdown|txt|prompt)|[^\s{}]*/[^\s{}]+"
+)
+"""A prompt that can only be the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The text of a judge's prompt."""
+
+    text: str
+    is_file: bool
+
+
+def load_template(prompt: str | None, prompt_path: str | None, place: Place, references: References) -> Template | None:
+    """Return the template of a judge's `prompt` (a text or a path) or `prompt_path`; None without either."""
+    if prompt is not None and prompt_path is not None:
+        place.error("both prompt and prompt_path are there: keep one")
+        return None
+    if prompt_path is not None:
+        return _read_template(prompt_path, place.at("prompt_path"), references)
+    if prompt is None:
+        return None
+    if _PATH.fullmatch(prompt) or _names_a_file(prompt, references):
+        return _read_template(prompt, place.at("prompt"), references)
+    return Template(prompt, is_file=False)
+
+
+def _read_template(path: str, place: Place, references: References) -> Template | None:
+    file = references.read(path, place, is_text=True)
+    return Template(file.text, is_file=True) if file else None
+
+
+def _names_a_file(prompt: str, references: References) -> bool:
+    path = None if "\n" in prompt else references.find(prompt).path
+    return path is not None and path.is_file()
+
+
+def check_judge_template(template: Template, place: Place, variables: Collection[str] = ()) -> None:
+    """Note faults of a judge's template: no answer to judge, variables with other names. `variables` are the case's.
+
+    AgentV rejects a file (not an inline text) that uses neither the answer nor the expected messages. An inline text
+    without the answer may be meant, unless an unknown variable stands where the answer should be.
+    """
+    names = template_variables(template.text)
+    newer = {name: _NEWER_NAMES[name] for name in names if name in _NEWER_NAMES and name not in variables}
+    for name, ours in newer.items():
+        place.error(f"the template uses {{{{ {name} }}}}, a variable of newer AgentV", f"write {{{{ {ours} }}}}")
+    used = [newer.get(name, name) for name in names]
+    unknown = _warn_of_unknown_variables(used, (*TEMPLATE_VARIABLES, *variables), place)
+    if template.is_file and not {"candidate_answer", "expected_messages"} & set(used):
+        place.error("the template uses neither {{ candidate_answer }} nor {{ expected_messages }}", unknown)
+    elif not {"candidate_answer", "output_messages"} & set(used):
+        note = place.error if unknown else place.warn
+        note("the template does not use {{ candidate_answer }}: the judge does not see the answer", unknown)
+
+
+def _warn_of_unknown_variables(used: Collection[str], known: Collection[str], place: Place) -> str | None:
+    """Warn of unknown variables. Returns a hint about the first of them; None if there are none."""
+    hints = {name: did_you_mean(name, known) for name in used if name not in known}
+    for name, hint in hints.items():
+        note = f"the template uses the unknown variable {{{{ {name} }}}}"
+        place.warn(note, hint or f"known: {', '.join(known)}")
+    return next((f"{{{{ {name} }}}} is not known{(hint and f'; {hint}') or ''}" for name, hint in hints.items()), None)
+
+
+def check_aggregator_template(template: Template, place: Place) -> None:
+    used = template_variables(template.text)
+    unknown = _warn_of_unknown_variables(used, (AGGREGATOR_VARIABLE,), place)
+    if AGGREGATOR_VARIABLE not in used:
+        note = place.error if unknown else place.warn
+        note(f"the template does not use {{{{{AGGREGATOR_VARIABLE}}}}}: the judge does not see the results", unknown)
+
+
+# The folder and the command of a script.
+
+_INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node", ".sh": "sh"}
+"""The interpreter of a script that is given by its path only and has no `#!` line."""
+INTERPRETER: Final = re.compile(r"(python|pypy|node|bun|tsx|ts-node|sh|bash|dash|zsh)[\d.]*(\.exe)?")
+SCRIPT_SUFFIXES: Final = frozenset((*_INTERPRETERS, ".ts"))
+
+
+def find_cwd(cwd: str | None, scope: Scope) -> Path:
+    """Return the folder in which a script runs: `cwd`, or the eval file's folder if `cwd` is None or missing."""
+    folder = scope.references.find_folder(cwd, scope.place.at("cwd")) if cwd else None
+    return folder or scope.references.eval_dir
+
+
+def script_command(script: str, cwd: Path, scope: Scope) -> tuple[str, ...]:
+    """Return the command of a script that is written as a text: a shell command, or the path of a script file.
+
+    Source: evaluation-2025-11, "Code evaluator execution" (paths); agentv-formats 6.5 (shell commands).
+    """
+    interpreter = _INTERPRETERS.get(Path(script.strip()).suffix)
+    if interpreter is not None:
+        reference = scope.references.find(script.strip(), cwd)
+        if reference.path is not None and reference.path.is_file():
+            path = str(reference.path)
+            return (path,) if _names_its_interpreter(reference.path) else (interpreter, path)
+        if "/" in script and len(script.split()) == 1:
+            scope.place.at("script").error(f"file {reference.describe_missing()}")
+    return "sh", "-lc", script
+
+
+def _names_its_interpreter(script: Path) -> bool:
+    """Whether a file is executable and begins with `#!`, so that a shell can run it directly."""
+    if not os.access(script, os.X_OK):
+        return False
+    try:
+        with script.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False

@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_agentv.cases.discovery import find_files
 from pytest_agentv.cases.entries import (
     CallFunction,
     CaseEntry,
@@ -21,12 +22,9 @@ from pytest_agentv.cases.entries import (
     valid_id,
     with_defaults,
 )
-from pytest_agentv.cases.references import alone
-from pytest_agentv.cases.rendering import ALL_VARIABLES, TemplateFault, as_text
 from pytest_agentv.cases.table_files import read_delimited, read_parquet_rows
-from pytest_agentv.cases.variables import has_template, render
+from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import AgentvError, FileError, SourceError, locate
-from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.places import CASE_LIST_KEYS, HEADER_KEYS, REFUSED, Layer, Place, column_fault
 from pytest_agentv.files.problems import Problem, describe_value, near_file
 from pytest_agentv.files.source import STRICT_JSON, parse_json_object, read_text, read_yaml, within_memory
@@ -212,8 +210,7 @@ def find_table(name: str, place: Place, eval_file: Path) -> Sequence[Path]:
         if path.exists():
             _note_no_file(path, place)
             return ()
-        hint = alone(name) or near_file(path, _READERS)
-        place.error(f"there is no file {name if alone(name) else locate(path, None)}", hint)
+        place.error(f"there is no file {locate(path, None)}", near_file(path, _READERS))
         return ()
     found = find_files(name, folder)
     files = [file for file in found if file.suffix.lower() in _READERS and file != eval_file]
@@ -256,22 +253,12 @@ def row_entries(spec: TableSpec, place: Place, shared: Shared, call: CallFunctio
     return tuple(entry for index, entry in enumerate(entries) if index in chosen)
 
 
-def _row_fault(row: Row, template: Json = None) -> Problem | None:
-    """Return why a row cannot be read. Bytes that are no text are no fault if its template names no such column."""
-    message = row.fault
-    if row.unread:
-        used = (name for name in row.unread if template is None or _names(str(template), name))
-        message = next((f"the column {name!r} holds bytes that are no text (UTF-8)" for name in used), None)
-    if message is None:
+def _row_fault(row: Row) -> Problem | None:
+    """Return why a row cannot be read."""
+    if row.fault is None:
         return None
     told = None if row.table.has_lines else row.where
-    return Problem(row.table.path, row.line, "", message, row=told)
-
-
-def _names(template: str, column: str) -> bool:
-    """Whether a template names a column, or all of them: `{{ vars | tojson }}`."""
-    named = rf"(?:{re.escape(column)}(?!\w)|{ALL_VARIABLES}\b(?!\s*[\[.]))"
-    return re.search(rf"\{{[{{%][^}}]*?(?<!\w){named}", template) is not None
+    return Problem(row.table.path, row.line, "", row.fault, row=told)
 
 
 def _warn_of_columns(rows: Iterable[Row], template: Layer, place: Place) -> None:
@@ -299,7 +286,7 @@ def _templated(template: Layer, rows: Iterable[Row], shared: Shared) -> Iterator
     for index, row in enumerate(rows):
         known = {**variables, **row.values} if variables else row.values
         eval_id = None if row.fault else _filled_id(value.get("id"), known)
-        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row, value), origins)
+        yield CaseEntry(index, eval_id, line, value, row, _row_fault(row), origins)
 
 
 def _filled_id(template: Json, variables: JsonObject) -> str | None:

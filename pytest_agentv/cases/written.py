@@ -7,8 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from pytest_agentv.cases.entries import COLLECTED_KEYS, CaseEntry, SuiteSource
 from pytest_agentv.cases.references import LoadShared, References, Scope
-from pytest_agentv.cases.rendering import TemplateFault, as_text
-from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, fill, has_template, render
+from pytest_agentv.cases.variables import IN_CHECKS, UNFILLED, TemplateFault, as_text, fill, has_template, render
 from pytest_agentv.errors import locate
 from pytest_agentv.files.places import (
     CASE_KEYS,

@@ -10,9 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pytest_agentv.cases.discovery import SUFFIXES, is_eval_file, is_of_another_kind, left_out, looks_like_suite, walk
+from pytest_agentv.cases.discovery import (
+    SUFFIXES,
+    find_files,
+    is_eval_file,
+    is_of_another_kind,
+    left_out,
+    looks_like_suite,
+    walk,
+)
 from pytest_agentv.errors import AgentvError
-from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.problems import Problem
 from pytest_agentv.model.options import DEFAULT_EVAL_GLOBS, DEFAULT_MARGIN
 from pytest_agentv.reports.figures import visible

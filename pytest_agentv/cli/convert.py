@@ -94,12 +94,8 @@ def _export(source: Path, target: Path, kind: str) -> int:
 
 def _converted(source: Path, to_jsonl: bool, problems: list[Problem]) -> Iterator[str]:
     """Yield the records in the new format. Add a problem for each part that cannot be read."""
-    for number, entry in enumerate(iter_results(source), start=1):
+    for entry in iter_results(source):
         if isinstance(entry, Problem):
             problems.append(entry)
-            continue
-        try:
+        else:
             yield result_text(entry, "jsonl" if to_jsonl else "yaml")
-        except RecursionError:
-            text = f"record {number} is nested too deeply; it was skipped"
-            problems.append(Problem(source, None, "", text, level="warning"))

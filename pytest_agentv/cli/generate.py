@@ -9,14 +9,12 @@ from textwrap import indent
 from typing import Final
 
 from pytest_agentv.cases.entries import CaseEntry, SuiteSource, valid_id
-from pytest_agentv.cases.references import note_outcome
 from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cli.arguments import ArgumentParser, note, say
 from pytest_agentv.cli.rubrics import RubricRequest, write_rubrics
 from pytest_agentv.engine.jobs import choose_target
-from pytest_agentv.errors import AgentvError, CaseError, FileError, TargetError, locate
+from pytest_agentv.errors import AgentvError, FileError, TargetError, locate
 from pytest_agentv.files.places import INPUT_KEYS, OUTCOME_KEYS, first_key
-from pytest_agentv.files.problems import Problem, join_problems, with_problems
 from pytest_agentv.model.base import JsonObject
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masking
@@ -77,7 +75,6 @@ def _generate(options: argparse.Namespace, masker: Masker) -> int:
     if not entries:
         note(f"{locate(suite.path, None)}: no case without rubrics")
         return 0
-    _refuse_addresses(suite, entries)
     name, provider = _open_model(suite, options, masker)
     note(f"Asking target {name!r} for the rubrics of {counted(len(entries), 'case')}")
     asyncio.run(_print_all(suite.path, entries, provider))
@@ -97,17 +94,6 @@ def _read(path: Path) -> SuiteSource:
 def _outcome(case: JsonObject) -> str | None:
     outcome = case.get(first_key(case, OUTCOME_KEYS) or "")
     return outcome if isinstance(outcome, str) and outcome.strip() else None
-
-
-def _refuse_addresses(suite: SuiteSource, entries: Iterable[CaseEntry]) -> None:
-    """Raise `CaseError` for outcomes that are only `file://…`: no file is read for them. Absolute ones may be texts."""
-    problems: list[Problem] = []
-    for entry in entries:
-        key = first_key(entry.value, OUTCOME_KEYS) or ""
-        note_outcome(entry.value[key], suite.case_place(entry, problems).at(key))
-    faults = [each for each in problems if each.level == "error"]
-    if faults:
-        raise with_problems(CaseError(join_problems(faults)), faults)
 
 
 def _open_model(suite: SuiteSource, options: argparse.Namespace, masker: Masker) -> tuple[str, Adapter]:

@@ -93,6 +93,7 @@ AZURE_DEPLOYMENT_NAME=
 
 GITIGNORE: Final = """\
 # What runs leave here.
+/answers.sqlite*
 /cache/
 /logs/
 /prompts/

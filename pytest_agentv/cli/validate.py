@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pytest_agentv.cases.cases import load_case
-from pytest_agentv.cases.discovery import SUFFIXES, is_sidecar, looks_like_suite, walk
+from pytest_agentv.cases.discovery import SUFFIXES, find_files, is_sidecar, looks_like_suite, walk
 from pytest_agentv.cases.entries import SuiteSource
 from pytest_agentv.cases.prompts import build_prompt
 from pytest_agentv.cases.references import load_guideline_patterns, read_config_file
@@ -31,7 +31,6 @@ from pytest_agentv.engine.jobs import DEFAULT_TARGET
 from pytest_agentv.engine.judging import evaluators_of, judging_fault, needs_of
 from pytest_agentv.errors import AgentvError, FileError, TargetError, TargetsError, locate
 from pytest_agentv.evaluators.table import EVALUATORS
-from pytest_agentv.files.globs import find_files
 from pytest_agentv.files.problems import Hint, Problem, did_you_mean, near_file
 from pytest_agentv.model.base import Json, Record
 from pytest_agentv.model.cases import AnyEvaluator, EvalCase

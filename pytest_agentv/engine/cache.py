@@ -76,7 +76,7 @@ def read_answer(path: Path, run_id: str | None = None) -> ProviderResponse | Non
         kept_by, _, _ = (kept.pop(note, None) for note in (_RUN, VERSION, NUMBER))
         is_ours = run_id in (None, kept_by) and kept.get("trace_ref") is None
         return ProviderResponse.from_plain(kept) if is_ours else None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
 
 
@@ -97,7 +97,7 @@ def keep_answer(
             trace = read_trace(Path(response.trace_ref)) if response.trace is None else response.trace
             response = response.replace(trace=trace, trace_ref=None)
         text = _to_json(response, masker, {**(notes or {}), **({} if run_id is None else {_RUN: run_id})})
-    except (AgentvError, TypeError, ValueError, RecursionError) as error:
+    except (AgentvError, TypeError, ValueError) as error:
         _LOGGER.warning("the answer cannot be kept for later runs: %s", masker.mask(str(error)))
         return None
     return None if text is None else write_entry(path, text)

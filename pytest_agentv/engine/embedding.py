@@ -186,7 +186,7 @@ def _meter(outcomes: Sequence[Outcome[Embedding]]) -> None:
 def _read(path: Path) -> Embedding | None:
     try:
         vectors = vectors_of([json.loads(path.read_text("utf-8"))["vector"]])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return Embedding(vectors[0]) if vectors and vectors[0] else None
 

@@ -26,7 +26,7 @@ from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker, masked
 from pytest_agentv.providers.base import RUN_VARIABLE, Adapter
 from pytest_agentv.providers.table import KINDS, create_provider
-from pytest_agentv.runtime.loop import close_all
+from pytest_agentv.runtime.files import hold_folder
 from pytest_agentv.runtime.reaper import remove_at_end
 from pytest_agentv.runtime.user_code import USER_LOOP, Outcome, attempt_async, attempt_in_thread, capture
 from pytest_agentv.store.fingerprints import Fingerprints
@@ -240,9 +240,8 @@ class FolderTargets:
         return taken
 
     async def close(self) -> None:
-        """Close all providers and all that was opened on the loop, even if closing one of them fails."""
+        """Close all providers, even if closing one of them fails."""
         await asyncio.gather(*(attempt_async(provider.close) for provider in self._providers.values()))
-        await close_all()
         self._process.close()
         await attempt_in_thread(USER_LOOP.close, "agentv-close")
 
@@ -320,11 +319,8 @@ def sharing(folder: Path | None) -> Together | None:
 
 async def check_together(folder: Path, key: str, check: Callable[[], Awaitable[None]]) -> None:
     """Check under a lock, unless another process has done so. Then use its finding."""
-    from filelock import AsyncFileLock  # noqa: PLC0415 - 60 ms that only runs with shared probes pay
-
     path = _file_of(folder, key)
-    # `poll_interval` is an argument of the class only in later releases.
-    async with await AsyncFileLock(path.with_suffix(".lock")).acquire(poll_interval=0.02):
+    async with hold_folder(path.with_suffix("")):
         found = _found(path)
         if found is None:
             found = await finding(check)

@@ -99,5 +99,5 @@ def _noted_in(path: Path) -> tuple[Any, int]:
     try:
         noted = json.loads(path.read_text("utf-8"))
         return tuple(noted[VERSION]), int(noted.get(NUMBER, 0))
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError):
         return (), 0

@@ -14,12 +14,11 @@ from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.json_text import json_values
 from pytest_agentv.evaluators.judge_reply import off_loop
-from pytest_agentv.files.schema_words import doubtful_words, lacks_keywords
 from pytest_agentv.model.base import ABSENT, Json
 from pytest_agentv.model.kind import expected
 from pytest_agentv.model.results import Score
 from pytest_agentv.model.secrets import masked
-from pytest_agentv.model.text import strict_json, whole_number
+from pytest_agentv.model.text import TooDeepError, strict_json, whole_number
 
 SHOWN_FAULTS: Final = 3
 _NOT_SEARCHED: Final = "Error executing regex"
@@ -51,12 +50,9 @@ def _schema(value: Json, info: ValidationInfo) -> Json:
         return value
     if not isinstance(value, Mapping | bool):
         raise expected("a JSON Schema (a mapping) or the path of its file")
-    invalid = (lacks_keywords(value) if isinstance(value, Mapping) else None) or schema_fault(value)
+    invalid = schema_fault(value)
     if invalid:
         raise ValueError(f"{where}{invalid}")
-    if scope is not None and isinstance(value, Mapping):
-        for doubt in doubtful_words(value):
-            scope.place.at("value").warn(doubt)
     return value
 
 
@@ -164,10 +160,10 @@ class IsJson(JsonCheck):
     def check(self, context: Context) -> Score:
         try:
             data = strict_json(context.candidate_answer, whole_number) if context.part is ABSENT else context.part
+        except TooDeepError:
+            raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         except ValueError as error:
             return Score(0.0, misses=(no_data("JSON", context.candidate_answer, error),))
-        except RecursionError:
-            raise EvaluatorError("the answer is nested too deeply to be read as JSON", "config") from None
         faults = self.faults(data)
         if faults:
             return Score(0.0, misses=tuple(faults))

@@ -74,7 +74,7 @@ def json_object(text: str) -> JsonObject | None:
     """Return the JSON object of a text; None for any other text."""
     try:
         value = strict_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
-from pytest_agentv.cases.judges import NO_MODEL, check_judge_template, load_template
 from pytest_agentv.cases.prompts import is_guideline, render_template
-from pytest_agentv.cases.rendering import as_text
+from pytest_agentv.cases.references import NO_MODEL, check_judge_template, load_template
+from pytest_agentv.cases.variables import as_text
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Judge, Services, camel_case_message
 from pytest_agentv.evaluators.judge_reply import (

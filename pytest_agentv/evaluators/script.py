@@ -11,11 +11,11 @@ import signal
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeAlias, get_args
+from typing import Annotated, Any, Final, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from pytest_agentv.cases.judges import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
+from pytest_agentv.cases.references import INTERPRETER, SCRIPT_SUFFIXES, find_cwd, script_command
 from pytest_agentv.errors import EvaluatorError, KindError, locate
 from pytest_agentv.evaluators.base import Evaluator, or_sync, scope_of
 from pytest_agentv.evaluators.context import Context, Services, build_payload
@@ -30,7 +30,6 @@ from pytest_agentv.model.kind import FILLED_TEXT, Part, Text, definition, expect
 from pytest_agentv.model.results import Score, Verdict, verdict_of
 from pytest_agentv.model.secrets import Masker, beginning, masked
 from pytest_agentv.model.text import compact_json, format_number, pretty_json, trim
-from pytest_agentv.runtime.fork_server import Program, run_forked
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.user_code import is_ours, leaves
 
@@ -50,10 +49,8 @@ SHOWN_OUTPUT: Final = 200
 """Characters of wrong output that a message shows."""
 
 DEFAULT_PROXY_CALLS: Final = 50
-DEFAULT_MEMORY_MB: Final = 1024
 COMMAND_SCHEMA: Final = {"anyOf": [FILLED_TEXT, {"type": "array", "items": FILLED_TEXT, "minItems": 1}]}
 PROXY_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Proxy")]}
-REUSE_SCHEMA: Final = {"anyOf": [{"type": "boolean"}, definition("Reuse")]}
 
 
 class Proxy(Part):
@@ -62,22 +59,6 @@ class Proxy(Part):
     max_calls: int = spelled(
         "max_calls", "maxCalls", default=DEFAULT_PROXY_CALLS, ge=0, description="how many calls it may make"
     )
-
-
-class Reuse(Part):
-    """Imports a Python script once and calls its `judge(case)` for each case, in a process of its own."""
-
-    memory_mb: int = spelled(
-        "memory_mb", "memoryMb", default=DEFAULT_MEMORY_MB, ge=1, description="megabytes that a judgement may take"
-    )
-
-
-def _reuse(value: Json) -> Json:
-    if isinstance(value, bool):
-        return {} if value else None
-    if value is not None and not isinstance(value, dict | Reuse):
-        raise expected("true or a mapping with memory_mb")
-    return value
 
 
 def _proxy(value: Json) -> Json:
@@ -125,11 +106,6 @@ class CodeJudge(Evaluator):
     target: Annotated[Proxy | None, BeforeValidator(_proxy), WithJsonSchema(PROXY_SCHEMA)] = Field(
         default=None, description="lets the script call targets: `true`, or a mapping with `max_calls`"
     )
-    reuse: Annotated[Reuse | None, BeforeValidator(_reuse), WithJsonSchema(REUSE_SCHEMA)] = Field(
-        default=None,
-        description="imports a Python script once and calls its function `judge(case)` for each case: `true`, or a "
-        "mapping with `memory_mb`",
-    )
 
     @field_validator("script")
     @classmethod
@@ -139,17 +115,9 @@ class CodeJudge(Evaluator):
             return value
         return script_command(value, Path(info.data.get("cwd") or scope.references.eval_dir), scope)
 
-    @field_validator("reuse")
-    @classmethod
-    def _find_python(cls, value: Reuse | None, info: ValidationInfo) -> Reuse | None:
-        script, cwd = info.data.get("script"), info.data.get("cwd")
-        if value is not None and script is not None and python_words(_command(script), Path(cwd or ".")) is None:
-            raise expected("a `script` in Python, such as judge.py or [python, judge.py], beside `reuse: true`")
-        return value
-
     @property
     def command(self) -> tuple[str, ...]:
-        return _command(self.script)
+        return ("sh", "-lc", self.script) if isinstance(self.script, str) else self.script
 
     @property
     def scripts(self) -> Sequence[tuple[str | None, tuple[str, ...]]]:
@@ -195,9 +163,6 @@ class CodeJudge(Evaluator):
         shared: dict[str, Json] = {key: getattr(self, key) for key in KEYS if key in self.model_fields_set}
         config = {**(self.model_extra or {}), **shared}  # older scripts expect the shared keys
         cwd = self.cwd or str(Path(context.case.path).parent)
-        run: ProcessRun = run_process
-        if self.reuse is not None and (python := python_words(self.command, Path(cwd))) is not None:
-            run = forked_from(*python, self.reuse.memory_mb, variables)
         stdout = await run_judge_script(
             self.command,
             build_payload(context, config or None),
@@ -205,76 +170,8 @@ class CodeJudge(Evaluator):
             environment={**context.services.environment, **variables},
             timeout_seconds=context.timeout_seconds,
             masker=masker,
-            run=run,
         )
         return await off_loop(len(stdout), parse_judgement, stdout)
-
-
-def _command(script: str | tuple[str, ...]) -> tuple[str, ...]:
-    return ("sh", "-lc", script) if isinstance(script, str) else script
-
-
-_PYTHON: Final = re.compile(r"(python|pypy)[\d.]*")
-
-
-def python_words(command: Sequence[str], cwd: Path) -> tuple[str, tuple[str, ...]] | None:
-    """Return the interpreter, and the script with its arguments; None if the command is another one."""
-    if command[0].endswith(".py"):
-        interpreter = _shebang(cwd / command[0])
-        return None if interpreter is None else (interpreter, tuple(command))
-    if _PYTHON.fullmatch(Path(command[0]).name) and len(command) > 1 and command[1].endswith(".py"):
-        return command[0], tuple(command[1:])
-    return None
-
-
-def _shebang(script: Path) -> str | None:
-    """Return the Python of a script's `#!` line."""
-    try:
-        with script.open("rb") as file:
-            line = file.readline(200).decode(errors="replace")
-    except OSError:
-        return None
-    words = line.removeprefix("#!").split()
-    if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
-    return words[0] if words and line.startswith("#!") and _PYTHON.fullmatch(Path(words[0]).name) else None
-
-
-class ProcessRun(Protocol):
-    """Runs a program that reads standard input, as `run_process` does. Raises `ProcessStartError`."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        stdin: bytes,
-        timeout_seconds: float | None,
-    ) -> ProcessResult: ...
-
-
-def forked_from(interpreter: str, words: tuple[str, ...], memory_mb: int, variables: Mapping[str, str]) -> ProcessRun:
-    """Return a function that runs the script like `run_process`, in a process forked from a warm one.
-
-    `variables` are those of one call. All other variables belong to the warm process.
-    """
-
-    async def run(
-        argv: Sequence[str],  # noqa: ARG001 - the words are known
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        stdin: bytes,
-        timeout_seconds: float | None,
-    ) -> ProcessResult:
-        shared = tuple(sorted(item for item in env.items() if item[0] not in variables))
-        program = Program(interpreter, words, cwd, shared)
-        return await run_forked(
-            program, stdin, variables=variables, timeout_seconds=timeout_seconds, memory_mb=memory_mb
-        )
-
-    return run
 
 
 class ScriptFailedError(EvaluatorError):
@@ -297,7 +194,6 @@ async def run_judge_script(
     environment: Mapping[str, str],
     timeout_seconds: float | None,
     masker: Masker = _NOTHING_TO_MASK,
-    run: ProcessRun = run_process,
 ) -> str:
     """Give a script its payload and return what it printed, masked.
 
@@ -306,7 +202,7 @@ async def run_judge_script(
             without end or exited with another code than 0 (`process`).
     """
     try:
-        result = await run(
+        result = await run_process(
             script,
             cwd=cwd,
             env=environment,

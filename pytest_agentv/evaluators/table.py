@@ -1,5 +1,6 @@
 """The kinds of evaluators: the names for `type:` in an eval file, and the modules of their classes."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_agentv.model.kind_table import Factory, KindTable
@@ -10,6 +11,24 @@ def _from_factory(word: str, factory: Factory) -> type[Any]:
 
     return factory_class(word, factory)
 
+
+_SENTENCE: Final = "write the sentence by itself: `- Is polite`; a model checks it"
+_PROMPT: Final = "`llm_judge` takes a prompt of its own"
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("llm-rubric", "g-eval", "geval", "model-graded-qa", "model-graded-closedqa"), _SENTENCE),
+    **dict.fromkeys(("factuality", "answer-relevance", "answer-relevancy"), _PROMPT),
+    **dict.fromkeys(("faithfulness", "context-faithfulness", "context-precision", "context-recall"), _PROMPT),
+    "javascript": "`python` takes an expression, or file.py:function",
+    "assert-set": "`composite` combines evaluators",
+    "includes": "`icontains` ignores case as it does",
+    "exact": "`equals` ignores blanks around the answer",
+    "match": "`starts-with` and `ends-with` look at one end of the answer",
+    "tool-correctness": "see `tool_trajectory`",
+    "code-grader": "write `code_judge`, and its command as `script`",
+    "llm-grader": "write `llm_judge`",
+}
+"""The commonest words of promptfoo, deepeval, Ragas, inspect_ai and AgentV 4. docs/coming-from.md has more."""
 
 EVALUATORS: Final = KindTable(
     {
@@ -51,4 +70,5 @@ EVALUATORS: Final = KindTable(
         "words": "pytest_agentv.evaluators.text:Words",
     },
     from_factory=_from_factory,
+    elsewhere=ELSEWHERE,
 )

@@ -124,12 +124,6 @@ def first_key(mapping: JsonObject, keys: Collection[str]) -> str | None:
     return None
 
 
-def has_text(values: JsonObject, part: str) -> bool:
-    """Whether a value of a mapping, or an item of a list in it, is a text that contains another one."""
-    items = (item for value in values.values() for item in (value if isinstance(value, list | tuple) else (value,)))
-    return any(isinstance(item, str) and part in item for item in items)
-
-
 def mapping_at(mapping: JsonObject, key: str, place: Place) -> JsonObject:
     """Return the mapping under a key, or an empty one without the key. Notes an error for other values."""
     value = mapping.get(key)

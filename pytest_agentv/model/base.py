@@ -21,12 +21,6 @@ class Data(dict[str, Json]):
     """A mapping that a variable holds. It is the value of a check: none of its keys is one of the check."""
 
 
-class Escaped(str):
-    r"""A text that shows bytes which are no text: `\xff`. Templates refuse it."""
-
-    __slots__ = ()
-
-
 ATOMS: Final = frozenset((str, bool, int, type(None)))
 """Types of plain values without nested values. Most values have them, and a set lookup is fast."""
 

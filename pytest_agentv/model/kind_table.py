@@ -99,6 +99,7 @@ class KindTable(Mapping[str, type[Any]]):
         built_in: Mapping[str, str] = _NONE,
         own: Mapping[str, Any] = _NONE,
         from_factory: Callable[[str, Factory], type[Any]] | None = None,
+        elsewhere: Mapping[str, str] = _NONE,
     ) -> None:
         """Combine the built-in kinds with those of plugins and conftest files.
 
@@ -106,15 +107,17 @@ class KindTable(Mapping[str, type[Any]]):
             built_in: Words, each with the place of its class: `module:Class`.
             own: Words, and a class or a factory each. A word of a built-in kind replaces that kind.
             from_factory: Makes a class from a word and its factory.
+            elsewhere: Words of other tools, each with what to write here.
         """
         self._built_in = built_in
         self._own = own
         self._from_factory = from_factory
+        self.elsewhere = elsewhere
         self._found: dict[str, type[Any]] = {}
 
     def with_own(self, own: Mapping[str, Any]) -> "KindTable":
         """Return a table with different kinds of plugins and conftest files."""
-        return KindTable(self._built_in, own, self._from_factory)
+        return KindTable(self._built_in, own, self._from_factory, self.elsewhere)
 
     def __getitem__(self, word: str) -> type[Any]:
         if word not in self._found:

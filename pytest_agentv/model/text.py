@@ -41,6 +41,10 @@ _MOST_BITS: Final = int(MOST_DIGITS * math.log2(10))
 """Of whole numbers that surely have no more than `MOST_DIGITS`."""
 
 
+class TooDeepError(ValueError):
+    """The values of a JSON text are nested too deeply to be read."""
+
+
 class NoJsonConstantError(ValueError):
     """A text has a NaN or an Infinity, which some programs write into JSON."""
 
@@ -48,9 +52,12 @@ class NoJsonConstantError(ValueError):
 def strict_json(text: str, parse_int: Callable[[str], float] | None = None) -> Json:
     """Return the value of a JSON text, with whole numbers by `parse_int`.
 
-    Raises `ValueError`, also for NaN, and `RecursionError`.
+    Raises `ValueError`, also for NaN, and `TooDeepError`.
     """
-    return json.loads(text, parse_constant=refuse_constant, parse_int=parse_int)
+    try:
+        return json.loads(text, parse_constant=refuse_constant, parse_int=parse_int)
+    except RecursionError:
+        raise TooDeepError("it is nested too deeply") from None
 
 
 def whole_number(digits: str) -> int | float:

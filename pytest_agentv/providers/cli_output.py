@@ -44,9 +44,9 @@ def parse_output(content: str) -> ProviderResponse:
     A warning says what is wrong with output that was meant as JSON.
     """
     try:
-        data = _parse_json(content)
+        data = strict_json(content)
         response = parse_response(data, javascript_string)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | NoJsonConstantError)
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))
     if response.output_messages is not None:
@@ -85,7 +85,7 @@ def parse_batch_output(content: str, eval_ids: Sequence[str]) -> list[ProviderRe
 
 def _parse_record(line: str, number: int) -> tuple[str, ProviderResponse]:
     try:
-        data = _parse_json(line)
+        data = strict_json(line)
     except ValueError as error:
         raise _batch_error(number, f"not JSON: {error}") from None
     if not isinstance(data, dict):
@@ -143,16 +143,9 @@ def _named_ids(content: str) -> Iterator[str]:
 
 def _json_or_none(text: str) -> Json:
     try:
-        return _parse_json(text)
+        return strict_json(text)
     except ValueError:
         return None
-
-
-def _parse_json(text: str) -> Json:
-    try:
-        return strict_json(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def raise_for_failure(result: ProcessResult, limit: float | None, values: Mapping[str, str]) -> None:

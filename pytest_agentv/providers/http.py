@@ -12,8 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from pytest_agentv.cases.prompts import PromptMode
-from pytest_agentv.cases.rendering import TemplateFault, as_text
-from pytest_agentv.cases.variables import has_template, render
+from pytest_agentv.cases.variables import TemplateFault, as_text, has_template, render
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
-from pytest_agentv.cases.rendering import as_text
+from pytest_agentv.cases.variables import as_text
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import did_you_mean
 from pytest_agentv.model.base import ABSENT, Absent, Json, JsonObject, mapping

@@ -94,8 +94,6 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
         value = json.loads(line)
     except ValueError as error:
         raise FileError(path, f"invalid JSON: {error}", number) from None
-    except RecursionError:
-        raise FileError(path, "invalid JSON: nested too deeply", number) from None
     if not isinstance(value, dict):
         raise FileError(path, "expected a JSON object", number)
     return value

@@ -347,7 +347,7 @@ def read_contract(results_path: Path, cases: Sequence[JudgedCase]) -> JsonObject
     """Return the JSON of the verdict on these cases; None: there is no such file, or it is about other results."""
     try:
         contract = json.loads(verdict_path(results_path).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
     return contract if isinstance(contract, dict) and _fits(contract, cases) else None
 

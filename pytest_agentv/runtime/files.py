@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -41,7 +40,7 @@ class OpenFile:
     """
 
     _fstat, _stat, _samestat = staticmethod(os.fstat), staticmethod(os.stat), staticmethod(os.path.samestat)
-    _makedirs = staticmethod(os.makedirs)
+    _makedirs, _unlink = staticmethod(os.makedirs), staticmethod(os.unlink)
 
     def __init__(self, raw: FileIO) -> None:
         self.raw = raw
@@ -77,11 +76,15 @@ class OpenFile:
             return None
         return found.st_size if self._samestat(self._opened, found) else None
 
+    def remove(self, path: Path) -> None:
+        """Delete this file at a path, where it still is. Raises `OSError`."""
+        if self.size_at(path) is not None:
+            self._unlink(path)
+
 
 class ProcessLock:
-    """A file that one process at a time locks. The first process creates it; a deleted file is created again.
+    """A file that one process at a time locks. The first one creates it, and the last one that closes it removes it.
 
-    The lock is compatible with the package `filelock`, which would take ten times as long as writing a record.
     The threads of one process need another lock.
     """
 
@@ -103,8 +106,11 @@ class ProcessLock:
             file.unlock()
 
     def close(self) -> None:
-        """Close the file. A later `hold` opens it again."""
+        """Close the file, and remove it unless another process holds it. A later `hold` creates it again."""
         if self._file is not None:
+            with suppress(OSError):
+                self._file.lock()
+                self._file.remove(self._path)
             self._file.raw.close()
             self._file = None
 
@@ -155,7 +161,7 @@ class FolderLock:
 class InUse:
     """Tells other processes that this one uses a file. Writes no file; several processes may use one.
 
-    The operating system forgets it when the process dies. Processes that code of users forks do not use the file.
+    The operating system forgets it when the process dies.
     """
 
     def __init__(self) -> None:
@@ -165,30 +171,12 @@ class InUse:
         """Tell it until `end`. Without effect where the system cannot."""
         with suppress(OSError):
             self._descriptor = os.open(path, os.O_RDONLY)
-            _close_in_children()
-            _HELD.add(self._descriptor)
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def end(self) -> None:
         if self._descriptor is not None:
-            _HELD.discard(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
-
-
-_HELD: Final[set[int]] = set()
-"""The descriptors by which this process uses files. The copies of a child that lives on would go on doing so."""
-
-
-@cache
-def _close_in_children() -> None:
-    """Close them in each process that is forked from this one."""
-
-    def close() -> None:
-        while _HELD:
-            os.close(_HELD.pop())
-
-    os.register_at_fork(after_in_child=close)
 
 
 def is_in_use(path: Path) -> bool:
@@ -239,7 +227,7 @@ class LockedAppender:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock_path = lock_of(path)
+        self._lock_path = path.with_name(f".{path.name}.lock")
         self._thread_lock = threading.Lock()
         self._process_lock = ProcessLock(self._lock_path)
         self._file: OpenFile | None = None
@@ -338,11 +326,6 @@ def _append_whole(file: FileIO, end: int, data: bytes) -> int:
             file.truncate(end)
         raise
     return end + len(data)
-
-
-def lock_of(path: Path) -> Path:
-    """Return the lock that a `LockedAppender` makes beside its file."""
-    return path.with_name(f".{path.name}.lock")
 
 
 def write_atomically(path: Path, text: str) -> None:

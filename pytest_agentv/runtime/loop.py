@@ -8,11 +8,10 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from pytest_agentv.errors import LoopStartError
 from pytest_agentv.runtime.user_code import run_until_stopped
@@ -244,19 +243,3 @@ def hand_on(done: "AnyFuture[T]", future: "concurrent.futures.Future[T]") -> Non
         future.set_exception(error)
     else:
         future.set_result(done.result())
-
-
-Closer: TypeAlias = Callable[[], Awaitable[None]]
-
-_CLOSERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, list[Closer]]] = WeakKeyDictionary()
-
-
-def close_with_loop(closer: Closer) -> None:
-    """Register a function to be called once, on the running loop, before it ends."""
-    _CLOSERS.setdefault(asyncio.get_running_loop(), []).append(closer)
-
-
-async def close_all() -> None:
-    """Close the registered resources of the running loop, even if closing one fails."""
-    closers = _CLOSERS.pop(asyncio.get_running_loop(), [])
-    await asyncio.gather(*(closer() for closer in closers), return_exceptions=True)

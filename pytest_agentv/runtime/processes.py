@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import signal
 import subprocess
 import tempfile
@@ -13,13 +14,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Literal, Protocol, TypeAlias
+from typing import IO, Final, Literal, TypeAlias
 
 from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.base import Record
 from pytest_agentv.runtime.files import utf8_fault
-from pytest_agentv.runtime.process_tree import ProcessTree, kill_marked, send_group
-from pytest_agentv.runtime.reaper import program_mark, start_watcher, watched_group, watched_mark
+from pytest_agentv.runtime.reaper import (
+    ProcessTree,
+    kill_marked,
+    program_mark,
+    send_group,
+    start_watcher,
+    watched_group,
+    watched_mark,
+)
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Limit in bytes, for standard output and standard error each."""
@@ -85,27 +93,10 @@ async def run_process(
     """
     start_watcher()
     name, value = program_mark()
-    child = start_child(
-        argv,
-        cwd=cwd,
-        env={**env, name: value},
-        has_stdin=stdin is not None,
-        output_limit=output_limit,
-        listener=listener,
-    )
-    with watched_mark(mark := f"{name}={value}"):
-        return await run_child(child, stdin, timeout_seconds, mark)
-
-
-async def run_child(
-    child: "Child", stdin: bytes | None, timeout_seconds: float | None, mark: str | None = None
-) -> ProcessResult:
-    """Give a started program its input and wait for its end, as `run_process` says.
-
-    `mark` is the variable that all its descendants inherit; None: there is none.
-    """
+    mark = f"{name}={value}"
+    child = Child(argv, cwd, {**env, name: value}, output_limit, listener, has_stdin=stdin is not None)
     started = time.perf_counter()
-    with watched_group(child.pid):
+    with watched_mark(mark), watched_group(child.pid):
         try:
             await child.connect(stdin)
             await asyncio.wait([child.settled], timeout=timeout_seconds)
@@ -128,12 +119,7 @@ async def run_child(
     )
 
 
-def timed_out_at_start(seconds: float) -> ProcessResult:
-    """Return the result of a program that took too long to start."""
-    return ProcessResult(-signal.SIGKILL, "", "", timed_out=True, overflowed=False, duration_ms=seconds * 1000)
-
-
-async def _stop(child: "Child", grace_seconds: float, mark: str | None) -> None:
+async def _stop(child: "Child", grace_seconds: float, mark: str) -> None:
     """End the program and its descendants. If this is cancelled, kill them at once."""
     tree = ProcessTree(child.pid)
     try:
@@ -141,8 +127,7 @@ async def _stop(child: "Child", grace_seconds: float, mark: str | None) -> None:
         await _wait_for_end(tree, grace_seconds)
     finally:
         tree.send(signal.SIGKILL)
-        if mark is not None:
-            kill_marked(mark)
+        kill_marked(mark)
     await _wait_for_end(tree, _KILL_SECONDS)
     await asyncio.wait([child.exited], timeout=_KILL_SECONDS)
 
@@ -151,23 +136,6 @@ async def _wait_for_end(tree: ProcessTree, seconds: float) -> None:
     deadline = time.monotonic() + seconds  # not a number of rounds, because a round takes longer on a busy machine
     while tree.is_running() and time.monotonic() < deadline:  # noqa: ASYNC110 - not all of them are our children
         await asyncio.sleep(_POLL_SECONDS)
-
-
-class Program(Protocol):
-    """A started program, such as `subprocess.Popen`."""
-
-    pid: int
-    returncode: int | None
-    """None until it has ended."""
-
-    @property
-    def stdin(self) -> IO[bytes] | None: ...
-    @property
-    def stdout(self) -> IO[bytes] | None: ...
-    @property
-    def stderr(self) -> IO[bytes] | None: ...
-    def wait(self) -> object:
-        """Block until it has ended."""
 
 
 class Output(asyncio.Protocol):
@@ -207,10 +175,32 @@ class Child:
     its children. And in several versions of Python it does not report the exit while a daemon keeps the pipes open.
     """
 
-    def __init__(self, program: Program, output_limit: int, listener: OutputListener | None = None) -> None:
-        self._program = program
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output_limit: int,
+        listener: OutputListener | None,
+        *,
+        has_stdin: bool,
+    ) -> None:
+        """Start the program. Raises `ProcessStartError`."""
+        try:
+            self._program = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ProcessStartError(_explain(error, argv, cwd)) from error
         self._loop = asyncio.get_running_loop()
-        self.pid = program.pid
+        self.pid = self._program.pid
         self.settled: Future[None] = self._loop.create_future()
         """Done when the program exits or exceeds the output limit."""
         self.exited: Future[None] = self._loop.create_future()
@@ -218,9 +208,6 @@ class Child:
         self.stderr = Output(output_limit, self.settled, listener and partial(listener, "stderr"))
         self._readers: dict[Output, asyncio.ReadTransport] = {}
         self._writer: asyncio.WriteTransport | None = None
-
-    def watch(self, called: str) -> None:
-        """Start waiting for the exit in a thread. Otherwise kill the program `called` and raise `ProcessStartError`."""
         try:
             threading.Thread(target=self._wait, name="agentv-wait", daemon=True).start()
         except RuntimeError as error:  # the system gives no more threads
@@ -228,7 +215,7 @@ class Child:
             self._program.wait()
             self._close_pipes()
             limit = "a limit of processes and threads, such as `ulimit -u`"
-            raise ProcessStartError(f"cannot run {called!r}: {error} to wait for it ({limit})") from error
+            raise ProcessStartError(f"cannot run {argv[0]!r}: {error} to wait for it ({limit})") from error
 
     @property
     def exit_code(self) -> int:
@@ -281,40 +268,12 @@ class Child:
         _settle(self.exited)
 
 
-def start_child(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    has_stdin: bool,
-    output_limit: int,
-    listener: OutputListener | None = None,
-) -> Child:
-    """Start a program. Raises `ProcessStartError`."""
-    try:
-        popen = subprocess.Popen(  # noqa: S603 - the purpose of this module is to run the user's program
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.PIPE if has_stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise ProcessStartError(explain_start_error(error, argv, cwd)) from error
-    child = Child(popen, output_limit, listener)
-    child.watch(argv[0])
-    return child
-
-
 def _settle(future: "Future[None]") -> None:
     if not future.done():
         future.set_result(None)
 
 
-def explain_start_error(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
+def _explain(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> str:
     """Return why a program cannot be started, for the person who configured it."""
     if isinstance(error, ValueError):
         return f"cannot run {argv[0]!r}: {error}"
@@ -323,7 +282,7 @@ def explain_start_error(error: OSError | ValueError, argv: Sequence[str], cwd: s
     if error.errno == errno.ENOENT:
         return f"cannot run {argv[0]!r}: no such program, neither as a path nor on PATH"
     if error.errno == errno.E2BIG:
-        size = sum(len(argument.encode("utf-8", "surrogatepass")) + 1 for argument in argv)
+        size = sum(len(os.fsencode(argument)) + 1 for argument in argv)
         return (
             f"cannot run {argv[0]!r}: its arguments are too long ({size} bytes); the system takes 128 KiB for each "
             "argument and about 2 MiB for all of them and the environment: pass long texts in a file or on "

@@ -367,7 +367,7 @@ def _awaited(result: Any) -> Result | Mapping[str, Json]:
 def _to_json(reply: Mapping[str, Json]) -> str:
     try:
         return json.dumps(reply, indent=2, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:  # all other fields are checked already
+    except (TypeError, ValueError) as error:  # all other fields are checked already
         raise WireError(f"details: {error}") from None
 
 

@@ -20,7 +20,7 @@ from pytest_agentv.model.results import SCHEMA_VERSION, EvalResult
 
 INCOMPLETE: Final = "is incomplete, as after a crash"
 """The fault of the half result that a killed writer left."""
-_NULS: Final = "the line holds NUL bytes, as after a crash of the machine; what is not whole was skipped"
+_NULS: Final = "the line holds NUL bytes, as after a crash of the machine"
 _BOM: Final = b"\xef\xbb\xbf"
 RESULTS: Final = re.compile(rb"(?:---\s+|\{)\"?(?:timestamp.{,60}\W)?eval_id|\xff\xfe|\xfe\xff", re.DOTALL)
 """The beginning of a results file. One in UTF-16 is refused when it is opened, with the reason."""
@@ -107,21 +107,10 @@ def _read_jsonl(path: Path, lines: Iterable[bytes], find: KnownLine | None) -> I
         text = line.removeprefix(_BOM)
         if find is not None and (known := find(line)) is not None:
             yield Entry(number, {}, known)
-        elif b"\0" in text:  # no JSON has one: yield the results that are whole
-            yield Problem(path, number, "", _NULS, level="warning")
-            parts = (_parse_json(path, number, part) for part in _between_nuls(text) if part.strip())
-            yield from (part for part in parts if isinstance(part, Entry))
+        elif b"\0" in text:  # `json` would take it for another encoding
+            yield skipped(path, number, _NULS)
         elif text.strip():
             yield _parse_json(path, number, text)
-
-
-def _between_nuls(text: bytes) -> Iterator[bytes]:
-    """Yield what is between the runs of NUL bytes. To split at each takes eight times the memory of the line."""
-    start = 0
-    for run in re.finditer(rb"\0+", text):
-        yield text[start : run.start()]
-        start = run.end()
-    yield text[start:]
 
 
 def _parse_json(path: Path, line: int, text: bytes) -> Entry | Problem:
@@ -166,7 +155,7 @@ def _parse_yaml(path: Path, line: int, text: bytes) -> Entry | Problem:
     from pytest_agentv.files.source import build_yaml  # noqa: PLC0415 - only YAML files need PyYAML
 
     if b"\0" in text:  # a cut document may be valid YAML
-        return Problem(path, line + text.count(b"\n", 0, text.index(b"\0")), "", _NULS, level="warning")
+        return skipped(path, line + text.count(b"\n", 0, text.index(b"\0")), _NULS)
     try:
         value = build_yaml(path, text.removeprefix(_BOM).decode(), 0, line).value
     except SourceError as error:

@@ -10,7 +10,6 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-import filelock  # noqa: F401 - as below
 import pytest
 import warm
 from thorough import varied

@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 import pytest
 from thorough import variation
 
-HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "filelock", "dotenv", "wcmatch"}
+HEAVY = {"pydantic", "yaml", "litellm", "asyncio", "dotenv", "wcmatch"}
 LIST_MODULES = """
 import sys
 

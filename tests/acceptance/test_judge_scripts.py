@@ -123,15 +123,14 @@ def holds_token(text: str) -> bool:
     return re.search(r"\b[0-9a-f]{64}\b", text) is not None
 
 
-@pytest.mark.parametrize("reuse", ["false", "true"])
 @pytest.mark.scenario("SDK integration test")
 @pytest.mark.scenario("Code judge uses default target when not specified")
 @pytest.mark.scenario("Code judge overrides target for specific call")
 @WITH_WORKERS_ON_REQUEST
-def test_a_judge_written_with_the_sdk_asks_targets(project_in_all_modes, python, reuse):
+def test_a_judge_written_with_the_sdk_asks_targets(project_in_all_modes, python):
     project = project_in_all_modes
     project.write("targets.yaml", TARGETS)
-    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")) + f"        reuse: {reuse}\n")
+    project.write("a.eval.yaml", suite_of(("a", python, "judge.py")))
     project.write("judge.py", PYTHON_JUDGE)
     run = project.run()
     evaluation = judged(run)

@@ -12,7 +12,7 @@ MOCK = "targets: [{name: default, provider: mock, response: hello world}]\n"
 
 
 def results_files(project):
-    return sorted(path for path in (project.path / ".agentv" / "results").iterdir() if path.suffix != ".lock")
+    return sorted((project.path / ".agentv" / "results").iterdir())
 
 
 @pytest.mark.scenario("Incremental JSONL writing")

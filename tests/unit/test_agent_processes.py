@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentv.runtime import process_tree
-from pytest_agentv.runtime.process_tree import kill_marked, read_processes
+from pytest_agentv.runtime import reaper
 from pytest_agentv.runtime.processes import ProcessResult, run_process
-from pytest_agentv.runtime.reaper import marked_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime.reaper import kill_marked, marked_processes, read_processes, start_watcher, temporary_folder
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="marks are found in /proc")
@@ -113,7 +112,7 @@ def test_each_block_has_a_mark_of_its_own() -> None:
 
 
 def test_without_proc_nothing_is_found_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_tree, "read_processes", lambda: iter(()))
+    monkeypatch.setattr(reaper, "read_processes", lambda: iter(()))
     child = start(MARK="1")
     kill_marked("MARK=1")
     assert child.poll() is None

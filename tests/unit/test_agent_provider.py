@@ -23,7 +23,7 @@ from pytest_agentv.providers.agents.agent import AgentProvider
 from pytest_agentv.providers.agents.claude_code import ClaudeCode
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.providers.table import KINDS, create_provider
-from pytest_agentv.runtime.process_tree import read_processes
+from pytest_agentv.runtime.reaper import read_processes
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 HAS_PROC = Path("/proc/self/environ").exists()

@@ -294,9 +294,7 @@ def test_failures_are_not_kept(tmp_path: Path) -> None:
     assert (failing.calls, complaining.calls, list(tmp_path.rglob("*.json"))) == (2, 2, [])
 
 
-@pytest.mark.parametrize(
-    "content", ['{"output_messages": [', "{}", '{"foo": 1}', "[]", "[" * 100_000, '{"raw": 1}', ""]
-)
+@pytest.mark.parametrize("content", ['{"output_messages": [', "{}", '{"foo": 1}', "[]", '{"raw": 1}', ""])
 def test_an_entry_that_holds_no_answer_is_asked_for_again(tmp_path: Path, content: str) -> None:
     provider = CountingProvider()
     ask(cached(provider, tmp_path))

@@ -73,19 +73,13 @@ def test_a_file_that_is_there_is_not_overwritten(agentv):
 
 
 def test_what_cannot_be_read_is_told_and_left_out(agentv):
-    deep = "[" * 500 + "]" * 500
-    Path("r.jsonl").write_text(f'{{"a": 1}}\nno json\n[]\n{{"deep": {deep}}}\n{{"a": "\\ud800", "b": NaN}}\n{{"brok')
+    Path("r.jsonl").write_text('{"a": 1}\nno json\n[]\n{"a": "\\ud800", "b": NaN}\n{"brok')
     run = agentv("convert", "r.jsonl")
     assert (run.exit_code, run.out) == (1, "Converted 2 records to r.yaml\n")
-    assert (
-        run.err
-        == (
-            "r.jsonl:2: the line is invalid JSON: Expecting value, column 1; it was skipped\n"
-            "r.jsonl:3: expected a result (a mapping), got a list; it was skipped\n"
-            "r.jsonl:6: the last line is incomplete, as after a crash; it was skipped\n"
-            "r.jsonl: record 4 is nested too deeply; it was skipped\n"
-        )
-        or run.err.splitlines()[2] == "r.jsonl: record 4 is nested too deeply; it was skipped"
+    assert run.err == (
+        "r.jsonl:2: the line is invalid JSON: Expecting value, column 1; it was skipped\n"
+        "r.jsonl:3: expected a result (a mapping), got a list; it was skipped\n"
+        "r.jsonl:5: the last line is incomplete, as after a crash; it was skipped\n"
     )
     assert Path("r.yaml").read_text() == "---\na: 1\n---\na: \N{REPLACEMENT CHARACTER}\nb: null\n"
 

@@ -71,7 +71,14 @@ def test_what_init_writes_has_no_fault(agentv, folder):
 @pytest.mark.skipif(shutil.which("git") is None, reason="asks git")
 def test_what_runs_leave_is_kept_out_of_version_control(agentv, tmp_path):
     agentv("init")
-    left = ["results/eval_1.jsonl", "results/eval_1.jsonl.lock", "cache/a.json", "traces/a.json", "prompts/a.json"]
+    left = [
+        "results/eval_1.jsonl",
+        "answers.sqlite-wal",
+        "results/.eval_1.jsonl.lock",
+        "cache/a.json",
+        "traces/a.json",
+        "prompts/a.json",
+    ]
     for name in left:
         path = tmp_path / ".agentv" / name
         path.parent.mkdir(exist_ok=True)

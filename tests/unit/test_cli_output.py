@@ -380,7 +380,7 @@ def test_a_line_separator_within_a_text_splits_no_batch_line() -> None:
         ('{"id":1,"text":"x"}', "line 1: expected a string 'id', the eval id it answers"),
         ('{"id":"a","text":"x"}\n{"id":"a","text":"y"}', "line 2: the id 'a' was there before"),
         ('{"id":"a","output_messages":[{}]}', "line 1: output_messages.0.role: Field required"),
-        ("[" * 100_000, "line 1: not JSON: nested too deeply"),
+        ("[" * 100_000, "line 1: not JSON: it is nested too deeply"),
     ],
 )
 def test_a_batch_line_that_cannot_be_used_is_an_error_with_its_number(content: str, message: str) -> None:

@@ -28,7 +28,7 @@ from pytest_agentv.cases.suites import read_suite
 from pytest_agentv.cases.table_files import read_delimited
 from pytest_agentv.cases.written import LoadContext
 from pytest_agentv.cli.main import COMMANDS
-from pytest_agentv.evaluators.script import Proxy, Reuse
+from pytest_agentv.evaluators.script import Proxy
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.source import read_yaml
 from pytest_agentv.model.kind import spellings
@@ -105,7 +105,7 @@ def test_the_tables_of_keys_are_those_of_the_classes() -> None:
 
 def test_each_spelling_of_a_key_and_each_provider_is_on_some_page() -> None:
     pages = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
-    parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Reuse, Proxy]
+    parts = [*map(EVALUATORS.__getitem__, EVALUATORS), Proxy]
     parts += [part for word in KINDS.table for part in parts_of_target(KINDS.table[word])]
     keys = {key for part in parts for others in spellings(part).values() for key in others}
     assert keys | {*KINDS.table, *KINDS.unsupported} <= set(re.findall(r"[\w-]+", pages))

@@ -11,12 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.runtime import files
 from pytest_agentv.runtime import files as locks
-from pytest_agentv.runtime.files import LockedAppender, remove_leftovers, write_atomically, write_pieces_atomically
+from pytest_agentv.runtime.files import (
+    LockedAppender,
+    ProcessLock,
+    remove_leftovers,
+    write_atomically,
+    write_pieces_atomically,
+)
 
 
 @contextmanager
@@ -36,13 +41,14 @@ def test_nothing_is_created_before_the_first_record(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_record_creates_folder_file_and_hidden_lock(tmp_path: Path) -> None:
+def test_the_first_record_creates_folder_and_file_and_a_lock_until_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results" / "run.jsonl"
     appender = LockedAppender(path)
     appender.append(b"1\n")
+    assert sorted(file.name for file in path.parent.iterdir()) == [".run.jsonl.lock", "run.jsonl"]
     appender.close()
     assert path.read_bytes() == b"1\n"
-    assert sorted(file.name for file in path.parent.iterdir()) == [".run.jsonl.lock", "run.jsonl"]
+    assert [file.name for file in path.parent.iterdir()] == ["run.jsonl"]
 
 
 def test_records_are_readable_while_the_file_is_open(tmp_path: Path) -> None:
@@ -123,8 +129,9 @@ def test_a_full_disk_is_one_error_that_leaves_whole_lines_and_a_free_lock(tmp_pa
         appender.append(b"x" * 5_000 + b"\n")
     assert str(caught.value) == f"{path}: cannot be written: File too large"
     assert path.read_bytes() == b"first\n"
-    with FileLock(tmp_path / ".run.jsonl.lock", timeout=0):
+    with (lock := ProcessLock(tmp_path / ".run.jsonl.lock")).hold(0):
         pass
+    lock.close()
     appender.append(b"second\n")
     appender.close()
     assert path.read_bytes() == b"first\nsecond\n"

@@ -209,27 +209,6 @@ def test_a_target_that_is_no_model_is_an_error(folder, capsys):
     )
 
 
-def test_an_outcome_that_names_a_file_is_an_error_before_a_model_is_asked(folder, capsys):
-    written = SUITE.replace("Greets the user", "file://greets.md")
-    (folder / "a.eval.yaml").write_text(written)
-    assert generate("a.eval.yaml") == 1
-    out, err = capsys.readouterr()
-    line = written.splitlines().index("    expected_outcome: file://greets.md") + 1
-    where = f"a.eval.yaml:{line}: evalcases[0].expected_outcome"
-    hint = "(write the text itself)"
-    assert (out, err) == (
-        "",
-        f"agentv generate: {where}: 'file://greets.md' is a text here: no file is read for it {hint}\n",
-    )
-
-
-def test_an_outcome_that_is_an_absolute_address_gets_rubrics(folder, capsys):
-    written = SUITE.replace("Greets the user", "file:///etc/hosts")
-    (folder / "a.eval.yaml").write_text(written)
-    assert generate("a.eval.yaml") == 0
-    assert capsys.readouterr().out.startswith(printed(3, "greets"))
-
-
 TWO_CASES = """
 evalcases:
   - id: a

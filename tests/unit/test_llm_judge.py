@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agentv.cases.judges import TEMPLATE_VARIABLES
 from pytest_agentv.cases.prompts import Prompt
+from pytest_agentv.cases.references import TEMPLATE_VARIABLES
 from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.context import Context, Services
 from pytest_agentv.evaluators.judge import LlmJudge, Rubric, build_question, build_variables, default_judge

@@ -1,13 +1,10 @@
 """The lock that processes share."""
 
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from filelock import FileLock, Timeout
 
 from pytest_agentv.runtime.files import InUse, ProcessLock, is_in_use
 
@@ -18,6 +15,25 @@ def test_the_folder_and_the_file_are_made_by_the_first_holder(tmp_path: Path) ->
     with lock.hold(0):
         assert (tmp_path / "deep" / ".lock").exists()
     lock.close()
+
+
+def test_whoever_closes_it_last_removes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    mine, other, third = ProcessLock(path), ProcessLock(path), ProcessLock(path)
+    with other.hold(0):
+        pass
+    with mine.hold(0):
+        other.close()
+        assert path.exists()
+    with third.hold(0):
+        pass
+    mine.close()
+    assert not path.exists()
+    with third.hold(0), pytest.raises(TimeoutError), mine.hold(0):
+        pass
+    mine.close()
+    third.close()
+    assert not path.exists()
 
 
 def test_it_shuts_others_out_until_it_is_released(tmp_path: Path) -> None:
@@ -39,16 +55,6 @@ def test_a_holder_that_breaks_releases_it(tmp_path: Path) -> None:
         pass
     lock.close()
     other.close()
-
-
-def test_it_is_the_lock_of_filelock(tmp_path: Path) -> None:
-    path = tmp_path / ".lock"
-    lock = ProcessLock(path)
-    with lock.hold(0), pytest.raises(Timeout):
-        FileLock(path).acquire(timeout=0)
-    with FileLock(path), pytest.raises(TimeoutError), lock.hold(0):
-        pass
-    lock.close()
 
 
 def test_who_waits_gets_it_when_it_is_released(tmp_path: Path) -> None:
@@ -99,31 +105,3 @@ def test_a_file_is_in_use_until_all_who_use_it_have_ended(tmp_path: Path) -> Non
     assert is_in_use(path)
     second.end()
     assert not is_in_use(path)
-
-
-FORKING = """
-import os, signal, sys, time
-from pathlib import Path
-from pytest_agentv.runtime.files import InUse, is_in_use
-
-path, using = Path(sys.argv[1]), InUse()
-using.begin(path)
-child = os.fork()
-if not child:
-    signal.pause()
-found = [is_in_use(path)]
-using.end()
-deadline = time.monotonic() + 10
-while is_in_use(path) and time.monotonic() < deadline:
-    time.sleep(0.01)  # the child closes its copy when it begins
-found.append(is_in_use(path))
-os.kill(child, signal.SIGKILL)
-print(*found)
-"""
-
-
-def test_a_forked_process_does_not_use_the_file(tmp_path: Path) -> None:
-    """As a server that a fixture of the user forked, which lives on. A process with threads cannot fork quietly."""
-    (tmp_path / "r.jsonl").touch()
-    command = [sys.executable, "-c", FORKING, str(tmp_path / "r.jsonl")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True False\n"

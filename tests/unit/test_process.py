@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from thorough import varied
 
-from pytest_agentv.runtime import process_tree, processes
-from pytest_agentv.runtime.process_tree import ProcessTree, has_group, read_processes
+from pytest_agentv.runtime import processes, reaper
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.reaper import ProcessTree, has_group, read_processes, temporary_folder
 from pytest_agentv.runtime.user_code import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -142,7 +141,7 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(monkeypatch: pytest.
 
 def test_a_timeout_without_proc_ends_the_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    monkeypatch.setattr(process_tree, "read_processes", lambda: iter(()))
+    monkeypatch.setattr(reaper, "read_processes", lambda: iter(()))
     monkeypatch.setattr(processes, "_KILL_SECONDS", 0.2)  # without /proc, zombies count until they are waited for
 
     assert run_shell(f"sleep 1000 & echo $! > {pid_file}; wait", timeout=0.3).timed_out

@@ -428,23 +428,6 @@ class TestAgents:
         with pytest.raises(TargetsError, match="response_format: the API takes"):
             resolve(body)
 
-    @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
-    @pytest.mark.parametrize(
-        ("keys", "where"),
-        [
-            (
-                "response_format: {type: json_schema, json_schema: {name: order, schema: {price: number}}}",
-                "response_format: json_schema.schema",
-            ),
-            ("tools: [{name: price_of, parameters: {price: number}}]", "tools[0]: parameters"),
-            ("tools: [{type: function, function: {name: f, parameters: {price: number}}}]", "tools[0]: parameters"),
-        ],
-    )
-    def test_a_schema_without_keywords_is_refused(self, resolve: Resolver, kind: str, keys: str, where: str) -> None:
-        fault = f"{where} is no JSON Schema: 'price' is no keyword, and nothing is checked (names stand under"
-        with pytest.raises(TargetsError, match=re.escape(fault)):
-            resolve(f"{kind}\n    model: m\n    api_key: k-0123\n    {keys}")
-
     def test_pi_needs_no_key(self, resolve: Resolver) -> None:
         assert agent(resolve("pi\n    api_key: ${{ NONE }}")) == Pi()
 

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from pytest_agentv.cases.rendering import TemplateFault
-from pytest_agentv.cases.variables import Unfilled, fill, render
+from pytest_agentv.cases.variables import TemplateFault, Unfilled, fill, render
 from pytest_agentv.files.places import Place
 from pytest_agentv.files.source import Source
 

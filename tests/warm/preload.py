@@ -18,7 +18,7 @@ from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and 
 
 from warm.hooks import CONSTANT
 
-USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis", "filelock")
+USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis")
 """Modules that pytest and its plugins import when a run needs them. hypothesis keeps its files where it is imported."""
 CLUSTER = ("distributed", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker")
 """Modules of runs on a cluster, of its scheduler and of its workers, where the package is installed."""

@@ -3,14 +3,12 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from pytest_agentv.files.problems import describe_value
-from pytest_agentv.files.schema_words import lacks_keywords
-from pytest_agentv.model.base import Json, JsonObject, mapping
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import secrets_of
-from pytest_agentv.providers.api.base import Api, ModelSettings, function_of, query_without_version, schema_of
+from pytest_agentv.providers.api.base import Api, ModelSettings, query_without_version
 from pytest_agentv.providers.base import Adapter, TargetEnvironment
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.targets.fields import (
@@ -53,21 +51,7 @@ def _tool(value: object) -> object:
     """Return a tool in the shape of OpenAI. The API's own tools stay unchanged."""
     if not isinstance(value, dict):
         raise ValueError(f"expected a mapping with name, description and parameters, got {describe_value(value)}")  # noqa: TRY004 - pydantic wants it
-    tool = {"type": "function", "function": value} if "name" in value and "type" not in value else value
-    _refuse_no_schema(mapping(function_of(tool)).get("parameters"), "parameters")
-    return tool
-
-
-def _format(value: JsonObject) -> JsonObject:
-    _refuse_no_schema(schema_of(value), "json_schema.schema")
-    return value
-
-
-def _refuse_no_schema(schema: Json, where: str) -> None:
-    """Raise `ValueError` for a schema without keywords, by which a model may answer anything."""
-    fault = lacks_keywords(schema) if isinstance(schema, dict) else None
-    if fault:
-        raise ValueError(f"{where} {fault}")
+    return {"type": "function", "function": value} if "name" in value and "type" not in value else value
 
 
 Stops: TypeAlias = Annotated[
@@ -103,7 +87,7 @@ class Model(RetryKeys):
         default=None,
         description="how much the model thinks: `low`, `medium`, `high`, or another word of its API",
     )
-    response_format: Annotated[FreeMapping, AfterValidator(_format)] | None = spelled(
+    response_format: FreeMapping | None = spelled(
         *("response_format", "responseFormat"),
         default=None,
         description="the shape of the answer, as OpenAI writes it: `{type: json_schema, json_schema: …}`",

@@ -6,7 +6,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -255,32 +255,6 @@ def _is_dry(file: Path) -> bool | None:
 RECORDS: Final = "agentv_records"
 """The attribute of a report, and the key of a worker's output, that holds lines of the results file."""
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-@dataclass(frozen=True, slots=True)
-class Place(Record):
-    """Describes a folder of the controller's machine, so that a worker can tell whether it has the same one."""
-
-    folder: str
-    device: int
-    inode: int
-    machine: str
-
-    @classmethod
-    def of(cls, path: Path) -> "Place":
-        """Describe the nearest folder above a path that is there."""
-        folder = next(folder for folder in path.parents if folder.is_dir())
-        found = folder.stat()
-        return cls(str(folder), found.st_dev, found.st_ino, _machine())
-
-    def is_here(self) -> bool:
-        try:
-            found = os.stat(self.folder)  # noqa: PTH116 - as plain as the fields
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino, _machine()) == (self.device, self.inode, self.machine)
-
 
 class TravellingSink:
     """Keeps the lines of results until a report carries them."""
@@ -324,13 +298,6 @@ def unpack(packed: str | None) -> Iterable[str]:
     return texts
 
 
-def _machine() -> str:
-    try:
-        return _BOOT_ID.read_text("ascii").strip()
-    except OSError:
-        return f"{uuid.getnode():x}"
-
-
 # The identity of a run, the same in all its processes.
 
 _WORKER_INPUT: Final = "agentv"
@@ -347,10 +314,15 @@ class RunIdentity(Record):
     """Absolute."""
     resumed: ResumedFile | None = None
     """The results file whose finished cases are carried over."""
-    home: Place | None = None
-    """The folder of the results file: a worker on another machine must not write to a file of the same path."""
+    home: str | None = None
+    """In a worker: the machine of the results file. A worker on another one must not write to a file of that path."""
     retried: tuple[tuple[str, str], ...] | None = None
     """Eval file and id of the only cases that run; None: all cases run."""
+
+    @property
+    def is_home(self) -> bool:
+        """Whether this process may write to the files of the run."""
+        return self.home in (None, socket.gethostname())
 
     @property
     def goes_on(self) -> bool:
@@ -459,7 +431,7 @@ def raise_refusal(node: Any) -> None:
 
 def send_to_worker(identity: RunIdentity, node: Any) -> None:
     """Hand the identity to an xdist worker, as the plain text that execnet can carry."""
-    sent = identity.replace(home=Place.of(identity.results_path))
+    sent = identity.replace(home=socket.gethostname())
     node.workerinput[_WORKER_INPUT] = json.dumps(sent.to_plain())
     node.workerinput["agentv_dist"] = str(node.config.getoption("dist"))
 
@@ -472,21 +444,19 @@ def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
 
     The system opens the lock when its holder dies, however that happens.
     """
-    lock_path = path.with_name(f".{path.name}.resumed")
-    lock, stack = ProcessLock(lock_path), ExitStack()
+    lock, stack = ProcessLock(path.with_name(f".{path.name}.resumed")), ExitStack()
 
     def release() -> None:
-        with suppress(OSError):
-            lock_path.unlink()
-        with suppress(OSError):
-            stack.close()
+        stack.close()
         lock.close()
 
     try:
         stack.enter_context(lock.hold(0))
     except TimeoutError:
         lock.close()
-        raise pytest.UsageError(f"{flag}: {locate(path, None)} is being resumed by {_holder(lock_path)}") from None
+        raise pytest.UsageError(
+            f"{flag}: {locate(path, None)} is being resumed by another process; wait for its end"
+        ) from None
     except OSError:  # nobody can write to this folder
         return
     if is_in_use(path):
@@ -494,14 +464,4 @@ def lock_resumed(path: Path, flag: str, config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{flag}: a run that writes {locate(path, None)} is not over; wait for its end, or end it"
         )
-    with suppress(OSError):
-        lock_path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", "utf-8")
     config.add_cleanup(release)
-
-
-def _holder(lock_path: Path) -> str:
-    with suppress(OSError):
-        text = lock_path.read_text("utf-8", "replace").strip()
-        if text:
-            return f"{text}; wait for its end, or end it"
-    return "another process; wait for its end"

@@ -155,9 +155,9 @@ class RunRecords:
 
     def __init__(self, identity: RunIdentity, options: RunOptions, masker: Masker, *, is_worker: bool) -> None:
         self.known = KnownLines()
-        tell, home = None if is_worker else self.known.note, identity.home  # a worker's controller reads the file
+        tell = None if is_worker else self.known.note  # a worker's controller reads the file
         sink = ResultSink(identity.results_path, options.output_format, masker, tell)
-        self.travelling = None if home is None or home.is_here() else TravellingSink(sink)
+        self.travelling = None if identity.is_home else TravellingSink(sink)
         """Collects the lines that reports take to the controller, if this process cannot write to the results file."""
         self.recorder = Recorder(self.travelling or sink)
         self.finished = FinishedCases(identity, with_errors=not options.retry_errors, is_worker=is_worker)

@@ -20,7 +20,7 @@ from pytest_agentv.model.results import EvalResult
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.model.text import compact_json
 from pytest_agentv.reports.figures import moment_of
-from pytest_agentv.runtime.files import LockedAppender, lock_of
+from pytest_agentv.runtime.files import LockedAppender
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.session.recording.identity import RunIdentity
 from pytest_agentv.store.readers import iter_recorded
@@ -340,7 +340,7 @@ class AnswerJournal:
         try:
             line = {NUMBER: number, **recordable(result.to_plain(), self._masker)}
             await run_in_thread(lambda: self._appender.append(f"{compact_json(line)}\n".encode()), "agentv-answers")
-        except (AgentvError, TypeError, ValueError, RecursionError) as error:  # code of users may put in anything
+        except (AgentvError, TypeError, ValueError) as error:  # code of users may put in anything
             if not self._is_lost:
                 _LOGGER.warning("single answers are not kept, a run that is killed would ask for them again: %s", error)
             self._is_lost = True
@@ -406,9 +406,8 @@ def drop_answers(results_path: Path, judged: Mapping[CaseVersion, int]) -> None:
         if len(needed) < len(answers):
             _keep_lines(path, needed)
         return
-    for each in (path, lock_of(path)):
-        with suppress(OSError):
-            each.unlink()
+    with suppress(OSError):
+        path.unlink()
 
 
 def _keep_lines(path: Path, needed: Collection[int]) -> None:

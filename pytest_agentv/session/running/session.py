@@ -129,7 +129,7 @@ def _project_root(config: pytest.Config) -> Path:
 
 def _unjudged(identity: RunIdentity) -> UnjudgedFolders | None:
     """Return the folders of unjudged answers; None: this process cannot write to the files of the run."""
-    if identity.home is not None and not identity.home.is_here():
+    if not identity.is_home:
         return None
     left = None if identity.resumed is None else unjudged_folder(identity.resumed.path)
     return UnjudgedFolders(unjudged_folder(identity.results_path), left)

@@ -5,8 +5,8 @@ import pyarrow
 import pyarrow.parquet
 
 ROWS = [
-    {"id": "one", "day": date(2025, 1, 15), "words": ["tent", "stove"], "note": None},
-    {"id": "two", "day": date(2025, 2, 1), "words": ["lamp"], "note": "dear"},
+    {"id": "one", "day": date(2025, 1, 15), "words": ["tent", "stove"], "note": None, "scan": b"\xff\xd8"},
+    {"id": "two", "day": date(2025, 2, 1), "words": ["lamp"], "note": "dear", "scan": b"lamp"},
 ]
 
 

@@ -7,7 +7,6 @@ from docs_pages import ROOT, read_page
 
 from pytest_agentv.cases.evaluators import load_evaluators
 from pytest_agentv.cases.references import References, Scope
-from pytest_agentv.cases.sentences import kind_hint
 from pytest_agentv.evaluators.json_checks import IsJson
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
@@ -186,66 +185,6 @@ def test_the_functions_of_the_docs_judge_an_answer_after_a_mark_as_inspect_ai_do
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
-    [
-        ({"type": "object", "requried": ["price"]}, ["requried", "required"]),
-        ({"properties": {"a": {"additionalproperties": False}}}, ["additionalproperties", "additionalProperties"]),
-        ({"items": [{"anyOf": [{"minLenght": 3}]}], "$schema": DRAFT_7}, ["minLenght", "minLength"]),
-        ({"properties": {"requried": {}, "typ": {}}, "const": {"requried": 1}, "examples": [{"item": 1}]}, []),
-        ({"items": {"example": 1, "nullable": True, "enumNames": [], "tsType": "x", "descripton": "x", "x-a": 1}}, []),
-        ({"items": {"x-format": "x", "_type": "x", "@type": "x", "requiredIf": "x", "isRequired": 1}}, []),
-    ],
-)
-def test_a_misspelt_keyword_of_a_schema_is_told_because_it_checks_nothing(bench, schema, told):
-    """promptfoo refuses such a schema. By the standard it is one, in which anybody may add words."""
-    warning = "/qa.yaml:2: evaluators[0].{}: {!r} is no keyword of JSON Schema and checks nothing (did you mean {!r}?)"
-    for key in ("is-json", "contains-json"):
-        checks, told_here = bench.load({key: schema})
-        assert len(checks) == 1
-        assert told_here == ([warning.format(key, *told)] if told else [])
-
-
-ORDER = {"type": "object", "required": ["price"]}
-UNDER = "the schema is what stands under {!r}: write that alone"
-NAMES = "names stand under `properties`: {properties: {price: "
-
-
-@pytest.mark.parametrize(
-    ("schema", "word", "hint"),
-    [
-        ({"name": "order", "strict": True, "schema": ORDER}, "name", UNDER.format("schema")),
-        ({"name": "order", "description": "An order", "schema": ORDER}, "name", UNDER.format("schema")),
-        (
-            {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER}},
-            "json_schema",
-            UNDER.format("json_schema.schema"),
-        ),
-        ({"value": ORDER}, "value", UNDER.format("value")),
-        ({"value": "order.json"}, "value", UNDER.format("value")),
-        ({"schema": {"required": ["price"]}}, "schema", UNDER.format("schema")),
-        ({"name": "order", "parameters": ORDER}, "name", UNDER.format("parameters")),
-        ({"price": "number"}, "price", NAMES + "{type: number}}, required: [price]}"),
-        ({"$schema": DRAFT_7, "price": {"type": "number"}}, "price", NAMES + "…}, required: [price]}"),
-        ({"price": 120}, "price", NAMES + "…}}; `equals` compares with data"),
-        ({"requried": ["price"]}, "requried", "did you mean 'required'?"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["is-json", "contains-json"])
-def test_a_schema_without_keywords_is_an_error_because_every_json_fits_it(bench, kind, schema, word, hint):
-    (bench.folder / "order.json").write_text(json.dumps(schema), "utf-8")
-    fault = f"is no JSON Schema: {word!r} is no keyword, and nothing is checked ({hint})"
-    checks, faults = bench.load({kind: schema}, {"type": kind, "value": schema}, {kind: "order.json"})
-    assert (checks, faults) == (
-        (),
-        [
-            f"/qa.yaml:2: evaluators[0].{kind}: {fault}",
-            f"/qa.yaml:3: evaluators[1].value: {fault}",
-            f"/qa.yaml:4: evaluators[2].{kind}: order.json: {fault}",
-        ],
-    )
-
-
-@pytest.mark.parametrize(
     "schema",
     [{}, {"title": "an order"}, {"$defs": {"a": {}}}, {"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"format": "date"}],
 )
@@ -274,13 +213,6 @@ def test_a_key_of_the_check_within_its_schema_is_an_error_where_it_stands(bench)
         IsJson(value={"negate": True})
 
 
-@pytest.mark.parametrize("inner", [{"price": "number"}, {"price": {"type": "number"}}])
-def test_an_inner_schema_that_names_keys_without_properties_is_told(bench, inner):
-    checks, told = bench.load({"is-json": {"type": "object", "properties": {"order": inner, "note": {"title": "x"}}}})
-    assert len(checks) == len(told) == 1
-    assert f"'price' is no keyword of JSON Schema and checks nothing ({NAMES}" in told[0]
-
-
 @pytest.mark.parametrize("kind", ["levenshtein", "bleu", "rouge", "similar"])
 def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, kind):
     _, faults = bench.load({kind: "yes", "threshold": 0})
@@ -288,65 +220,6 @@ def test_no_edits_of_promptfoo_are_no_similarity_that_all_answers_have(bench, ki
         "/qa.yaml:2: evaluators[0].threshold: every answer has a similarity of 0 or more: for an equal text write 1"
     ]
     assert bench.judged({"levenshtein": "yes", "threshold": 1}, "yes").score == 1
-
-
-@pytest.mark.parametrize(
-    ("item", "hint"),
-    [
-        ({"pattern": r"ANSWER: (\w)"}, "(`regex` compares no group with a target: `python: checks.py:function` may)"),
-        ({"PatternMatchMetric": "yes|no"}, "(`regex` finds a pattern anywhere: `regex: '^(yes|no)$'` takes the whole"),
-        (
-            {"type": "answer", "value": "letter"},
-            r"after its mark: `regex: 'ANSWER: *B\s*$'`; `python: checks.py:function` ",
-        ),
-        ({"ToolCallAccuracy": {}}, "(see `tool_trajectory`)"),
-        ({"tool_call_accuracy": {}}, "(see `tool_trajectory`)"),
-        ({"cosine": "a"}, "(`similar` compares meanings, `levenshtein` letters"),
-        ({"not-semantic_similarity": "a", "threshold": 0.5}, ".not-semantic_similarity: is no kind of evaluator (`sim"),
-        ({"cot_qa": True}, "(`llm_judge` takes a prompt of its own)"),
-        ({"list_contains": ["a"]}, "(`contains-any` and `contains-all` take a list of texts)"),
-        ({"contains-none": ["a"]}, "(`not-contains-any` forbids each text of a list)"),
-        ({"file": "a.txt"}, ".file: is no kind of evaluator (`python: checks.py:function` may read files)"),
-        ({"zzz": "a", "threshold": 0.8}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
-        ({"threshold": 0.8, "name": "n", "zzz": "a"}, ".zzz: is no kind of evaluator: expected one of bleu, code, "),
-        ({"tpye": "contains", "value": "a"}, ".type: is missing: expected one of bleu, code, "),
-        ({"prmopt": "a", "name": "n"}, ".type: is missing: expected one of bleu, code, "),
-        ({"zzz": "a", "yyy": "b"}, ".type: is missing: expected one of bleu, code, "),
-        ({"match": "yes"}, "look at one end of the answer; case and punctuation count)"),
-        ({"exact": "yes"}, "(`equals` ignores blanks around the answer; case and punctuation count)"),
-        ({"rouge-n": "yes"}, "(`rouge` counts single words with variant: rouge1)"),
-        ({"MaxToolCalls": 3}, "(`python: len(tool_calls) <= 3` counts them)"),
-    ],
-)
-def test_the_replacement_of_a_check_says_how_it_differs(bench, item, hint):
-    _, faults = bench.load(item)
-    assert len(faults) == 1
-    assert hint in faults[0]
-
-
-@pytest.mark.parametrize(
-    ("word", "near"),
-    [
-        ("text-equals", "equals"),
-        ("it-equals", "equals"),
-        ("hit-equals", "equals"),
-        ("output-contains", "contains"),
-        ("most-similar", "similar"),
-        ("tool_not_called", "not-tool-called"),
-        ("is-not-json", "not-is-json"),
-        ("no-json", "not-is-json"),
-        ("doesnt_contain", "not-contains"),
-        ("doesn't-contain", "not-contains"),
-        ("notcontains", "not-contains"),
-        ("not-not-contians", "contains"),
-        ("!field_acuracy", "not-field_accuracy"),
-        ("no-emojis", "no-emoji"),
-        ("emojis", None),
-    ],
-)
-def test_the_kind_that_is_proposed_does_not_say_the_opposite(word, near):
-    table = EVALUATORS.with_own({"no-emoji": object})
-    assert kind_hint(word, table) == (near and f"did you mean {near!r}?")
 
 
 @pytest.mark.parametrize(
