@@ -174,14 +174,16 @@ class Fingerprints:
             self._roots = (*self._roots, folder.resolve())
         split = ((word, _command_words(word)) for word in words)
         pieces = [piece for word, parts in split for piece in (parts if parts == [word] else [word, *parts])]
+        following = list(zip(["", *pieces], pieces, strict=False))
+        written = {piece for previous, piece in following if previous.endswith(">")}
         cwd = folder
-        for previous, piece in zip(["", *pieces], pieces, strict=False):
+        for previous, piece in following:
             if previous == "cd":
                 cwd /= piece
             elif previous == "-m":
                 for path in self._modules(piece.split("."), (cwd, *self._places())):
                     yield from self._program(path, cwd)
-            elif not previous.endswith(">"):  # a command writes such a file
+            elif piece not in written:
                 for name in dict.fromkeys((piece, piece.rpartition("=")[2])):  # --config=agent.yaml
                     if (named := self._ours(cwd / name)) is not None:
                         yield from self._program(named, (cwd / name).parent)

@@ -86,7 +86,7 @@ def test_a_function_is_its_module_and_what_that_imports_early_or_late(tmp_path: 
         ("agent --config=os.txt", {"os.txt"}),
         ("cd shop && python __init__.py; cd deep;cat inner.py", {"shop/__init__.py", "shop/deep/inner.py", "last.py"}),
         ("cd missing || cd 'a\0b' && cat os.txt", set()),
-        ("echo hello > os.txt; echo hello >> os.txt", set()),
+        ("echo hello > os.txt; echo hello >> os.txt; cat os.txt", set()),
         ("python venv/lib/site-packages/installed.py", set()),
         ("python missing.py; cat 'an open quote os.txt", {"os.txt"}),
         (f"cat {'x' * 5000} /etc/hostname .", set()),
