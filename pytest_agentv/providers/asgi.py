@@ -17,7 +17,7 @@ from pytest_agentv.providers.http import TEMPLATE, Service, ServiceProvider
 from pytest_agentv.providers.kind import Sources
 from pytest_agentv.providers.python import ImportedCallable, import_callable
 from pytest_agentv.providers.python_calls import call_async
-from pytest_agentv.runtime.files import READ_LIMIT, Decoder
+from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import filled_text
@@ -25,6 +25,7 @@ from pytest_agentv.targets.fields import filled_text
 _LOGGER: Final = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 10.0
+_TOO_LARGE: Final = f"its reply is too large: it has more than {READ_LIMIT // 2**20} MiB"
 
 VERSIONS = {"version": "3.0", "spec_version": "2.3"}
 
@@ -95,15 +96,8 @@ class AppTransport:
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` for an exception of the application."""
         app, lifespan = await self._started()
-
-        async def call() -> HttpReply | NoReplyError:
-            try:
-                return await call_app(app, request, lifespan.state)
-            except NoReplyError as error:
-                return error
-
-        reply = await call_async(call, self._label, None)
-        if isinstance(reply, NoReplyError):
+        reply = await call_async(lambda: call_app(app, request, lifespan.state), self._label, None)
+        if isinstance(reply, str):
             raise RequestError(RequestFailure(f"{self._label}: {reply}", "crash"))
         return reply
 
@@ -213,83 +207,47 @@ class Lifespan:
             self._from_app.put_nowait(None)
 
 
-class NoReplyError(Exception):
-    """The application gave no complete reply. The text says why."""
+async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply | str:
+    """Call an application, on the loop for user code; a text says why it gave no whole reply.
 
+    Raises any exception of the application.
+    """
+    start: AsgiMessage = {}
+    content = bytearray()
+    is_asked, ended = False, asyncio.Event()
 
-async def call_app(app: App, request: HttpRequest, state: Mapping[str, Any]) -> HttpReply:
-    """Call an application, on the loop for user code. Raises `NoReplyError`, and any exception of the application."""
-    call = _Call(request)
-    try:
-        await app(_scope(request, state), call.receive, call.send)
-    except Exception:
-        if call.is_too_large:
-            raise call.too_large() from None
-        raise
-    return call.reply()
-
-
-class _Call:
-    """The events that the application receives and sends."""
-
-    def __init__(self, request: HttpRequest) -> None:
-        self._body: bytes | None = request.content or b""
-        self._start: AsgiMessage | None = None
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._ended = asyncio.Event()
-
-    @property
-    def is_too_large(self) -> bool:
-        return self._size > READ_LIMIT
-
-    async def receive(self) -> AsgiMessage:
+    async def receive() -> AsgiMessage:
         """Return the whole body first. After the reply is complete, report that the client has disconnected."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._ended.wait()
-        return {"type": "http.disconnect"}
+        nonlocal is_asked
+        if is_asked:
+            await ended.wait()
+            return {"type": "http.disconnect"}
+        is_asked = True
+        return {"type": "http.request", "body": request.content or b"", "more_body": False}
 
-    async def send(self, message: AsgiMessage) -> None:
+    async def send(message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
-            self._start = message
+            start.update(message)
         elif message["type"] == "http.response.body":
-            part = bytes(message.get("body", b""))
-            self._size += len(part)
-            if self.is_too_large:
-                raise self.too_large()
-            self._parts.append(part)
+            content.extend(message.get("body", b""))
+            if len(content) > READ_LIMIT:
+                raise OverflowError(_TOO_LARGE)
             if not message.get("more_body", False):
-                self._ended.set()
+                ended.set()
 
-    def too_large(self) -> NoReplyError:
-        return NoReplyError(f"its reply is too large: it has more than {READ_LIMIT // 2**20} MiB")
-
-    def reply(self) -> HttpReply:
-        if self._start is None:
-            raise NoReplyError("it ended without a reply")
-        if not self._ended.is_set():
-            raise NoReplyError("it ended in the middle of its reply")
-        headers = {
-            bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
-            for name, value in self._start.get("headers", ())
-        }
-        return HttpReply(int(self._start["status"]), headers, self._content(headers.get("content-encoding", "")))
-
-    def _content(self, encoding: str) -> bytes:
-        """Return the body. Some applications compress it without being asked to."""
-        try:
-            decoder, content = Decoder(encoding), bytearray()
-            for piece in decoder.decode(b"".join(self._parts)):
-                content += piece
-                self._size = len(content)
-                if self.is_too_large:
-                    raise self.too_large()
-            decoder.check_whole()
-        except ValueError as error:
-            raise NoReplyError(f"its reply cannot be decoded: {error}") from None
-        return bytes(content)
+    try:
+        await app(_scope(request, state), receive, send)
+    except Exception:
+        if len(content) <= READ_LIMIT:
+            raise
+        return _TOO_LARGE
+    if not ended.is_set():
+        return "it ended in the middle of its reply" if start else "it ended without a reply"
+    headers = {
+        bytes(name).decode("latin-1").lower(): bytes(value).decode("latin-1")
+        for name, value in start.get("headers", ())
+    }
+    return HttpReply(int(start["status"]), headers, bytes(content))
 
 
 def _scope(request: HttpRequest, state: Mapping[str, Any]) -> AsgiMessage:

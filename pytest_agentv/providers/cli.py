@@ -1,21 +1,15 @@
 """The `cli` provider: a command line, rendered and run once per case, or once for a whole batch."""
 
 import asyncio
-import http.client
 import logging
 import re
-import ssl
 import tempfile
 import time
-import urllib.request
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -26,7 +20,7 @@ from pytest_agentv.model.base import JsonObject, Record
 from pytest_agentv.model.kind import spelled
 from pytest_agentv.model.secrets import Secret, masked
 from pytest_agentv.model.text import format_number
-from pytest_agentv.providers.api.client import certificate_variable, find_proxy, is_loopback, shown_url
+from pytest_agentv.providers.api.base import HttpRequest, is_success, open_client, shown_url
 from pytest_agentv.providers.base import (
     ProviderRequest,
     ProviderResponse,
@@ -61,6 +55,7 @@ from pytest_agentv.providers.cli_template import (
 from pytest_agentv.providers.kind import Provider, Settings, Sources
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
 from pytest_agentv.runtime.reaper import temporary_folder
+from pytest_agentv.runtime.retry import RequestError
 from pytest_agentv.runtime.user_code import run_in_thread
 from pytest_agentv.targets.fields import (
     OptionalText,
@@ -377,7 +372,7 @@ async def run_healthcheck(
     limit = healthcheck.timeout_seconds or timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         if isinstance(healthcheck, HttpHealthcheck):
-            await _probe_url_within(healthcheck.url, limit, environment)
+            await _probe_url(healthcheck.url, limit, environment)
         else:
             await _probe_command(healthcheck, environment, limit)
     except _UnhealthyError as fault:
@@ -390,64 +385,21 @@ class _UnhealthyError(Exception):
         self.kind: ErrorKind = kind
 
 
-async def _probe_url_within(url: str, limit: float, environment: Mapping[str, str]) -> None:
-    """Probe a URL within the limit.
-
-    Without this, a server that sends single bytes would never exceed its limit per read.
-    """
+async def _probe_url(url: str, limit: float, environment: Mapping[str, str]) -> None:
+    """GET a URL and expect 2xx. Uses the proxies of models."""
+    asked = f"GET {shown_url(url)}"
+    client = await open_client(asked, "the health check", environment)
     try:
         async with asyncio.timeout(limit):
-            await run_in_thread(lambda: probe_url(url, limit, environment), "agentv-healthcheck")
+            reply = await client.exchange(HttpRequest("GET", url))
     except TimeoutError as error:
-        raise _too_late(url, limit) from error
-
-
-def _too_late(url: str, limit: float) -> _UnhealthyError:
-    return _UnhealthyError(f"GET {shown_url(url)} did not answer within {format_number(limit)}s", "timeout")
-
-
-def probe_url(url: str, timeout_seconds: float, environment: Mapping[str, str]) -> None:
-    """GET a URL and expect 2xx. Uses the proxies and certificates of models."""
-    shown = shown_url(url)
-    try:
-        with _opener(url, environment).open(_request(url), timeout=timeout_seconds):
-            return
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _UnhealthyError(f"GET {shown} answered {_status(error.code)}, expected 2xx", "network") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(reason, TimeoutError):
-            raise _too_late(url, timeout_seconds) from error
-        raise _UnhealthyError(f"GET {shown} failed: {reason}", "network") from error
-
-
-def _opener(url: str, environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
-    proxy = None if is_loopback(url) else find_proxy(url, environment)
-    scheme = urlsplit(url).scheme
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({scheme: proxy} if proxy else {})]
-    if scheme == "https":
-        variable = certificate_variable(environment)
-        trust = ssl.create_default_context(cafile=environment[variable] if variable else None)
-        handlers.append(urllib.request.HTTPSHandler(context=trust))
-    return urllib.request.build_opener(*handlers)
-
-
-def _request(url: str) -> urllib.request.Request:
-    """Return the request for a URL. Moves its login into a header, because urllib takes it for a part of the host."""
-    parts = urlsplit(url)
-    login, at, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310 - `Url` has been checked
-    if at:
-        request.add_unredirected_header("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}")
-    return request
-
-
-def _status(code: int) -> str:
-    try:
-        return f"{code} {HTTPStatus(code).phrase}"
-    except ValueError:
-        return str(code)
+        raise _UnhealthyError(f"{asked} did not answer within {format_number(limit)}s", "timeout") from error
+    except RequestError as error:
+        raise _UnhealthyError(error.failure.message, "network") from error
+    finally:
+        await client.close()
+    if not is_success(reply.status):
+        raise _UnhealthyError(f"{asked} answered {reply.status}, expected 2xx", "network")
 
 
 async def _probe_command(healthcheck: CommandHealthcheck, environment: Mapping[str, str], limit: float) -> None:

@@ -14,7 +14,7 @@ from pytest_agentv.model.secrets import masked
 from pytest_agentv.model.text import NoJsonConstantError, format_number, strict_json
 from pytest_agentv.providers.api.failures import read_error_text
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.providers.cli_template import LONGEST_ARGUMENT, javascript_string
+from pytest_agentv.providers.cli_template import LONGEST_ARGUMENT
 from pytest_agentv.providers.wire import WireError, answer_message, parse_response
 from pytest_agentv.runtime.files import read_regular_file, utf8_fault
 from pytest_agentv.runtime.processes import OUTPUT_LIMIT, ProcessResult
@@ -45,7 +45,7 @@ def parse_output(content: str) -> ProviderResponse:
     """
     try:
         data = strict_json(content)
-        response = parse_response(data, javascript_string)
+        response = parse_response(data)
     except ValueError as error:
         meant = _LOOKS_MEANT.match(content) and isinstance(error, WireError | NoJsonConstantError)
         return _plain_text(content, *([f"the answer is taken as a plain text: {error}"] if meant else []))

@@ -1,8 +1,8 @@
 """Command templates: their placeholders, and values that the shell takes literally."""
 
 import json
-import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -11,8 +11,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import BeforeValidator
 
 from pytest_agentv.files.problems import did_you_mean
-from pytest_agentv.model.base import Json, Record, is_number
-from pytest_agentv.model.text import compact_json, format_number
+from pytest_agentv.model.base import Record
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.targets.definitions import REFERENCE
 from pytest_agentv.targets.fields import FinalFault, filled_text, optional_text
@@ -45,7 +44,7 @@ class CallValues(Record):
 
     def for_shell(self) -> dict[str, str]:
         """Return the values as words of a command."""
-        return self._values(quote)
+        return self._values(shlex.quote)
 
     def as_texts(self) -> dict[str, str]:
         """Return the values unquoted, for standard input."""
@@ -99,14 +98,6 @@ def with_prompt(environment: Mapping[str, str], prompt: str) -> dict[str, str]:
 def clean(text: str) -> str:
     """Return a text that fits into an argument: without NUL, and with `?` for lone surrogates."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-
-
-def quote(text: str) -> str:
-    """Quote a text for a POSIX shell.
-
-    Unlike `shlex.quote`, it always quotes, so that the value cannot change how the template's words are joined.
-    """
-    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def shell_argv(command: str, folder: Path) -> list[str]:
@@ -199,13 +190,12 @@ def _files_format(value: object) -> str:
 
 
 def _refuse_quotes(text: str, placeholder: re.Pattern[str]) -> None:
-    found = find_unsafe(REFERENCE.sub("x", text), placeholder)
-    if found:
-        name, where = found
+    name = find_unsafe(REFERENCE.sub("x", text).replace("\0", ""), placeholder)
+    if name:
         other = "" if name != "{PROMPT}" else "; or use {PROMPT_JSON}, {PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
         raise FinalFault(
-            f"{name} stands {where}, where its text could run as a command; write it as a word of its own, without "
-            f"quotes: it is quoted for the shell{other}"
+            f"{name} stands within quotes, backticks, a comment or a here-document, where its text could run as a "
+            f"command; write it as a word of its own, without quotes: it is quoted for the shell{other}"
         )
 
 
@@ -213,195 +203,31 @@ CommandTemplate: TypeAlias = Annotated[str, BeforeValidator(_command)]
 InputTemplate: TypeAlias = Annotated[str, BeforeValidator(_input)]
 FilesFormat: TypeAlias = Annotated[str, BeforeValidator(_files_format)]
 
-_WORD_ENDS: Final = " \t\n;&|()<>"
-_SIMPLE_EXPANSION: Final = re.compile(r"""\$\{[^'"\\`{}()]*\}""")
-_HEREDOC: Final = re.compile(r"""<<(-?)[ \t]*((?:[^\s;&|()<>'"\\]|\\.|'[^'\n]*'|"[^"\n]*")+)""")
-_CASE: Final = re.compile(r"case\b")
+_INNER: Final = r"""\$\((?:[^()"'`\\#<$]|\$(?![\0(]))*\)"""
+"""A command substitution without quotes: a command of its own, also inside of double quotes."""
+_QUOTED: Final = re.compile(
+    rf"""\\. | \$\0                                     # the character behind a backslash, or a dollar sign
+    | '[^']*'
+    | "(?:\\. | {_INNER} | \$\{{[^{{}}()'"`\\]*\}} | \$(?![({{]) | [^"`\\$])*"
+    | (?<![^\s;&|()])\#[^\n]*                         # a comment
+    | \$\(\([^()'"`]*\)\) | \$\{{[^{{}}()'"`\\]*\}}
+    | (?: ["'`] | \$' | \$\{{ | \$\(\( | (?<!<)<<(?!<) ).*  # what ends nobody knows where: the rest
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""The parts of a command where the shell expects no word. A placeholder is written there as NUL."""
 
 
-def find_unsafe(template: str, placeholder: re.Pattern[str]) -> tuple[str, str] | None:
-    """Return the first unprotected placeholder and its place; None if all are safe.
+def find_unsafe(template: str, placeholder: re.Pattern[str]) -> str | None:
+    """Return the first placeholder within quotes, a comment or a here-document; None if there is none.
 
-    A placeholder's value is put into single quotes, which protect the shell only where it expects a plain word. Inside
-    quotes of the template's author, they would end these, and the value's text would run as a command.
-
-    Reads the template like `/bin/sh`. If in doubt, a placeholder counts as unsafe.
+    Its value is quoted for the shell. Inside quotes of the template's author, its quotes would end these, and its text
+    would run as a command.
     """
-    return _Scanner(template, placeholder).scan()
-
-
-class _Found(Exception):
-    def __init__(self, found: str, where: str) -> None:
-        super().__init__(found, where)
-        self.result = (found, where)
-
-
-class _Scanner:
-    """Scans a template and tracks the shell's context."""
-
-    def __init__(self, text: str, placeholder: re.Pattern[str]) -> None:
-        self._text = text
-        self._placeholder = placeholder
-        self._at = 0
-        self._open: list[str] = []
-        """Open constructs, `"`, `(`, `$(` or `$((`, the innermost last."""
-        self._is_unclear = False
-        self._starts_word = True
-        self._heredocs: list[tuple[str, bool]] = []
-        """The end words of here-documents that begin on the next line, and whether leading tabs are dropped."""
-
-    def scan(self) -> tuple[str, str] | None:
-        try:
-            while self._at < len(self._text):
-                if match := self._placeholder.match(self._text, self._at):
-                    self._check(match[0])
-                    self._go(match.end())
-                elif self._context == '"':
-                    self._step_in_double_quotes()
-                else:
-                    self._step_in_command()
-        except _Found as found:
-            return found.result
-        return None
-
-    @property
-    def _context(self) -> str:
-        return self._open[-1] if self._open else ""
-
-    def _check(self, found: str) -> None:
-        if self._is_unclear:
-            raise _Found(found, "behind shell code whose quoting cannot be told for certain")
-        if self._context == '"':
-            raise _Found(found, "inside double quotes")
-        if "$((" in self._open:
-            raise _Found(found, "inside $((…))")
-
-    def _step_in_double_quotes(self) -> None:
-        character = self._text[self._at]
-        if character == '"':
-            self._open.pop()
-            self._go(self._at + 1)
-        elif character == "\\":
-            self._skip_escape()
-        elif not self._step_into_expansion(character):
-            self._go(self._at + 1)
-
-    def _step_in_command(self) -> None:
-        character, at = self._text[self._at], self._at
-        if character == "\\":
-            self._skip_escape()
-        elif character == "'":
-            self._skip_quoted(at + 1, self._text.find("'", at + 1), "inside single quotes")
-        elif character == '"':
-            self._open.append('"')
-            self._go(at + 1)
-        elif character == "#" and self._starts_word:
-            self._skip_quoted(at, self._text.find("\n", at), "in a comment", keeps_end=True)
-        elif character == "\n" and self._heredocs:
-            self._skip_heredocs()
-        elif self._text.startswith("<<", at) and not self._text.startswith("<<<", at):
-            self._begin_heredoc()
-        elif self._text.startswith("<<<", at):
-            self._go(at + 3, starts_word=True)
-        elif character == "(":
-            self._open.append("(")
-            self._go(at + 1, starts_word=True)
-        elif character == ")":
-            self._close_parenthesis()
-        elif not self._step_into_expansion(character):
-            if self._starts_word and "$(" in self._open and _CASE.match(self._text, at):
-                self._is_unclear = True  # a pattern of `case` ends with a parenthesis that closes nothing
-            self._go(at + 1, starts_word=character in _WORD_ENDS)
-
-    def _step_into_expansion(self, character: str) -> bool:
-        """Read an expansion that is the same inside and outside of double quotes; return False for any other text."""
-        at = self._at
-        if character == "`":
-            inside = re.compile(r"(?:[^`\\]|\\.)*", re.DOTALL).match(self._text, at + 1)
-            self._skip_quoted(at + 1, inside.end() if inside else len(self._text), "inside backticks")
-        elif self._text.startswith("$((", at):
-            self._open.append("$((")
-            self._go(at + 3)
-        elif self._text.startswith("$(", at):
-            self._open.append("$(")
-            self._go(at + 2, starts_word=True)
-        elif character == "$" and (match := self._placeholder.match(self._text, at + 1)):
-            raise _Found(match[0], "behind a dollar sign")
-        elif self._text.startswith("${", at):
-            simple = _SIMPLE_EXPANSION.match(self._text, at)
-            self._is_unclear = self._is_unclear or simple is None
-            self._go(simple.end() if simple else at + 2)
-        elif self._text.startswith("$'", at) and self._context != '"':
-            self._is_unclear = True  # special quotes in some shells, a dollar sign and a quote in others
-            self._go(at + 1)
-        else:
-            return False
-        return True
-
-    def _go(self, at: int, *, starts_word: bool = False) -> None:
-        self._at = at
-        self._starts_word = starts_word
-
-    def _skip_escape(self) -> None:
-        match = self._placeholder.match(self._text, self._at + 1)
-        if match:
-            raise _Found(match[0], "behind a backslash")
-        is_continuation = self._text.startswith("\n", self._at + 1)
-        self._go(self._at + 2, starts_word=self._starts_word and is_continuation)
-
-    def _skip_quoted(self, start: int, end: int, where: str, *, keeps_end: bool = False) -> None:
-        end = len(self._text) if end < 0 else end
-        match = self._placeholder.search(self._text, start, end)
-        if match:
-            raise _Found(match[0], where)
-        self._go(end if keeps_end else end + 1)
-
-    def _close_parenthesis(self) -> None:
-        is_arithmetic = self._context == "$((" and self._text.startswith("))", self._at)
-        is_substitution = self._context == "$("
-        if self._context in ("(", "$(") or is_arithmetic:
-            self._open.pop()
-        # A `)` of arithmetic belongs to a `(` that was not counted. At the top level it ends a pattern of `case`.
-        self._go(self._at + (2 if is_arithmetic else 1), starts_word=not (is_substitution or is_arithmetic))
-
-    def _begin_heredoc(self) -> None:
-        match = _HEREDOC.match(self._text, self._at)
-        if match is None or self._placeholder.search(match[2]):
-            self._is_unclear = True
-            self._go(self._at + 2)
-            return
-        end = re.sub(r"\\(.)|['\"]", lambda found: found[1] or "", match[2])
-        self._heredocs.append((end, match[1] == "-"))
-        self._go(match.end())
-
-    def _skip_heredocs(self) -> None:
-        start = self._at + 1
-        for end, drops_tabs in self._heredocs:
-            pattern = ("^\\t*" if drops_tabs else "^") + re.escape(end) + "$"
-            match = re.compile(pattern, re.MULTILINE).search(self._text, start)
-            stop = match.end() if match else len(self._text)
-            inside = self._placeholder.search(self._text, start, stop)
-            if inside:
-                raise _Found(inside[0], "inside a here-document")
-            start = min(stop + 1, len(self._text))
-        self._heredocs.clear()
-        self._go(start, starts_word=True)
-
-
-def javascript_string(value: Json) -> str:
-    """Return a value in the form of JavaScript's `String()`, because AgentV reads any `text` like that."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return "[object Object]"
-    if isinstance(value, list):
-        return ",".join("" if item is None else javascript_string(item) for item in value)
-    if not is_number(value):
-        return compact_json(value)
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of more than 300 digits
-        number = math.copysign(math.inf, value)
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return format_number(number)
+    names = [match[0] for match in placeholder.finditer(template)]
+    marked = placeholder.sub("\0", template)
+    for part in _QUOTED.finditer(marked):
+        text = re.sub(_INNER, lambda inner: " " * len(inner[0]), part[0]) if part[0].endswith('"') else part[0]
+        if "\0" in text:
+            return names[marked.count("\0", 0, part.start() + text.index("\0"))]
+    return None

@@ -1,13 +1,12 @@
 """The `http` provider: a service, asked over the network, and the keys that all services share."""
 
 import asyncio
-import importlib
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
@@ -17,9 +16,7 @@ from pytest_agentv.errors import ProviderError
 from pytest_agentv.files.problems import describe_value
 from pytest_agentv.model.base import Json, JsonObject
 from pytest_agentv.model.kind import spelled
-from pytest_agentv.model.secrets import secrets_of
-from pytest_agentv.providers.api.base import HttpReply, HttpRequest, encoded
-from pytest_agentv.providers.api.client import shown_url
+from pytest_agentv.providers.api.base import HttpReply, HttpRequest, encoded, is_success, open_client
 from pytest_agentv.providers.api.failures import Repeater, refused
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment, shortest
 from pytest_agentv.providers.cli import Healthcheck, run_healthcheck
@@ -27,9 +24,8 @@ from pytest_agentv.providers.cli_template import KNOWN_PLACEHOLDER
 from pytest_agentv.providers.kind import RetryKeys
 from pytest_agentv.providers.python_calls import conversation, prompt_text, require_no_media
 from pytest_agentv.providers.service_reply import JsonPath, Paths, asks_for_html, parse_path, read_reply
-from pytest_agentv.runtime.retry import RequestError, RequestFailure
-from pytest_agentv.runtime.user_code import run_in_thread
-from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal, secrets_in
+from pytest_agentv.runtime.retry import RequestError
+from pytest_agentv.targets.fields import SHIELDED, Headers, RealSeconds, Url, filled_text, reveal
 
 NAMES: Final = ("prompt", "messages", "files", "eval_id", "attempt")
 """The names for templates."""
@@ -40,8 +36,6 @@ _SAMPLE: Final[JsonObject] = dict.fromkeys(NAMES, "")
 
 _TOKENS: Final = ("input", "output", "cached", "reasoning")
 
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_MOST_REDIRECTS: Final = 5
 _HINTS: Final = {
     401: "check the headers of",
     403: "check the headers of",
@@ -135,11 +129,6 @@ class Service(RetryKeys):
             _parsed(self.context),
         )
 
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
-        return set(secrets_in([self.headers, self.body]))
-
 
 def _parsed(text: str | None) -> JsonPath | None:
     return None if text is None else parse_path(text)
@@ -157,10 +146,6 @@ class Http(Service):
 
     def open(self, environment: TargetEnvironment) -> "ServiceProvider":
         return ServiceProvider(self, self.url, environment, NetworkTransport(self, environment))
-
-    @property
-    def secrets(self) -> Collection[str]:
-        return {*super().secrets, *secrets_of("url", self.url)}
 
     @property
     def is_probed(self) -> bool:
@@ -189,27 +174,17 @@ class NetworkTransport:
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request. Raises `RequestError`, and `ProviderError` if the HTTP client cannot be imported."""
-        client = await self._opened()
-        reply: HttpReply = await client.exchange(request)
+        async with self._lock:
+            if self._client is None:
+                name, where = self._environment.name, self._environment.where
+                self._client = await open_client(f"the service of target {name!r}", where, self._environment.variables)
+        reply: HttpReply = await self._client.exchange(request)
         return reply
 
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.close()
-
-    async def _opened(self) -> Any:
-        async with self._lock:
-            if self._client is None:
-                try:
-                    module = await run_in_thread(
-                        lambda: importlib.import_module("pytest_agentv.providers.api.client"), "agentv-import-http"
-                    )
-                except ImportError as error:
-                    raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
-                name, where = self._environment.name, self._environment.where
-                self._client = module.HttpClient(f"the service of target {name!r}", where, self._environment.variables)
-        return self._client
 
 
 class Transport(Protocol):
@@ -250,7 +225,7 @@ class ServiceProvider:
         self._headers: dict[str, str] = reveal(settings.headers)
         self._content = settings.content
         self._shows_files = shows_files(settings.content)
-        self._repeater = Repeater(settings.retry, self._label, settings.secrets)
+        self._repeater = Repeater(settings.retry, self._label)
         self.reads_environ = reads_environ
 
     async def check(self) -> None:
@@ -295,49 +270,16 @@ class ServiceProvider:
         if content is not None:
             text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
             body = text.encode("utf-8", "surrogatepass")
-        is_stream = self._settings.stream is not None
-        return HttpRequest(self._settings.method, url, {**known, **headers}, body, is_stream)
+        return HttpRequest(self._settings.method, url, {**known, **headers}, body)
 
     async def _send(self, request: HttpRequest) -> HttpReply:
-        for _ in range(_MOST_REDIRECTS):
-            reply = await self._transport.send(request)
-            place = reply.headers.get("location")
-            if reply.status not in _REDIRECTS or not place:
-                break
-            request = self._redirected(request, reply.status, place)
-        else:
-            message = f"{self._label} redirects more than {_MOST_REDIRECTS} times, at last to {_site(request.url)}"
-            raise RequestError(RequestFailure(message, "config", reply.status))
-        if not 200 <= reply.status < 300:
-            failure = refused(reply.status, reply.headers, reply.text, self._label, self._where, hints=_HINTS)
+        reply = await self._transport.send(request)
+        if not is_success(reply.status):
+            failure = refused(
+                reply.status, reply.headers, reply.text, self._label, self._where, url=request.url, hints=_HINTS
+            )
             raise RequestError(failure)
         return reply
-
-    def _redirected(self, request: HttpRequest, status: int, place: str) -> HttpRequest:
-        """Return the request for a redirect. Raises `RequestError` for another server, which would get the headers."""
-        try:
-            url = urljoin(request.url, place)
-            is_elsewhere = _origin(url) != _origin(request.url)
-        except ValueError:
-            message = f"{self._label} redirects to {shown_url(place)}, which is no URL"
-            raise RequestError(RequestFailure(message, "config", status)) from None
-        if is_elsewhere:
-            message = f"{self._label} redirects to {_site(url)}, which must not get the headers and the body"
-            raise RequestError(RequestFailure(f"{message} (name that URL in {self._where})", "config", status))
-        if status in (307, 308) or request.method == "GET":
-            return request.replace(url=url)
-        return request.replace(url=url, method="GET", content=None)
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _site(url: str) -> str:
-    """Return the server of a URL, without the login and the query, which may be secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 def values_of(request: ProviderRequest) -> dict[str, Json]:

@@ -216,3 +216,29 @@ def test_tokens_of_which_a_part_is_unknown_are_not_within_a_limit(project):
     assert "token_usage" not in run.by_id["case-0"]["trace_summary"]
     said = 'the tokens are {"input":10} and were left out: expected the numbers of input and of output tokens'
     assert run.text.count(said) == 1
+
+
+def test_a_key_never_follows_a_redirect(project):
+    kinds = ("openai", "anthropic", "azure", "gemini", "http")
+    with FakeLlm() as asked, FakeLlm() as other:
+        lines, cases = [], []
+        for kind in kinds:
+            url = asked.script(kind, Reply(status=307, headers={"location": f"{other.script(kind)}/x"}))
+            key = (
+                f"url: {url}, headers: {{X-Api-Key: sk-0123456789abcdef}}"
+                if kind == "http"
+                else (f"base_url: {url}, model: m, api_key: sk-0123456789abcdef")
+            )
+            lines.append(f"  - {{name: {kind}, provider: {kind}, {key}}}")
+            cases.append(f"  - {{id: {kind}, target: {kind}, input: q, assert: [{{not-contains: sorry}}]}}")
+        project.write("targets.yaml", "\n".join(["targets:", *lines]))
+        project.write("a.eval.yaml", "\n".join(["cases:", *cases]))
+
+        run = project.run()
+
+    assert other.requests == []
+    assert len(asked.requests) == len(kinds)
+    for kind, result in run.by_id.items():
+        assert result["status"] == "error"
+        assert asked.url in result["error"], kind
+        assert f"leads to {other.url}/{kind}/x: if that is right" in result["error"]

@@ -30,16 +30,16 @@ def write(project, *lines):
 
 
 @pytest.mark.parametrize(
-    ("template", "where"),
+    "template",
     [
-        ("echo '{PROMPT}'", "inside single quotes"),
-        ('echo "{PROMPT}"', "inside double quotes"),
-        ("curl -d '{\"q\": {PROMPT}}' host", "inside single quotes"),
-        ("sh -c 'agent {PROMPT}'", "inside single quotes"),
-        ("echo `cat {PROMPT}`", "inside backticks"),
+        "echo '{PROMPT}'",
+        'echo "{PROMPT}"',
+        "curl -d '{\"q\": {PROMPT}}' host",
+        "sh -c 'agent {PROMPT}'",
+        "echo `cat {PROMPT}`",
     ],
 )
-def test_a_placeholder_in_quotes_is_an_error_of_the_targets_file_with_the_remedy(project, template, where):
+def test_a_placeholder_in_quotes_is_an_error_of_the_targets_file_with_the_remedy(project, template):
     write(project, f"command_template: {json.dumps(template)}")
 
     done = project.run()
@@ -47,8 +47,9 @@ def test_a_placeholder_in_quotes_is_an_error_of_the_targets_file_with_the_remedy
     (result,) = done.results
     assert (result["status"], result["error_detail"]["stage"]) == ("error", "setup")
     assert result["error"] == (
-        f"targets.yaml:4: targets[0].command_template: {{PROMPT}} stands {where}, where its text could run as a "
-        "command; write it as a word of its own, without quotes: it is quoted for the shell; or use {PROMPT_JSON}, "
+        "targets.yaml:4: targets[0].command_template: {PROMPT} stands within quotes, backticks, a comment or a "
+        "here-document, where its text could run as a command; write it as a word of its own, without quotes: it is "
+        "quoted for the shell; or use {PROMPT_JSON}, "
         "{PROMPT_FILE}, the key stdin or $AGENTV_PROMPT"
     )
     assert not (project.path / "pwned").exists()
@@ -72,7 +73,7 @@ def test_every_placeholder_is_checked_wherever_the_shell_reads_it(project, lines
 
     (result,) = project.run().results
 
-    assert f"targets[0].{key}: {name} stands inside single quotes" in result["error"]
+    assert f"targets[0].{key}: {name} stands within quotes" in result["error"]
 
 
 def test_a_quote_that_a_variable_brings_in_is_found_when_it_is_filled_in(project, monkeypatch):
@@ -81,7 +82,7 @@ def test_a_quote_that_a_variable_brings_in_is_found_when_it_is_filled_in(project
 
     (result,) = project.run().results
 
-    assert "command_template: {PROMPT} stands inside single quotes" in result["error"]
+    assert "command_template: {PROMPT} stands within quotes" in result["error"]
 
 
 SAFE = {

@@ -135,8 +135,8 @@ def test_fifty_in_flight_do_not_mix(ask: Any) -> None:
     assert {each.token_usage for each in found} == {TokenUsage(10, 5)}
 
 
-@pytest.mark.parametrize("path", ["/ask", "/sync"])
-def test_redirects_of_slashes_and_sync_functions(ask: Any, path: str) -> None:
+@pytest.mark.parametrize("path", ["/ask/", "/sync"])
+def test_async_and_sync_functions(ask: Any, path: str) -> None:
     (found,) = ask(path, 'it\'s "quoted"')
 
     assert candidate_answer(found.output_messages) == 'Answer to it\'s "quoted"'

@@ -16,7 +16,6 @@ from pytest_agentv.providers.cli_output import (
     parse_output,
     report_output,
 )
-from pytest_agentv.providers.cli_template import javascript_string
 from pytest_agentv.providers.wire import WireError, parse_response
 from pytest_agentv.runtime.processes import ProcessResult
 
@@ -41,9 +40,8 @@ def plain(content: str) -> ProviderResponse:
         ('{"text":42.0}', "42"),
         ('{"text":1.5}', "1.5"),
         ('{"text":true}', "true"),
-        ('{"text":{"a":1}}', "[object Object]"),
-        ('{"text":[1,null,[2,"b"]]}', "1,,2,b"),
-        ('{"text":1e999}', "Infinity"),
+        ('{"text":{"a":1}}', '{"a":1}'),
+        ('{"text":[1,null,[2,"b"]]}', '[1,null,[2,"b"]]'),
         ('{"text":"x","output_messages":[]}', "x"),
         ('{"text":"x","output_messages":[{"role":"assistant","content":"y"}]}', "y"),
         ('{"text":"x","output_messages":[{"role":"assistant","tool_calls":[{"tool":"t"}]}]}', "x"),
@@ -311,7 +309,6 @@ def test_any_json_gives_an_answer(value: Json) -> None:
     content = json.dumps(value)
 
     assert parse_output(content).output_messages
-    javascript_string(json.loads(content))
 
 
 @given(st.text())
@@ -433,7 +430,7 @@ def test_an_answer_that_is_nested_too_deeply_is_a_text(data: str, depth: int) ->
 def test_an_answer_may_be_nested_as_deeply_as_answers_are() -> None:
     content = '{"text": %s}' % ("[" * 150 + "1" + "]" * 150)
 
-    assert answer(content) == "1"
+    assert answer(content) == "[" * 150 + "1" + "]" * 150
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_without_an_output_file_the_answer_is_standard_output() -> None:
 
     assert answer(response) == "case-1"
     assert response.raw == {
-        "command": "echo 'case'-'1'; echo diagnostics >&2",
+        "command": "echo case-1; echo diagnostics >&2",
         "exit_code": 0,
         "stderr": "diagnostics\n",
     }
@@ -335,7 +335,7 @@ def test_a_prompt_that_is_too_long_for_an_argument_names_the_limit() -> None:
 
     assert "Argument list too long" in text
     assert text.endswith(
-        " (exit code 126); {PROMPT} has 200002 bytes and the system takes 128 KiB in one argument: "
+        " (exit code 126); {PROMPT} has 200000 bytes and the system takes 128 KiB in one argument: "
         'use {PROMPT_FILE}, or the key stdin: "{PROMPT}"'
     )
 

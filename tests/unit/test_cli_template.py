@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.cli_template import (
+    KNOWN_PLACEHOLDER,
     LONGEST_ARGUMENT,
     CallValues,
     clean,
-    quote,
+    find_unsafe,
     render_command,
     request_values,
     shell_argv,
@@ -45,8 +46,7 @@ def test_every_placeholder_is_filled() -> None:
     template = "run {PROMPT} {GUIDELINES} {EVAL_ID} {ATTEMPT} {FILES} {ATTACHMENTS} > {OUTPUT_FILE}"
 
     assert render_command(template, values(case, "-f {path}")) == (
-        "run 'it'\"'\"'s me' 'the rules' 'case 1' '2' -f '/g/a.md' -f '/i/b.txt' -f '/g/a.md' -f '/i/b.txt' "
-        "> '/tmp/x/output.json'"
+        "run 'it'\"'\"'s me' 'the rules' 'case 1' 2 -f /g/a.md -f /i/b.txt -f /g/a.md -f /i/b.txt > /tmp/x/output.json"
     )
 
 
@@ -65,14 +65,10 @@ def test_the_system_prompt_of_a_judge_comes_before_the_question() -> None:
     assert values(request("user", system_prompt="system"))["PROMPT"] == "'system\n\nuser'"
 
 
-def test_an_empty_text_is_an_empty_argument() -> None:
-    assert quote("") == "''"
-
-
 def test_files_are_listed_once_guidelines_first() -> None:
     case = request(guideline_paths=("/g",), input_paths=("/a", "/g", "/a"))
 
-    assert values(case)["FILES"] == "'/g' '/a'"
+    assert values(case)["FILES"] == "/g /a"
 
 
 def test_no_files_are_no_argument_at_all() -> None:
@@ -88,14 +84,14 @@ def test_the_files_format_knows_path_and_basename_and_fills_them_once() -> None:
 def test_a_call_without_a_request_has_no_prompt() -> None:
     assert CallValues("batch", OUTPUT, files=("/a", "/b", "/a")).for_shell() == {
         "PROMPT": "''",
-        "PROMPT_FILE": "'/tmp/x/prompt.txt'",
+        "PROMPT_FILE": "/tmp/x/prompt.txt",
         "PROMPT_JSON": "'\"\"'",
         "GUIDELINES": "''",
-        "EVAL_ID": "'batch'",
-        "ATTEMPT": "'0'",
-        "FILES": "'/a' '/b'",
-        "ATTACHMENTS": "'/a' '/b'",
-        "OUTPUT_FILE": "'/tmp/x/output.json'",
+        "EVAL_ID": "batch",
+        "ATTEMPT": "0",
+        "FILES": "/a /b",
+        "ATTACHMENTS": "/a /b",
+        "OUTPUT_FILE": "/tmp/x/output.json",
     }
 
 
@@ -169,3 +165,46 @@ def test_a_command_of_any_length_can_be_run(tmp_path: Path, size: int) -> None:
     result = subprocess.run(shell_argv(command, tmp_path), capture_output=True, check=True)
 
     assert result.stdout.decode() == command.removeprefix("printf %s ")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "agent {PROMPT}",
+        "a=$(agent {PROMPT})",
+        'echo "$(agent $X {PROMPT})/x"',
+        'agent "$(git rev-parse HEAD)" "${HOME:-x}" {PROMPT}',
+        "# it's a comment\nagent 'a' \"b\" {PROMPT}",
+        "n=$((1+1)); agent --prompt={PROMPT}",
+        "agent <<< {PROMPT}",
+        "printf '{\"q\": '{PROMPT}'}'",
+        "agent \\'x a#{PROMPT}",
+    ],
+)
+def test_a_word_of_its_own_is_safe(template: str) -> None:
+    assert find_unsafe(template, KNOWN_PLACEHOLDER) is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "'{PROMPT}'",
+        '"{PROMPT}"',
+        "agent 'x {PROMPT}",
+        '"$(agent "{PROMPT}")"',
+        '"$(agent) {PROMPT}"',
+        '"$(agent # x)" {PROMPT}',
+        '"${X:-"{PROMPT}"}"',
+        '"\\"{PROMPT}"',
+        "`agent {PROMPT}`",
+        "agent # {PROMPT}",
+        "agent;#{PROMPT}",
+        "cat <<E\n{PROMPT}\nE",
+        "$(({PROMPT}))",
+        "${X:-{PROMPT}}",
+        "\\{PROMPT}",
+        "$'{PROMPT}'",
+    ],
+)
+def test_what_is_within_quotes_or_the_like_is_not(template: str) -> None:
+    assert find_unsafe("agent {EVAL_ID} " + template, KNOWN_PLACEHOLDER) == "{PROMPT}"

@@ -1,9 +1,6 @@
 import asyncio
 import os
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 import time
 from base64 import b64encode
@@ -63,32 +60,18 @@ def fault(healthcheck: HttpHealthcheck | CommandHealthcheck, timeout_seconds: fl
 
 
 @pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize("path", ["/200", "/204", "/299", "/to"])
+@pytest.mark.parametrize("path", ["/200", "/204", "/299"])
 def test_a_server_that_answers_2xx_is_healthy(server: str, path: str) -> None:
     check(HttpHealthcheck(url=server + path))
 
 
 @pytest.mark.scenario("Optional health check")
-@pytest.mark.parametrize(
-    ("path", "status"), [("/404", "404 Not Found"), ("/503", "503 Service Unavailable"), ("/599", "599")]
-)
+@pytest.mark.parametrize(("path", "status"), [("/404", "404"), ("/599", "599"), ("/to", "302")])
 def test_another_status_is_not_healthy(server: str, path: str, status: str) -> None:
     assert fault(HttpHealthcheck(url=server + path)) == (
         f"GET {server}{path} answered {status}, expected 2xx",
         "network",
     )
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_proxy_is_not_asked_for_this_machines_own_servers(
-    server: str, host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-
-    check(HttpHealthcheck(url=server.replace("127.0.0.1", host) + "/200"))
 
 
 def test_the_proxy_of_the_targets_variables_is_asked(server: str) -> None:
@@ -98,35 +81,12 @@ def test_the_proxy_of_the_targets_variables_is_asked(server: str) -> None:
         check(HttpHealthcheck(url="http://service.test/200"), HTTP_PROXY=server, NO_PROXY="service.test")
 
 
-def test_the_certificates_of_the_targets_variables_are_trusted(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
-    places = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate))
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing")
-    subprocess.run(["openssl", *words, *places], capture_output=True, check=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as tls_server:
-        tls_server.socket = context.wrap_socket(tls_server.socket, server_side=True)
-        thread = threading.Thread(target=tls_server.serve_forever, args=(0.01,))
-        thread.start()
-        probe = HttpHealthcheck(url=f"https://127.0.0.1:{tls_server.server_port}/200")
-        try:
-            check(probe, REQUESTS_CA_BUNDLE=str(certificate))
-            with pytest.raises(ProviderError, match="CERTIFICATE_VERIFY_FAILED"):
-                check(probe)
-        finally:
-            tls_server.shutdown()
-            thread.join()
-
-
 def test_the_login_in_a_url_is_sent_and_not_shown(server: str) -> None:
     url = server.replace("//", "//ada:pw%2312345678@")
     place = server.removeprefix("http://")
 
     assert fault(HttpHealthcheck(url=f"{url}/404?key=abc")) == (
-        f"GET http://{place}/404 answered 404 Not Found, expected 2xx",
+        f"GET http://{place}/404 answered 404, expected 2xx",
         "network",
     )
     check(HttpHealthcheck(url=f"{url}/login"))
@@ -139,8 +99,7 @@ def test_a_server_that_is_not_there_is_not_healthy() -> None:
 
         text, kind = fault(HttpHealthcheck(url=url))
 
-    assert text.startswith(f"GET {url} failed: ")
-    assert "refused" in text
+    assert text.startswith(f"no whole reply from GET {url}: Cannot connect to host ")
     assert kind == "network"
 
 
@@ -196,7 +155,7 @@ def test_a_server_that_talks_nonsense_is_not_healthy() -> None:
         text, kind = fault(HttpHealthcheck(url=url))
         thread.join()
 
-    assert text == f"GET {url} failed: nonsense\r\n"
+    assert text.startswith(f"GET {url} replied with what is no HTTP: ")
     assert kind == "network"
 
 
@@ -210,7 +169,7 @@ def test_a_url_that_is_no_web_servers_is_an_error(url: str) -> None:
 def test_a_url_that_cannot_be_read_is_an_error(url: str) -> None:
     text, kind = fault(HttpHealthcheck(url=url))
 
-    assert text.startswith(f"GET {url} failed: ")
+    assert text.startswith(f"GET {url} cannot be asked: ")
     assert kind == "network"
 
 

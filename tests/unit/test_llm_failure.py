@@ -91,11 +91,6 @@ class TestNoReply:
             "no whole reply from model 'm' (openai): Server disconnected", "network", is_network=True
         )
 
-    def test_a_server_that_demands_a_client_certificate_is_not_asked_again(self) -> None:
-        found = failure(LitellmError("x", 500), httpx.ReadError("[SSL: SSLV3_ALERT_BAD_CERTIFICATE] bad certificate"))
-        assert (found.kind, found.is_network) == ("config", False)
-        assert found.message.startswith("the server of model 'm' (openai) demands a client certificate")
-
     def test_addresses_of_objects_are_no_part_of_the_message(self) -> None:
         cause = httpx.ConnectError(
             "Cannot connect to host h:443 ssl:<ssl.SSLContext object at 0x7f13be6788c0> [Name or service not known]"

@@ -1,10 +1,10 @@
 """What APIs of models share: pictures and PDFs, parts of requests and replies, and the records of both."""
 
-import codecs
+import importlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -17,6 +17,7 @@ from pytest_agentv.model.base import Json, JsonObject, Record, is_amount, is_mea
 from pytest_agentv.model.cases import RetryPolicy
 from pytest_agentv.model.messages import UNNAMED, FilePart, TokenUsage, ToolCall
 from pytest_agentv.model.secrets import Secret
+from pytest_agentv.runtime.user_code import run_in_thread
 
 # No other module reads the bytes of pictures and PDFs.
 
@@ -393,10 +394,6 @@ class AskedModel(Protocol):
     def api_settings(self) -> ModelSettings:
         """The settings for the API."""
 
-    @property
-    def secrets(self) -> Collection[str]:
-        """The values that must not appear in messages."""
-
     def api(self, variables: Mapping[str, str]) -> Api:
         """Return the API that is asked directly."""
 
@@ -410,8 +407,6 @@ class HttpRequest(Record):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names in lower case."""
     content: bytes | None = field(default=None, repr=False)
-    is_stream: bool = False
-    """Whether the reply is a stream of events. Nothing after `data: [DONE]` is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,9 +423,7 @@ class HttpReply(Record):
         """The encoding that the reply names; None: none, or one in which no text can be read."""
         found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("content-type") or "", re.IGNORECASE)
         try:
-            if found:
-                b"-".decode(found[1], "replace")  # `undefined`, of a careless script, is a codec that always fails
-            return codecs.lookup(found[1]).name if found else None
+            return found[1] if found and b"-".decode(found[1], "replace") else None
         except (LookupError, UnicodeError):
             return None
 
@@ -443,6 +436,27 @@ class HttpReply(Record):
         return self.content.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
 
 
+def shown_url(url: str) -> str:
+    """Return a URL without its login and its query, which may be secrets. The URL may be incomplete."""
+    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
+
+
 def is_success(status: int) -> bool:
     """Whether a status says that the request was answered."""
     return 200 <= status < 300
+
+
+async def open_client(asked: str, where: str, environment: Mapping[str, str]) -> Any:
+    """Return an `HttpClient`, which a thread imports. Raises `ProviderError` if it cannot be imported.
+
+    Args:
+        asked: The name in messages of what is asked.
+        where: The place in messages of its URL.
+        environment: The variables that may name proxies.
+    """
+    name = "pytest_agentv.providers.api.client"
+    try:
+        module = await run_in_thread(lambda: importlib.import_module(name), "agentv-import-http")
+    except ImportError as error:
+        raise ProviderError(f"the HTTP client cannot be imported: {error}", "config") from error
+    return module.HttpClient(asked, where, environment)

@@ -4,21 +4,18 @@ aiohttp takes a fifth of the processor time of httpx and its successors for a re
 """
 
 import asyncio
-import ipaddress
 import json
 import re
-import ssl
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from functools import cache
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # typeshed lacks it
 
 import aiohttp
 
 from pytest_agentv.model.base import JsonObject
-from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success
+from pytest_agentv.providers.api.base import ApiRequest, HttpReply, HttpRequest, is_success, shown_url
 from pytest_agentv.providers.api.failures import (
     describe_no_json,
     refused,
@@ -27,38 +24,31 @@ from pytest_agentv.providers.api.failures import (
     status_kind,
     without_reply,
 )
-from pytest_agentv.runtime.files import ACCEPTED, READ_LIMIT, Decoder
+from pytest_agentv.runtime.files import READ_LIMIT
 from pytest_agentv.runtime.retry import RequestError, RequestFailure
-
-CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 _LARGE: Final = 200_000
 """In bytes. A longer reply is parsed in a thread, because the event loop serves other cases."""
 _LONGEST_HEADER: Final = 2**16
 """In bytes. The default of aiohttp is 8 KiB, which is too little for gateways."""
-_OBJECT: Final = re.compile(r"(?:\s+ssl)?:?\s*<[^<>]*>|\s+ssl:\w+(?=\s|$)|\s+\[None\]$")
-"""A Python object in a message of aiohttp, or None if the system gave no reason."""
-_STATUS: Final = re.compile(r"^400, message[:=]\s*|, url=.*$", re.DOTALL)
-"""What aiohttp puts around its own words about an unreadable reply. No server sent this status 400."""
-_DONE: Final = re.compile(rb"(?:^|\n)data: ?\[DONE\]\r?\n\r?\n\Z")
-"""The end of a stream of events. Servers may leave the connection open after it."""
-_EVENT: Final = re.compile(rb"\s*(data|event|id|retry)?:")
-"""The beginning of a stream of events."""
-_LONGEST_END: Final = 24
-_NOT_THE_ISSUER: Final = (9, 10, 62, 64)
-"""OpenSSL's codes for certificates that are not valid yet, expired, or for another host or address."""
-_PROXY_VARIABLES: Final = "ALL_PROXY, HTTP_PROXY and HTTPS_PROXY"
-_SCHEMES: Final = ("http://", "https://")
+
+
+_NOISE: Final = re.compile(r":? ?<[^<>]*>| ssl:default")
+"""Python objects in the messages of aiohttp."""
 
 
 class HttpClient:
     """The connections of one target, used on one event loop. There are as many as requests in flight."""
 
     def __init__(self, model: str, target: str, environment: Mapping[str, str]) -> None:
-        """Take the names of model and target in messages, and the variables for proxies and certificates."""
+        """Take the names of model and target in messages, and the variables that may name proxies."""
         self._model = model
         self._target = target
-        self._environment = environment
+        self._proxies = {
+            name.lower().removesuffix("_proxy"): value.strip()
+            for name, value in environment.items()
+            if name.lower().endswith("_proxy")
+        }
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, request: ApiRequest) -> JsonObject:
@@ -67,30 +57,27 @@ class HttpClient:
         headers = {"content-type": "application/json", "accept": "application/json", **request.headers}
         reply = await self.exchange(HttpRequest("POST", request.url, headers, body))
         if not is_success(reply.status):
-            failure = refused(reply.status, reply.headers, reply.text, self._model, self._target)
+            failure = refused(reply.status, reply.headers, reply.text, self._model, self._target, url=request.url)
             if reply.status == HTTPStatus.BAD_REQUEST:
                 failure = failure.replace(refused=refused_parameter(reply.text, request.body))
-            place = reply.headers.get("location")
-            if place and 300 <= reply.status < 400:  # a request that followed it would send the key there
-                leads = f"it leads to {shown_url(place)}: if that is right, name it in {self._target}"
-                failure = failure.replace(message=f"{failure.message} ({leads})")
             raise RequestError(failure)
         return await self._parse(reply.content)
 
     async def exchange(self, request: HttpRequest) -> HttpReply:
-        """Send a request and return its reply, whatever its status. Raises `RequestError`."""
+        """Send a request and return its reply, whatever its status. Raises `RequestError`.
+
+        Follows no redirect: of the headers, aiohttp would keep only `Authorization` from another server.
+        """
         try:
-            proxy = self._proxy(request.url)
-            session = self._open()
-            async with session.request(
+            async with self._open().request(
                 request.method,
                 request.url,
                 data=request.content,
                 headers=request.headers,
-                proxy=proxy,
-                allow_redirects=False,  # a redirect could carry the key to any server
+                proxy=find_proxy(request.url, self._proxies),
+                allow_redirects=False,
             ) as reply:
-                return HttpReply(reply.status, reply.headers, await self._read(reply, is_stream=request.is_stream))
+                return HttpReply(reply.status, reply.headers, await self._read(reply))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RequestError(self._explain(error)) from None
 
@@ -99,63 +86,33 @@ class HttpClient:
         if self._session is not None:
             await self._session.close()
 
-    def _proxy(self, url: str) -> str | None:
-        """Return the proxy for a URL. Raises `RequestError` for one that aiohttp cannot use."""
-        if not url.lower().startswith(_SCHEMES):
-            what = f"{shown_url(url)} does not begin with http:// or https://"
-            raise self._misconfigured(what, f"the URL of {self._target}")
-        proxy = find_proxy(url, self._environment)
-        if proxy is None or proxy.lower().startswith(_SCHEMES):
-            return proxy
-        speaks = f"its proxy speaks {proxy.partition(':')[0]}, and only http:// and https:// proxies are supported"
-        raise self._misconfigured(speaks, _PROXY_VARIABLES)
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
+                headers={"user-agent": "pytest-agentv"},
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
+            )
+        return self._session
 
-    def _misconfigured(self, what: str, check: str) -> RequestError:
-        return RequestError(RequestFailure(f"{self._model} cannot be asked: {what} (check {check})", "config"))
-
-    async def _read(self, reply: aiohttp.ClientResponse, *, is_stream: bool) -> bytes:
-        parts, size, tail = [], 0, b""
-        async with aclosing(self._decoded(reply)) as pieces:
-            async for part in pieces:
-                parts.append(part)
-                size += len(part)
-                tail = (tail + part)[-_LONGEST_END:] if is_stream else b""
-                if is_stream and _DONE.search(tail):
-                    break
-                if size > READ_LIMIT:
-                    reply.close()
-                    too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
-                    raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
-        if not reply.content.at_eof():
-            reply.close()
-        return b"".join(parts)
-
-    async def _decoded(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        """Yield the body of a reply in pieces. Raises `RequestError` for a cut or undecodable body."""
-        try:
-            decoder = Decoder(reply.headers.get("content-encoding", ""))
-            async for part in reply.content.iter_any():
-                for piece in decoder.decode(part):
-                    yield piece
-            decoder.check_whole()
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            reply.close()
-            if not is_success(reply.status):
-                return  # its status is the better message
-            if not isinstance(error, ValueError):
-                raise
-            # It was paid for. Another reply would have the same encoding.
-            raise self._unreadable(f"what cannot be decoded: {error}") from None
+    async def _read(self, reply: aiohttp.ClientResponse) -> bytes:
+        content = bytearray()
+        async for part in reply.content.iter_any():
+            content += part
+            if len(content) > READ_LIMIT:
+                reply.close()
+                too_large = f"it has more than {READ_LIMIT // 2**20} MiB"
+                raise RequestError(RequestFailure(f"the reply of {self._model} is too large: {too_large}", "crash"))
+        return bytes(content)
 
     async def _parse(self, content: bytes) -> JsonObject:
         try:
             value = json.loads(content) if len(content) < _LARGE else await asyncio.to_thread(json.loads, content)
-        except json.JSONDecodeError as error:
-            if _EVENT.match(content):
-                raise self._unreadable("a stream of events, which it was not asked for") from None
-            raise self._unreadable(describe_no_json(error)) from None
         except (ValueError, RecursionError) as error:
-            raise self._unreadable(f"what is no JSON: {type(error).__name__}") from None
+            raise self._unreadable(describe_no_json(error)) from None
         if not isinstance(value, dict):
             raise self._unreadable(f"JSON that is no object, but a {type(value).__name__}")
         return value
@@ -163,136 +120,37 @@ class HttpClient:
     def _unreadable(self, what: str) -> RequestError:
         return RequestError(RequestFailure(f"{self._model} replied with {what}", "crash"))
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            variable = certificate_variable(self._environment)
-            bundle = self._environment[variable] if variable else None
-            try:
-                trusted = _tls(bundle)
-            except OSError as error:
-                message = f"{variable}={bundle} cannot be read as certificates: {error}"
-                raise RequestError(RequestFailure(message, "config")) from None
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=trusted, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the case limits the time of the answer
-                headers={"user-agent": "pytest-agentv", "accept-encoding": ACCEPTED},
-                auto_decompress=False,
-                max_line_size=_LONGEST_HEADER,
-                max_field_size=_LONGEST_HEADER,
-            )
-        return self._session
-
     def _explain(self, error: Exception) -> RequestFailure:
-        text = shorten(_OBJECT.sub("", _STATUS.sub("", str(error)))) or type(error).__name__
-        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            return self._untrusted(error, text)
-        if isinstance(error, aiohttp.ClientHttpProxyError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            # the server was never asked
-            status = error.status
-            needs_login = status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
-            hint = f" (check the login in {_PROXY_VARIABLES})" if needs_login else ""
-            message = f"the proxy before {self._model} replied HTTP {status}: {shorten(error.message)}{hint}"
-            return RequestFailure(message, status_kind(status), status)
-        if isinstance(error, aiohttp.ClientResponseError) and not isinstance(error, aiohttp.ClientHttpProxyError):
-            # it was paid for
-            return RequestFailure(f"{self._model} replied with what is no HTTP: {text}", "crash")
-        if isinstance(error, aiohttp.InvalidURL):
-            url = str(error.url)
-            is_proxy = any(
-                name.lower().endswith("_proxy") and url in value for name, value in self._environment.items()
-            )
-            culprit = _PROXY_VARIABLES if is_proxy else f"the URL of {self._target}"
-            return self._misconfigured(f"{shown_url(url)} is no URL that can be asked", culprit).failure
-        if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientOSError):
-            culprit = "the api_key and the headers" if "in headers" in text else "the URL"
-            return self._misconfigured(text, f"{culprit} of {self._target}").failure
+        """Return the failure for an error of aiohttp or the system, in its own words."""
+        said = shorten(shown_url(_NOISE.sub("", str(getattr(error, "message", "") or error)))) or type(error).__name__
+        if isinstance(error, aiohttp.ClientSSLError):
+            advice = "SSL_CERT_FILE names the certificates to trust"
+            return RequestFailure(f"no secure connection to {self._model}: {said} ({advice})", "config")
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            kind = status_kind(error.status)
+            message = f"the proxy before {self._model} replied HTTP {error.status}: {said}"
+            return RequestFailure(message, kind, error.status, is_network=kind == "network")
+        if isinstance(error, aiohttp.ClientResponseError):  # it was paid for
+            return RequestFailure(f"{self._model} replied with what is no HTTP: {said}", "crash")
+        if isinstance(error, ValueError | aiohttp.NonHttpUrlClientError) and not isinstance(error, OSError):
+            advice = f"check the URL, the api_key and the headers of {self._target}, and HTTPS_PROXY"
+            return RequestFailure(f"{self._model} cannot be asked: {said} ({advice})", "config")
         if isinstance(error, TimeoutError):
-            return RequestFailure(f"{self._model} did not reply in time: {text}", "timeout", is_network=True)
-        return without_reply(self._model, text)
-
-    def _untrusted(self, error: aiohttp.ClientConnectorSSLError, text: str) -> RequestFailure:
-        """Describe why TLS failed. Advises to trust another issuer only if the certificate itself is valid."""
-        cause = getattr(error, "certificate_error", None)
-        if cause is not None:
-            is_right = getattr(cause, "verify_code", None) not in _NOT_THE_ISSUER
-            hint = f" (name its issuer's certificate in {CERTIFICATE_VARIABLES[0]})" if is_right else ""
-            return RequestFailure(f"the server of {self._model} cannot be trusted: {text}{hint}", "config")
-        is_plain = "WRONG_VERSION_NUMBER" in text
-        hint = f" (does it speak http:// only? check the URL of {self._target})" if is_plain else ""
-        message = f"no secure connection to the server of {self._model}: {text}{hint}"
-        is_passing = "ALERT_INTERNAL_ERROR" in text
-        return RequestFailure(message, "network" if is_passing else "config", is_network=is_passing)
+            return RequestFailure(f"{self._model} did not reply in time: {said}", "timeout", is_network=True)
+        return without_reply(self._model, said)
 
 
 def _encoded(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-@cache
-def _tls(bundle: str | None) -> ssl.SSLContext:
-    """Return the trusted certificates: a bundle, else those of the system, else those of certifi."""
-    context = ssl.create_default_context(cafile=bundle)
-    if bundle is None and not context.cert_store_stats()["x509_ca"]:
-        try:
-            import certifi  # noqa: PLC0415 - most systems have certificates of their own
-        except ImportError:
-            return context
-        context.load_verify_locations(certifi.where())
-    return context
+def find_proxy(url: str, proxies: Mapping[str, str]) -> str | None:
+    """Return the proxy for a URL: that of its scheme, or `all`, unless `no` names its host.
 
-
-def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in any case."""
+    With `trust_env`, aiohttp would read `~/.netrc` as well, in two threads for each request, which doubles its costs.
+    """
     parts = urlsplit(url)
-    variables = {
-        name.lower(): value.strip() for name, value in environment.items() if value and name.lower().endswith("_proxy")
-    }
-    proxy = variables.get(f"{parts.scheme}_proxy") or variables.get("all_proxy")
-    if not proxy:
-        return None
-    host, port = (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    if any(
-        _is_meant(entry.strip().lower(), host, port) for entry in re.split(r"[,\s]+", variables.get("no_proxy", ""))
-    ):
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass_environment(parts.netloc.rpartition("@")[2], proxies):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
-
-
-_ENTRY: Final = re.compile(r"\[?(?P<host>[^\[\]]*?)\]?(:(?P<port>\d+))?")
-"""A host of `NO_PROXY`, perhaps with a port. An IPv6 address then has brackets."""
-
-
-def _is_meant(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of `NO_PROXY` matches a host: its name or a parent domain, its address, or its network."""
-    if entry in ("", "*"):
-        return entry == "*"
-    if "/" in entry:
-        try:
-            return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
-        except ValueError:  # the host is a name, or the entry is not a network
-            return False
-    found = None if entry.count(":") > 1 and "[" not in entry else _ENTRY.fullmatch(entry)
-    if found is not None and found["port"] and int(found["port"]) != port:
-        return False
-    name = (entry if found is None else found["host"]).removeprefix("*").lstrip(".")
-    return bool(name) and (host == name or host.endswith(f".{name}"))
-
-
-def shown_url(url: str) -> str:
-    """Return a URL without its login and its query, which may be secrets. The URL may be incomplete."""
-    return re.sub(r"(?<=//).*@", "", url, flags=re.DOTALL).partition("?")[0]
-
-
-def certificate_variable(environment: Mapping[str, str]) -> str | None:
-    """Return the variable that names the trusted certificates; None: those of the system."""
-    return next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL is of a server on this machine. Some environments have a proxy even for these."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

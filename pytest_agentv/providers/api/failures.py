@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from pytest_agentv.errors import ErrorKind, ProviderError
 from pytest_agentv.model.base import Json, JsonObject, mapping
 from pytest_agentv.model.cases import RetryPolicy
-from pytest_agentv.model.secrets import Masker, beginning, mask_pieces
+from pytest_agentv.model.secrets import beginning
 from pytest_agentv.model.text import counted, format_number
-from pytest_agentv.providers.api.base import text_of
+from pytest_agentv.providers.api.base import shown_url, text_of
 from pytest_agentv.runtime.retry import RequestError, RequestFailure, RequestLog, is_retryable, with_retries
 
 _SHOWN: Final = 400
@@ -38,9 +38,6 @@ _STATUSES: Final[dict[str, int]] = {
 }
 """The statuses of errors that are told in a word."""
 _RETRY_DELAY: Final = re.compile(r'"retryDelay"\s*:\s*"(\d{1,6}(?:\.\d+)?)s"')
-
-_NO_CERTIFICATE: Final = re.compile("_ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE)")
-"""In OpenSSL's words for what a server of TLS 1.3 says after the handshake if it wants a certificate of the client."""
 
 _REFUSED: Final = re.compile(
     r" (unsupported|unavailable|deprecated|unrecognized|unknown (name|parameter|field)|cannot find field"
@@ -69,7 +66,14 @@ _HINTS: Final = {
 
 
 def refused(
-    status: int, headers: Mapping[str, str], body: str, model: str, target: str, *, hints: Mapping[int, str] = _HINTS
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    model: str,
+    target: str,
+    *,
+    url: str = "",
+    hints: Mapping[int, str] = _HINTS,
 ) -> RequestFailure:
     """Return the error of a reply with an error status.
 
@@ -79,10 +83,13 @@ def refused(
         body: The reply's text.
         model: The model's name in the message.
         target: The target's name in the message.
+        url: What was asked.
         hints: Advice by status.
     """
     said = read_error_text(body) or next((each.phrase for each in HTTPStatus if each == status), "")
     hint = f" ({hints[status]} {target})" if status in hints else ""
+    if 300 <= status < 400 and (place := headers.get("location")):  # a request that followed it would bring the key
+        hint = f" ({shown_url(url) or 'it'} leads to {shown_url(place)}: if that is right, write it into {target})"
     if hints is _HINTS and status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND) and _ELSEWHERE.search(said):
         hint = f" (write `api_format: responses` in {target})"
     return RequestFailure(
@@ -119,10 +126,6 @@ def _words(text: str) -> str:
 
 def without_reply(model: str, said: str) -> RequestFailure:
     """Return the error of a connection that broke before the reply was whole. `said` is the system's reason."""
-    if _NO_CERTIFICATE.search(said):
-        return RequestFailure(
-            f"the server of {model} demands a client certificate, which is not supported: {said}", "config"
-        )
     return RequestFailure(f"no whole reply from {model}: {said}", "network", is_network=True)
 
 
@@ -220,8 +223,10 @@ def _message_of(data: Json) -> str | None:
     return message if isinstance(message, str) else None
 
 
-def describe_no_json(error: json.JSONDecodeError) -> str:
+def describe_no_json(error: Exception) -> str:
     """Describe a body that is not JSON."""
+    if not isinstance(error, json.JSONDecodeError):
+        return f"what is no JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}"
     if not error.doc.strip():
         return "an empty body"
     return f"what is no JSON: {error.msg} (character {error.pos + 1})"
@@ -247,14 +252,11 @@ class Repeater:
         self,
         policy: RetryPolicy,
         asked: str,
-        secrets: Iterable[str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the policy, the name of the model or service, the values to hide in messages, and a `sleep` function."""
+        """Take the policy, the name of the model or service, and a `sleep` function."""
         self._policy = policy
         self._asked = asked
-        self._secrets = frozenset(secrets)
-        self._masker = Masker(self._secrets)
         self._sleep = sleep
 
     async def ask(self, ask: Callable[[], Awaitable[T]], limit: float | None) -> tuple[T, RequestLog]:
@@ -267,7 +269,7 @@ class Repeater:
         try:
             async with asyncio.timeout(limit):
                 found = await with_retries(
-                    lambda: self._ask(ask),
+                    ask,
                     self._policy,
                     log,
                     deadline=None if limit is None else time.monotonic() + limit,
@@ -285,14 +287,6 @@ class Repeater:
             message = f"no answer from {self._asked} within {format_number(limit or 0)} s{before}"
             raise ProviderError(message, "timeout", log.to_raw()) from None
         return found, log
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await ask()
-        except RequestError as error:  # a server may repeat the key in its message
-            failure = error.failure
-            message = mask_pieces(self._masker.mask(failure.message), self._secrets)
-            raise RequestError(failure.replace(message=message)) from None
 
 
 def _requests(log: RequestLog) -> str:

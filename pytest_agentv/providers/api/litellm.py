@@ -22,7 +22,6 @@ from weakref import WeakSet
 from pytest_agentv.cases.prompts import ChatMessage
 from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.messages import TokenUsage
-from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers.api.base import AskedModel, Billing, chat_content
 from pytest_agentv.providers.api.failures import describe_no_json, refused, shorten, status_kind, without_reply
 from pytest_agentv.providers.api.replies import Asked, build_arguments, build_response, read_cost, read_litellm
@@ -47,7 +46,6 @@ class LitellmClient:
         self._target = target
         self._arguments = build_arguments(settings.kind, settings.api_settings, environment)
         self._told = settings.api_settings
-        self._masker = Masker(settings.secrets)
         _OPEN.add(self)
 
     def warm_up(self) -> None:
@@ -69,8 +67,7 @@ class LitellmClient:
             with limited_replies():
                 reply = await litellm.acompletion(**arguments, messages=turns)
         except Exception as error:  # noqa: BLE001 - litellm raises any exception; its chain has the cause
-            failure = read_failure(error, self._model, self._target)
-            raise RequestError(failure.replace(message=self._masker.mask(failure.message))) from None
+            raise RequestError(read_failure(error, self._model, self._target)) from None
         duration_ms = round((time.perf_counter() - started) * 1000)
         known = read_litellm(reply)
         if known is None:

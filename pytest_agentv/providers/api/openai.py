@@ -208,9 +208,9 @@ def _call(call: JsonObject) -> ToolCall:
 
 
 def _read_response(reply: JsonObject) -> ModelReply | None:
-    from pytest_agentv.providers.frameworks.openai_agents import read_reply  # noqa: PLC0415 - files are checked without it
+    from pytest_agentv.providers.results import read_response  # noqa: PLC0415 - files are checked without it
 
-    answer = read_reply(reply)
+    answer = read_response(reply)
     if answer.error:
         return None
     kinds = [item.get("type") for item in entries(reply.get("output"))]

@@ -77,7 +77,7 @@ class LlmProvider:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._model = f"model {settings.model!r} ({settings.kind})"
-        self._repeater = Repeater(settings.retry, self._model, settings.secrets, sleep)
+        self._repeater = Repeater(settings.retry, self._model, sleep)
         client = LitellmClient if settings.uses_litellm else DirectClient
         self._client: ModelClient = client(settings, environment.variables, self._model, environment.where)
         self.reads_environ = settings.uses_litellm

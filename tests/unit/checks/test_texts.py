@@ -288,22 +288,11 @@ def test_a_derived_name_is_no_part_of_the_hash(bench):
     assert bench.one({"contains": "a"}).to_plain() == {"kind": "contains", "value": "a"}
 
 
-@pytest.mark.parametrize(
-    ("check", "told"),
-    [
-        ({"regex": "sk-Zq9[A-Za-z0-9]{20}"}, 'matches /sk-Zq9[A-Za-z0-9]{20}/: "***"'),
-        ({"regex": "is.*"}, 'matches /is.*/: "***"'),
-        ({"regex": "The k.."}, 'matches /The k../: "The key"'),
-        ({"ends-with": "Have a nice day and bye, you."}, 'ends with "The key is ***", not'),
-        ({"starts-with": "Have a nice day and bye, you."}, 'starts with "The key is ***", not'),
-    ],
-)
-def test_no_piece_of_a_secret_is_shown(bench, check, told):
+@pytest.mark.parametrize("edge", ["starts", "ends"])
+def test_a_shown_edge_cuts_no_secret_in_half(bench, edge):
     key = "sk-Zq9Secret0123456789abcdefXY"
 
     with masking(Masker([key])):
-        judged = bench.judged(check, f"The key is {key}")
+        judged = bench.judged({f"{edge}-with": "Have a nice day and bye, you."}, f"The key is {key}")
 
-    said = [*judged.hits, *judged.misses]
-    assert told in said[0]
-    assert "Secret" not in str(said)
+    assert judged.misses[0].startswith(f'{edge} with "The key is ***", not')
