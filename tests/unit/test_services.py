@@ -102,7 +102,7 @@ def ask(server: Server, *prompts: str | Prompt, cache: Path | None = None, **key
     async def run() -> list[ProviderResponse]:
         provider: Any = create_provider(target, {})
         if cache is not None:
-            provider = CachedProvider(provider, target, cache, Masker())
+            provider = CachedProvider(provider, "fingerprint", cache, Masker())
         try:
             requests = [
                 ProviderRequest(prompt if isinstance(prompt, Prompt) else Prompt(prompt), f"c{number}")
