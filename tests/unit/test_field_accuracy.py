@@ -1,6 +1,5 @@
 """`field_accuracy` and the dates it reads: AgentV's worked samples, with its faults around dates mended."""
 
-import asyncio
 import re
 from datetime import date
 
@@ -9,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import EvaluatorError
-from pytest_agentv.evaluators.answer_data import parse_answer, read_path
-from pytest_agentv.evaluators.context import Context, Services
+from pytest_agentv.evaluators.answer_data import read_path
+from pytest_agentv.evaluators.context import Services
 from pytest_agentv.evaluators.field_accuracy import (
     FieldAccuracy,
     FieldCheck,
@@ -46,69 +44,44 @@ def a_date(path, *formats, **fields) -> FieldCheck:
     return FieldCheck(path=path, match="date", formats=formats or None, **fields)
 
 
-def test_fields_of_a_fenced_answer_are_compared_one_by_one():
-    checks = (
-        exact("a", weight=2.0),
-        number("b.c[0].d", tolerance=1.0),
-        exact("x", required=False),
-        exact("nope"),
-    )
-    answer = 'Here it is:\n```json\n{"a":"1","b":{"c":[{"d":"10.9 USD"}]}}\n```\nDone.'
-    score = score_of(checks, answer, {"a": "1", "b": {"c": [{"d": 10}]}, "x": 5})
-    hits = ("a", "b.c[0].d (within tolerance: diff=0.90)", "x: optional field missing", "nope: no expected value")
-    assert score == Score(1.0, hits=hits, reasoning="4/4 fields matched")
-
-
-def test_a_relative_tolerance_is_a_share_of_the_expected_value():
-    checks = (number("a", tolerance=0.05, relative=True), number("z", tolerance=0.05, relative=True))
-    score = score_of(checks, {"a": 104, "z": 0.04}, {"a": 100, "z": 0})
-    assert score.value == 1
-    assert score.hits == ("a (within tolerance: diff=4.00)", "z (within tolerance: diff=0.04)")
-
-
-def test_a_number_outside_the_tolerance_is_a_miss():
-    score = score_of([number("a", tolerance=1.0)], {"a": 104.5}, {"a": 100})
-    assert score.value == 0
-    assert score.misses == ("a (outside tolerance: diff=4.50, tolerance=1)",)
-
-
-def test_rounding_errors_of_floats_are_no_difference():
-    assert score_of([number("a", tolerance=0.1)], {"a": 0.8}, {"a": 0.7}).value == 1
+NO_NUMBER, NO_DATE = "non-numeric value", "unparseable candidate date"
+BEYOND = "outside tolerance: diff={}, tolerance={}"
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "tolerance"),
-    [(100000000.2, 100000000.1, 0.1), (0.30000000000000004, 0.2, 0.1), ("1e3", 1000, 0), ("1,999.50 USD", 1999.5, 0)],
-)
-def test_numbers_are_compared_as_they_are_written(given, expected, tolerance):
-    assert score_of([number("a", tolerance=tolerance)], {"a": given}, {"a": expected}).value == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "expected", "miss"),
+    ("check", "given", "expected", "miss"),
     [
-        ("1,999.00", "1,234.50", "outside tolerance: diff=764.50, tolerance=0"),
-        (12345678901234567891, 12345678901234567890, "outside tolerance: diff=1.00, tolerance=0"),
-        ("1,5", 1, "non-numeric value"),
-        ("1.234,50", 1.234, "non-numeric value"),
-        ("1 999 €", 1, "non-numeric value"),
-        ("1'999", 1, "non-numeric value"),
-        ("2026-01-15", 2026, "non-numeric value"),
-        ("3/4", 3, "non-numeric value"),
-        ("1e5,5", 1, "non-numeric value"),
-        ("1,234,5678", 1234, "non-numeric value"),
-        ("2 million", 2, "non-numeric value"),
-        ("2M", 2, "non-numeric value"),
-        ("2 kg", 2, "non-numeric value"),
-        ("2 to 3", 2, "non-numeric value"),
-        ("10%-20%", 10, "non-numeric value"),
+        (number("a", tolerance=0.1), 0.8, 0.7, None),  # rounding errors of floats are no difference
+        (number("a", tolerance=0.1), 100000000.2, 100000000.1, None),
+        (number("a", tolerance=0.1), 0.30000000000000004, 0.2, None),
+        (number("a"), "1e3", 1000, None),
+        (number("a", tolerance=0.05, relative=True), 0.04, 0, None),
+        (number("a", tolerance=1.0), 10**299, 10**299, None),
+        (number("a", tolerance=1.0), 17 * 10**307, 17 * 10**307, None),
+        (number("a", tolerance=1.0), 104.5, 100, BEYOND.format("4.50", "1")),
+        (number("a"), "1,999.00", "1,234.50", BEYOND.format("764.50", "0")),
+        (number("a"), 12345678901234567891, 12345678901234567890, BEYOND.format("1.00", "0")),
+        (number("a", tolerance=0.01), 1.013, 1, BEYOND.format("0.013", "0.01")),  # never shown as the tolerance
+        (number("a", tolerance=0.05, relative=True), 0.02, 0.01, BEYOND.format("0.01", "0.05 of 0.01")),
+        (number("a", tolerance=0.5), 1e30, 1, BEYOND.format("1e+30", "0.5")),
+        *((number("a"), given, 1, NO_NUMBER) for given in ("abc", "", True, None, [1], {}, "1,5", "1 999 €", "1'999")),
+        *(
+            (number("a"), given, 2, NO_NUMBER)
+            for given in ("2 million", "2M", "2 kg", "2 to 3", "2/1", "2e5,5", "2%-3%")
+        ),
+        *((number("a"), given, 2026, NO_NUMBER) for given in ("2026-01-15", "2.026,50", "1,234,5678")),
+        *((number("a", tolerance=1.0), given, 1, "invalid numeric value") for given in (10**999, -(10**999))),
+        (exact("a"), "1", 1, "type mismatch: got string, expected number"),
+        (exact("a"), True, 1, "type mismatch: got boolean, expected number"),
+        (exact("a"), None, {}, "value mismatch"),
+        (a_date("a"), "2025-01-15T23:30:00-05:00", "2025-01-15", "date mismatch: got 2025-01-16, expected 2025-01-15"),
+        *((a_date("a"), given, "2025-01-15", NO_DATE) for given in ("soon", 5, None, "2025.01.15", "01/02/2025")),
     ],
 )
-def test_numbers_that_only_begin_alike_differ(given, expected, miss):
-    unchecked = f"a ({miss})" if miss == "non-numeric value" else None
-    assert score_of([number("a")], {"a": given}, {"a": expected}) == Score(
-        0.0, misses=(f"a ({miss})",), reasoning="0/1 fields matched", unchecked=unchecked
-    )
+def test_a_field_is_held_against_the_expected_one(check, given, expected, miss):
+    score = score_of([check], {"a": given}, {"a": expected})
+    assert (score.value, score.misses) == ((0, (f"a ({miss})",)) if miss else (1, ()))
+    assert score.unchecked == (f"a ({miss})" if miss in (NO_NUMBER, NO_DATE) else None), "it cannot be negated"
 
 
 @pytest.mark.parametrize(
@@ -116,36 +89,6 @@ def test_numbers_that_only_begin_alike_differ(given, expected, miss):
 )
 def test_a_currency_or_a_percent_sign_may_be_beside_a_number(given):
     assert parse_number(given) == -1234.5
-
-
-def test_a_difference_beyond_the_tolerance_is_never_shown_as_the_tolerance():
-    score = score_of([number("a", tolerance=0.01)], {"a": 1.013}, {"a": 1})
-    assert score.misses == ("a (outside tolerance: diff=0.013, tolerance=0.01)",)
-    score = score_of([number("a", tolerance=0.05, relative=True)], {"a": 0.02}, {"a": 0.01})
-    assert score.misses == ("a (outside tolerance: diff=0.01, tolerance=0.05 of 0.01)",)
-
-
-@pytest.mark.parametrize("given", ["abc", "", True, None, [1], {}])
-def test_what_is_no_number_is_a_miss(given):
-    score = score_of([number("a", tolerance=1.0)], {"a": given}, {"a": 1})
-    assert score.misses == ("a (non-numeric value)",)
-
-
-@pytest.mark.parametrize("given", ["1e999", "-1e999", "9" * 400])
-def test_an_infinite_number_is_a_miss(given):
-    score = score_of([number("a", tolerance=1.0)], f'{{"a":{given}}}', {"a": 1})
-    assert score.misses == ("a (invalid numeric value)",)
-
-
-def test_a_huge_difference_is_shown():
-    score = score_of([number("a", tolerance=0.5)], {"a": 1e30}, {"a": 1})
-    assert score.misses == ("a (outside tolerance: diff=1e+30, tolerance=0.5)",)
-
-
-@pytest.mark.parametrize("large", [10**299, 17 * 10**307])
-def test_huge_whole_numbers_can_be_compared(large):
-    assert score_of([number("a", tolerance=1.0)], {"a": large}, {"a": large}).value == 1
-    assert score_of([number("a", tolerance=1.0)], {"a": large}, {"a": -large}).value == 0
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
@@ -167,44 +110,16 @@ def test_a_list_amid_text_is_the_answer(rows):
     assert score_of([exact("a")], answer, {"a": 1}).misses == ("a (required, missing)",)
 
 
-def test_types_count_and_null_is_a_value():
-    checks = (exact("a"), exact("b"), exact("c"))
-    score = score_of(checks, {"a": "1", "b": 2, "c": None}, {"a": 1, "b": 3, "c": {}})
-    assert score.value == 0
-    assert score.misses == (
-        "a (type mismatch: got string, expected number)",
-        "b (value mismatch)",
-        "c (value mismatch)",
-    )
-
-
-def test_true_is_not_1():
-    score = score_of([exact("a")], {"a": True}, {"a": 1})
-    assert score.misses == ("a (type mismatch: got boolean, expected number)",)
-
-
-def test_a_missing_required_field_is_a_miss():
-    score = score_of([exact("a"), exact("b")], {"b": 1}, {"a": 1, "b": 1})
-    assert score == Score(0.5, hits=("b",), misses=("a (required, missing)",), reasoning="1/2 fields matched")
-
-
 def test_a_missing_optional_field_weighs_nothing():
     score = score_of([exact("a", required=False)], {}, {"a": 1})
     unknown = "No field of the answer counts: each weighs 0, or is optional and missing"
     assert score == Score(0.0, hits=("a: optional field missing",), reasoning="1/1 fields matched", unknown=unknown)
 
 
-def test_all_or_nothing_asks_only_for_no_misses():
-    checks = (exact("a"), exact("b", required=False))
-    assert score_of(checks, {"a": 1}, {"a": 1, "b": 2}, "all_or_nothing").value == 1
-    assert score_of(checks, {"a": 1, "b": 3}, {"a": 1, "b": 2}, "all_or_nothing").value == 0
-
-
 def test_four_hits_and_four_misses_are_shown_and_all_are_counted():
     names = [f"f{index}" for index in range(12)]
-    expected = dict.fromkeys(names, 1)
     candidate = {name: index % 2 for index, name in enumerate(names)}
-    score = score_of([exact(name) for name in names], candidate, expected)
+    score = score_of([exact(name) for name in names], candidate, dict.fromkeys(names, 1))
     assert score.hits == ("f1", "f3", "f5", "f7")
     assert score.misses == tuple(f"f{index} (value mismatch)" for index in (0, 2, 4, 6))
     assert score.reasoning == "6/12 fields matched"
@@ -212,77 +127,58 @@ def test_four_hits_and_four_misses_are_shown_and_all_are_counted():
 
 @pytest.mark.parametrize("answer", ["no json", "", "{'a': 1}", '{"a": 1', '{"a": NaN}', "5", "} {"])
 def test_an_answer_without_json_scores_0(answer):
-    score = score_of([exact("a")], answer, {"a": 1})
     fault = "Failed to parse candidate answer as JSON"
-    assert score == Score(0.0, misses=(fault,), unchecked=fault)
-
-
-def test_an_answer_may_be_a_list():
-    assert parse_answer('```json\n[{"a":1},{"a":2}]\n```') == [{"a": 1}, {"a": 2}]
-    assert score_of([exact("[1].a")], [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 2}]).hits == ("[1].a",)
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        (),
-        ({"role": "assistant"},),
-        ({"role": "assistant", "content": None},),
-        ({"role": "assistant", "content": "plain text"},),
-        ({"role": "user", "content": {"a": 1}},),
-    ],
-)
-def test_without_expected_data_the_score_is_0(messages):
-    score = score_fields(FieldAccuracy(fields=(exact("a"),)), '{"a":1}', messages)
-    unknown = "No expected data found in expected_messages"
-    assert score == Score(0.0, misses=(unknown,), unknown=unknown)
-
-
-def test_the_last_assistant_message_with_content_is_expected():
-    messages = (
-        {"role": "assistant", "content": {"a": 1}},
-        {"role": "assistant", "content": '{"a": 2}'},
-        {"role": "assistant", "content": ""},
-    )
-    assert expected_data(messages) == {"a": 2}
-
-
-@pytest.mark.parametrize("last", ['```json\n{"a": 2}\n```', 'The order: {"a": 2}'])
-def test_the_expected_data_may_have_text_around_it(last):
-    messages = ({"role": "assistant", "content": {"a": 1}}, {"role": "assistant", "content": last})
-    assert expected_data(messages) == {"a": 2}
-
-
-def test_a_message_without_data_leaves_the_data_of_the_message_before():
-    messages = ({"role": "assistant", "content": {"a": 1}}, {"role": "assistant", "content": "Anything else?"})
-    assert expected_data(messages) == {"a": 1}
+    assert score_of([exact("a")], answer, {"a": 1}) == Score(0.0, misses=(fault,), unchecked=fault)
 
 
 A_FILE = {"type": "file", "path": "ideal.json", "text": '{"a": 2}\n', "resolvedPath": "/e/ideal.json"}
 A_PICTURE = {"type": "file", "path": "a.png", "mediaType": "image/png", "sha256": "0", "resolvedPath": "/e/a.png"}
 
 
+def said(content):
+    return {"role": "assistant", "content": content}
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("messages", "data"),
     [
-        [A_FILE],
-        [{"type": "text", "value": '{"a": 2}'}],
-        ["The order:", A_FILE],
-        [{"type": "text", "value": '{"a":'}, {"type": "text", "value": "2}"}],
-        [A_PICTURE, {"type": "image", "value": "b.png"}, A_FILE],
-        ['{"a": 2}'],
+        *((messages, None) for messages in ((), ({"role": "assistant"},), (said(None),), (said("plain text"),))),
+        (({"role": "user", "content": {"a": 1}},), None),
+        ((said({"a": 1}), said('{"a": 2}'), said("")), {"a": 2}),
+        ((said({"a": 1}), said('```json\n{"a": 2}\n```')), {"a": 2}),
+        ((said({"a": 1}), said('The order: {"a": 2}')), {"a": 2}),
+        ((said({"a": 2}), said("Anything else?")), {"a": 2}),
+        ((said({"a": 2}), said([{"type": "text", "value": "Anything else?"}])), {"a": 2}),
+        *(
+            ((said(parts),), {"a": 2})
+            for parts in (
+                [{"type": "text", "value": '{"a": 2}'}],
+                ["The order:", A_FILE],
+                [{"type": "text", "value": '{"a":'}, {"type": "text", "value": "2}"}],
+                [A_PICTURE, {"type": "image", "value": "b.png"}, A_FILE],
+                ['{"a": 2}'],
+            )
+        ),
+        *(
+            ((said(data),), data)  # a list that is not of parts
+            for data in (
+                [],
+                ["a", "b"],
+                [{"a": 1}],
+                [1],
+                [{"type": "note", "value": "x"}],
+                [{"type": "text"}, {"a": 1}],
+            )
+        ),
     ],
 )
-def test_the_expected_data_may_be_in_parts(content):
-    assert expected_data(({"role": "assistant", "content": content},)) == {"a": 2}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [[], ["a", "b"], [{"a": 1}], [1], [{"type": "note", "value": "x"}], [{"type": "text", "value": "x"}, {"a": 1}]],
-)
-def test_a_list_that_is_not_of_parts_is_data(content):
-    assert expected_data(({"role": "assistant", "content": content},)) == content
+def test_the_expected_data_are_those_of_the_last_message_that_has_some(messages, data):
+    if data is None:
+        unknown = "No expected data found in expected_messages"
+        found = score_fields(FieldAccuracy(fields=(exact("a"),)), '{"a":1}', messages)
+        assert found == Score(0.0, misses=(unknown,), unknown=unknown)
+    else:
+        assert expected_data(messages) == data
 
 
 def test_parts_without_json_are_data_if_they_have_all_fields():
@@ -294,14 +190,6 @@ def test_parts_without_json_are_data_if_they_have_all_fields():
         score_of([*checks, exact("[2].type")], blocks, blocks)
     of_json = [{"type": "text", "value": '[{"type": "table"}]'}]
     assert score_of([exact("[0].type")], [{"type": "table"}], of_json).value == 1
-
-
-def test_parts_without_data_leave_the_data_of_the_message_before():
-    messages = (
-        {"role": "assistant", "content": {"a": 1}},
-        {"role": "assistant", "content": [{"type": "text", "value": "Anything else?"}]},
-    )
-    assert expected_data(messages) == {"a": 1}
 
 
 @pytest.mark.parametrize("content", [[A_PICTURE], [{"type": "text", "value": "120 euros"}], [{**A_FILE, "text": "{"}]])
@@ -332,12 +220,6 @@ def test_paths_lead_through_mappings_and_lists(path, value):
     assert read_path({"a": {"b": [1, 2]}, "n": None, "k": {"0": "zero", "length": "long"}}, path) == value
 
 
-@pytest.mark.parametrize("check", [exact("items.length"), number("items.length")])
-def test_the_number_of_entries_can_be_compared(check):
-    assert score_of([check], {"items": [3, 4]}, {"items": [1, 2]}).value == 1
-    assert score_of([check], {"items": [1]}, {"items": [1, 2]}).value == 0
-
-
 @pytest.mark.parametrize(
     ("candidate", "expected", "formats"),
     [
@@ -351,19 +233,6 @@ def test_the_same_calendar_date_is_a_hit_in_every_time_zone(monkeypatch, candida
     monkeypatch.setenv("TZ", zone)
     score = score_of([a_date("d", *formats)], {"d": candidate}, {"d": expected})
     assert score == Score(1.0, hits=("d",), reasoning="1/1 fields matched")
-
-
-def test_a_time_with_an_offset_is_taken_to_utc():
-    score = score_of([a_date("d")], {"d": "2025-01-15T23:30:00-05:00"}, {"d": "2025-01-15"})
-    assert score.value == 0
-    assert score.misses == ("d (date mismatch: got 2025-01-16, expected 2025-01-15)",)
-
-
-@pytest.mark.parametrize("candidate", ["soon", 5, None, "2025.01.15", "01/02/2025", "Jan 15, 2025"])
-def test_what_is_no_date_is_a_miss_that_cannot_be_negated(candidate):
-    miss = "d (unparseable candidate date)"
-    score = score_of([a_date("d")], {"d": candidate}, {"d": "2025-01-15"})
-    assert score == Score(0.0, misses=(miss,), reasoning="0/1 fields matched", unchecked=miss)
 
 
 @pytest.mark.parametrize(
@@ -426,44 +295,43 @@ def test_nothing_may_be_expected_of_an_optional_field(check, expected):
     assert score_of([check, exact("b")], {"a": "2025-01-15", "b": 1}, {"a": expected, "b": 1}).value == 0.5
 
 
-@pytest.mark.parametrize("text", ["2025-01-05", " 2025-01-05T10:00:00.123Z", "20250105", "2025-01-06T01:00+02:00"])
-def test_dates_of_iso_8601_are_read_without_formats(text):
-    assert parse_date(text) == date(2025, 1, 5)
+JANUARY_5 = date(2025, 1, 5)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "2025", "2025-13-01", "2025-02-30", "0001-01-01T00:00:00+05:00", "2025-01-15 and"]
-)
-def test_other_texts_are_no_dates(text):
-    assert parse_date(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
+    ("text", "formats", "found"),
     [
         *(
-            ("2025.01.05", "YYYY.MM.DD"),
-            ("05/Jan/2025", "DD/MMM/YYYY"),
-            ("05JAN2025", "DDMMMYYYY"),
-            ("5/1/25", "d/m/yy"),
+            (text, (), JANUARY_5)
+            for text in ("2025-01-05", " 2025-01-05T10:00:00.123Z", "20250105", "2025-01-06T01:00+02:00")
         ),
-        *(("January 5, 2025", "MMMM D, YYYY"), ("05.01.25", "dd.mm.yy"), ("2025-05-01", "YYYY-DD-MM")),
         *(
-            ("5. Jan 2025, 10:30", "%d. %b %Y, %H:%M"),
-            ("5 de Jan de 2025", "%d de %b de %Y"),
-            ("2025-01-05", "DD/MM/YYYY"),
+            (text, (), None)
+            for text in ("", "5", "2025", "2025-13-01", "2025-02-30", "0001-01-01T00:00:00+05:00", "2025-01-15 and")
         ),
+        *(
+            (text, ("DD_MM_YYYY", written), JANUARY_5)
+            for text, written in (
+                ("2025.01.05", "YYYY.MM.DD"),
+                ("05/Jan/2025", "DD/MMM/YYYY"),
+                ("05JAN2025", "DDMMMYYYY"),
+                ("5/1/25", "d/m/yy"),
+                ("January 5, 2025", "MMMM D, YYYY"),
+                ("05.01.25", "dd.mm.yy"),
+                ("2025-05-01", "YYYY-DD-MM"),
+                ("5. Jan 2025, 10:30", "%d. %b %Y, %H:%M"),
+                ("5 de Jan de 2025", "%d de %b de %Y"),
+                ("2025-01-05", "DD/MM/YYYY"),
+            )
+        ),
+        ("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY"), date(2025, 2, 1)),
+        ("13/02/2025", ("MM/DD/YYYY", "DD/MM/YYYY"), date(2025, 2, 13)),
+        ("13/02/2025", ("MM/DD/YYYY",), None),
+        ("02/2025", ("MM/YYYY",), date(2025, 2, 1)),
     ],
 )
-def test_a_date_in_a_listed_format_is_read_as_that_says(text, written):
-    assert parse_date(text, ("DD_MM_YYYY", written)) == date(2025, 1, 5)
-
-
-def test_the_first_format_that_fits_counts():
-    assert parse_date("01/02/2025", ("DD/MM/YYYY", "MM/DD/YYYY")) == date(2025, 2, 1)
-    assert parse_date("13/02/2025", ("MM/DD/YYYY", "DD/MM/YYYY")) == date(2025, 2, 13)
-    assert parse_date("13/02/2025", ("MM/DD/YYYY",)) is None
-    assert parse_date("02/2025", ("MM/YYYY",)) == date(2025, 2, 1)
+def test_a_date_is_read_as_the_first_format_that_fits_says_or_as_iso_8601(text, formats, found):
+    assert parse_date(text, formats) == found
 
 
 @pytest.mark.parametrize(
@@ -475,24 +343,11 @@ def test_a_format_that_is_none_is_an_error(written):
 
 
 @given(st.text(max_size=12) | st.text("YyMmDd%/.- bBaAHT:", max_size=16))
-def test_any_text_is_a_format_or_none(written):
-    assert isinstance(is_date_format(written), bool)
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_a_date_or_none(text):
+def test_any_text_is_a_format_or_none_a_date_or_none_and_an_answer(text):
+    assert isinstance(is_date_format(text), bool)
     assert isinstance(parse_date(text), date | None)
+    assert score_of([exact("a")], text, {"a": 1}).value in (0.0, 1.0)
 
 
-@given(st.text(max_size=40))
-def test_any_answer_can_be_scored(answer):
-    assert score_of([exact("a")], answer, {"a": 1}).value in (0.0, 1.0)
-
-
-def test_the_evaluator_scores_the_cases_answer():
-    case = EvalCase(
-        "c", "d", "/e", 1, "o", "q", (), (), expected_messages=({"role": "assistant", "content": {"a": 1}},)
-    )
-    context = Context(case, Prompt("q"), '{"a":1}')
-    score = asyncio.run(FieldAccuracy(fields=(exact("a"),)).evaluate(context))
-    assert score == Score(1.0, hits=("a",), reasoning="1/1 fields matched")
+def test_a_number_too_large_for_a_float_is_a_miss():
+    assert score_of([number("a", tolerance=1.0)], '{"a":1e999}', {"a": 1}).misses == ("a (invalid numeric value)",)
