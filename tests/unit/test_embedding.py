@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from pytest_agentv.engine.embedding import TargetEmbedder
 from pytest_agentv.errors import EvaluatorError, ProviderError
 from pytest_agentv.evaluators.context import Embedding
@@ -37,21 +35,6 @@ class Server:
         return await asyncio.gather(*map(self.embedder.embed, questions), return_exceptions=True)
 
 
-def test_a_text_that_a_server_refuses_is_an_error_of_its_own_case_only() -> None:
-    server = Server()
-
-    first, second, third = asyncio.run(server.ask(["a", "b"], ["bad", "c"], ["c", "d"]))
-
-    assert isinstance(second, EvaluatorError)
-    assert str(second) == "the target 'embeddings' gave no embeddings: model 'e' replied HTTP 400"
-    for found in (first, third):
-        assert not isinstance(found, BaseException)
-        assert [each.vector for each in found] == [(1.0, 1.0)] * 2
-    assert server.sizes == [5, 1, 1, 1, 1, 1], "together, and then each text alone"
-    assert not isinstance(first, BaseException)
-    assert [(each.tokens, each.cost_usd) for each in first] == [(10, 0.5)] * 2, "what was refused costs nothing"
-
-
 def test_a_text_without_a_vector_is_an_error_of_its_own_case_only(tmp_path: Path) -> None:
     server = Server(cache=tmp_path)
 
@@ -72,16 +55,6 @@ def test_a_text_without_a_vector_is_an_error_of_its_own_case_only(tmp_path: Path
     assert other.sizes == [1], "the cache keeps the good vectors only"
 
 
-@pytest.mark.parametrize("kind", ["rate_limit", "auth", "network", "timeout", "config"])
-def test_after_another_failure_no_text_is_asked_for_again(kind: str) -> None:
-    server = Server(most=1, error=ProviderError("no", kind, {"request_attempts": 1}))  # type: ignore[arg-type]
-
-    found = asyncio.run(server.ask(["a", "b"], ["c", "d"]))
-
-    assert [type(each) for each in found] == [EvaluatorError] * 2
-    assert server.sizes == [4]
-
-
 def test_a_server_that_takes_fewer_texts_soon_gets_fewer() -> None:
     server = Server(most=2)
 
@@ -90,14 +63,3 @@ def test_a_server_that_takes_fewer_texts_soon_gets_fewer() -> None:
 
     assert not any(isinstance(each, BaseException) for each in asyncio.run(run()))
     assert server.sizes == [8, *[1] * 8, 4, *[1] * 4, 2, 2]
-
-
-def test_a_refused_text_does_not_make_later_requests_smaller() -> None:
-    server = Server()
-
-    async def run() -> None:
-        await server.ask(["a", "bad"])
-        await server.ask(list("bcd"))
-
-    asyncio.run(run())
-    assert server.sizes == [2, 1, 1, 3]

@@ -8,7 +8,7 @@ from pytest_agentv.errors import EvaluatorError
 from pytest_agentv.evaluators.answer_data import json_object
 from pytest_agentv.evaluators.context import Services
 from pytest_agentv.evaluators.judge_reply import JudgeQuestion, feedback, read_judgement, require_judge
-from pytest_agentv.model.results import Score, clamp_score
+from pytest_agentv.model.results import Score
 from pytest_agentv.model.text import trim
 
 JSON = st.recursive(
@@ -96,11 +96,6 @@ def test_scores_and_feedback_stay_within_their_bounds(reply: str) -> None:
     assert len(score.hits) <= 4
     assert len(score.misses) <= 4
     assert all(trim(entry) == entry != "" for entry in score.hits + score.misses)
-
-
-@given(JSON)
-def test_every_value_clamps_to_a_score(value: object) -> None:
-    assert 0.0 <= clamp_score(value) <= 1.0
 
 
 def test_feedback_has_no_limit_unless_one_is_given() -> None:

@@ -1,55 +1,16 @@
 """`heuristic`: ratios of keywords and signs of errors."""
 
-import asyncio
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.evaluators.context import Context
 from pytest_agentv.evaluators.text import Heuristic, error_sign, score_keywords
-from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.results import Score
 
 
 def score_of(answer, hits=(), misses=()) -> Score:
     # A heuristic without keywords is refused; the arithmetic holds without them all the same.
     return score_keywords(Heuristic.model_construct(hits=tuple(hits), misses=tuple(misses)), answer)
-
-
-@pytest.mark.scenario("Calculate hits score")
-def test_expected_keywords_are_hits_whatever_their_case():
-    score = score_of("We use PYTEST and mypy.", hits=["pytest", "MyPy", "ruff"])
-    assert score.value == pytest.approx(2 / 3)
-    assert score.hits == ("pytest", "MyPy")
-    assert score.details == {"hit_ratio": pytest.approx(2 / 3), "miss_ratio": 0.0, "has_error": False}
-    assert score.reasoning == "2/3 expected keywords found; missing: ruff"
-
-
-@pytest.mark.scenario("Calculate misses score")
-def test_forbidden_keywords_are_misses():
-    score = score_of("Use eval() on it.", hits=["use"], misses=["eval(", "exec("])
-    assert score.value == 0.5
-    assert (score.hits, score.misses) == (("use",), ("eval(",))
-    assert score.details == {"hit_ratio": 1.0, "miss_ratio": 0.5, "has_error": False}
-    assert score.reasoning == "1/1 expected keywords found; 1/2 forbidden keywords found"
-
-
-def test_without_keywords_the_score_is_1():
-    details = {"hit_ratio": 1.0, "miss_ratio": 0.0, "has_error": False}
-    assert score_of("x") == Score(1.0, reasoning="no keywords to look for", details=details)
-
-
-@pytest.mark.scenario("Error detection")
-def test_an_error_is_flagged_and_does_not_change_the_score():
-    answer = 'Oops:\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: nope'
-    score = score_of(answer, hits=["oops"])
-    assert score.value == 1
-    assert score.details == {"hit_ratio": 1.0, "miss_ratio": 0.0, "has_error": True}
-    assert score.reasoning == (
-        "1/1 expected keywords found; the answer looks like an error: Traceback (most recent call last):"
-    )
 
 
 @pytest.mark.parametrize(
@@ -96,9 +57,3 @@ def test_the_score_is_the_hit_ratio_less_the_share_of_the_miss_ratio(answer, hit
     score = score_of(answer, hits, misses)
     assert score.value == score.details["hit_ratio"] * (1 - score.details["miss_ratio"])
     assert 0 <= score.value <= 1
-
-
-def test_the_evaluator_reads_the_answer():
-    case = EvalCase("c", "d", "/e", 1, "o", "q", (), ())
-    evaluator = Heuristic(hits=("yes",))
-    assert asyncio.run(evaluator.evaluate(Context(case, Prompt("q"), "Yes!"))).hits == ("yes",)

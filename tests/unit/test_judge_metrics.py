@@ -1,15 +1,12 @@
 """What models take that judge is counted: once, for the evaluator that asked, and never for replies from the cache."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from pytest_agentv.engine.repeats import RepeatPlan, combine_answers
-from pytest_agentv.evaluators.context import Meter, current_meter, metering
+from pytest_agentv.evaluators.context import Meter
 from pytest_agentv.model.messages import JudgeMetrics, TokenUsage, added_judge_metrics
-from pytest_agentv.model.results import EvalResult
 from pytest_agentv.providers.base import ProviderResponse
 
 USAGE = TokenUsage(10, 5)
@@ -48,29 +45,6 @@ def test_sums_keep_how_much_of_them_is_known() -> None:
     total = added_judge_metrics([known, None, unknown, part])
     assert total == JudgeMetrics(4, token_usage=TokenUsage(20, 10), cost_usd=1.0, metered=2, priced=2)
     assert added_judge_metrics([None]) is None
-
-
-def test_a_task_counts_for_the_evaluator_that_started_it_unless_it_has_a_count_of_its_own() -> None:
-    async def member() -> JudgeMetrics | None:
-        with metering() as own:
-            current_meter().add_reply(PAID)
-        return own.total
-
-    async def composite() -> list[JudgeMetrics | None]:
-        with metering() as meter:
-            members = await asyncio.gather(member(), member())
-            current_meter().add_reply(PAID)
-        return [meter.total, *members]
-
-    assert [each and each.calls for each in asyncio.run(composite())] == [1, 1, 1]
-
-
-def test_judges_of_all_answers_count_also_where_an_answer_came_from_the_cache() -> None:
-    metrics = counted(PAID)
-    result = EvalResult("t", "a", "d", score=1.0, hits=(), misses=(), candidate_answer="x", target="t", threshold=1.0)
-    answers = [result.replace(judge_metrics=metrics), result.replace(judge_metrics=metrics, cached=True)]
-    combined = combine_answers(answers, RepeatPlan(2, 1.0, "file", stops_early=False), together=True)
-    assert combined.judge_metrics == JudgeMetrics(2, token_usage=TokenUsage(20, 10), cost_usd=1.0)
 
 
 @pytest.mark.parametrize("odd", [{"token_usage": {"input": 1}}, {"token_usage": "many"}, {"cost_usd": "5"}])

@@ -47,15 +47,6 @@ def names(found: Iterator[pytest.Item]) -> list[str]:
     return [item.name for item in found]
 
 
-def test_the_cases_behind_one_are_seen_in_order_as_far_as_a_test_in_python(items: list[pytest.Item]) -> None:
-    ahead = lookahead(items)
-    assert names(ahead.after(items[0], set())) == ["b", "c"]
-    assert names(ahead.after(items[2], set())) == []
-    assert names(ahead.after(items[3], set())) == [], "the test may have patched what they use"
-    assert names(ahead.after(items[4], set())) == ["e", "f"]
-    assert names(ahead.after(items[-1], set())) == []
-
-
 def test_nothing_runs_ahead_in_a_process_that_was_forked_for_one_item(
     items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,15 +62,6 @@ def test_an_item_is_found_wherever_it_stands(items: list[pytest.Item]) -> None:
     assert names(ahead.after(items[4], set())) == ["e", "f"]
     assert names(ahead.after(items[1], set())) == ["e", "f"]  # nothing before these can be begun any more
     assert names(lookahead(items[1:]).after(items[0], set())) == []
-
-
-def test_a_case_without_tags_has_no_set_of_further_keywords(items: list[pytest.Item]) -> None:
-    case = items[0]
-    assert not any(isinstance(value, set) for value in vars(case).values())
-    case.extra_keyword_matches.add("smoke")
-    assert {"smoke"} <= case.listextrakeywords()
-    case.extra_keyword_matches = set()
-    assert "smoke" not in case.listextrakeywords()
 
 
 def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:
@@ -104,16 +86,6 @@ def test_a_far_reach_grows_by_steps_until_the_last_item(
     assert names(ahead.after(items[2], begun, reach=3)) == ["d", "e", "f"]
 
 
-@pytest.mark.parametrize("mark", ["skip", "skipif", "xfail"])
-def test_items_under_a_condition_wait_for_their_turn(items: list[pytest.Item], mark: str) -> None:
-    items[1].add_marker(mark)
-    assert names(lookahead(items).after(items[0], set(), count=2)) == ["c"]
-
-
-def test_nothing_runs_ahead_under_the_debugger(items: list[pytest.Item]) -> None:
-    assert names(lookahead(items, usepdb=True).after(items[0], set())) == []
-
-
 class WorkerInteractor:
     """xdist's worker, as far as it is looked into."""
 
@@ -129,13 +101,6 @@ class WorkerInteractor:
 
 def worker(dist: str) -> dict[str, Any]:
     return {"workerinput": {"agentv_dist": dist}}
-
-
-def test_a_worker_sees_only_what_it_was_given(items: list[pytest.Item]) -> None:
-    plugins = [object(), WorkerInteractor(4, 5, 1, object())]
-    ahead = lookahead(items, worker=worker("load"), plugins=plugins)
-    ahead.begin(items[1])
-    assert names(ahead.after(items[0], set())) == ["d", "e", "b"]
 
 
 def test_the_queue_of_an_older_xdist_is_known_too(items: list[pytest.Item]) -> None:

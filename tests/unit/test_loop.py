@@ -69,28 +69,6 @@ def test_threads_that_begin_at_once_share_one_loop(thread: LoopThread, monkeypat
     assert len(loops) == 1
 
 
-def test_coroutines_start_in_the_order_in_which_a_thread_starts_them(thread: LoopThread) -> None:
-    ran: list[int] = []
-    ended: SimpleQueue[object] = SimpleQueue()
-
-    async def note(number: int) -> None:
-        ran.append(number)
-
-    for number in range(100):
-        thread.start(note(number), ended.put)
-    for _ in range(100):
-        ended.get(timeout=10)
-    assert ran == list(range(100))
-
-
-def test_coroutines_that_many_threads_start_at_once_are_all_run(thread: LoopThread) -> None:
-    ended: SimpleQueue[object] = SimpleQueue()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: [thread.start(running_loop(0), ended.put) for _ in range(200)], range(8)))
-    for _ in range(8 * 200):
-        ended.get(timeout=10)
-
-
 def test_a_coroutine_sees_the_context_variables_of_the_thread_at_the_moment_that_starts_it(thread: LoopThread) -> None:
     variable: ContextVar[int] = ContextVar("variable")
     seen: SimpleQueue[int] = SimpleQueue()
@@ -104,14 +82,6 @@ def test_a_coroutine_sees_the_context_variables_of_the_thread_at_the_moment_that
     assert [seen.get(timeout=10) for _ in range(20)] == list(range(20))
 
 
-def test_the_interpreter_switches_threads_sooner_while_a_loop_runs(thread: LoopThread) -> None:
-    before = sys.getswitchinterval()
-    thread.run(running_loop(0))
-    assert sys.getswitchinterval() == pytest.approx(0.001)
-    thread.stop()
-    assert sys.getswitchinterval() == before
-
-
 def test_an_interval_that_somebody_has_chosen_meanwhile_is_kept(thread: LoopThread) -> None:
     before = sys.getswitchinterval()
     thread.run(running_loop(0))
@@ -119,20 +89,6 @@ def test_an_interval_that_somebody_has_chosen_meanwhile_is_kept(thread: LoopThre
     thread.stop()
     assert sys.getswitchinterval() == pytest.approx(0.004)
     sys.setswitchinterval(before)
-
-
-def test_a_task_of_ours_reports_its_end_from_any_thread(thread: LoopThread) -> None:
-    ended: SimpleQueue[object] = SimpleQueue()
-
-    async def outer() -> str:
-        thread.start(inner(), lambda done: ended.put(done.result()))
-        return "outer"
-
-    async def inner() -> str:
-        return "inner"
-
-    thread.start(outer(), lambda done: ended.put(done.result()))
-    assert {ended.get(timeout=10), ended.get(timeout=10)} == {"outer", "inner"}
 
 
 def test_after_its_end_a_loop_starts_nothing_and_says_so(thread: LoopThread) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agentv.errors import FileError
 from pytest_agentv.model.results import EvalResult
-from pytest_agentv.session.recording.records import RECORDER_THREAD, Recorder
+from pytest_agentv.session.recording.records import Recorder
 
 RESULT = EvalResult("t", "a", "d", 1.0, (), (), "hello", "default")
 
@@ -41,30 +41,6 @@ def results(names: str) -> list[EvalResult]:
     return [RESULT.replace(eval_id=name) for name in names]
 
 
-async def record_behind_the_first(recorder: Recorder, sink: Any, names: str) -> "list[asyncio.Future[EvalResult]]":
-    """Record the first result, and the others while that one is being written."""
-    first, *others = results(names)
-    futures = [recorder.record(first)]
-    assert await asyncio.to_thread(sink.begun.wait, 5)
-    return futures + [recorder.record(result) for result in others]
-
-
-def test_results_that_come_while_one_is_written_go_out_together() -> None:
-    sink: Any = Sink()
-    recorder = Recorder(sink)
-
-    async def record() -> None:
-        futures = await record_behind_the_first(recorder, sink, "abcd")
-        assert not any(future.done() for future in futures)
-        sink.go.set()
-        await asyncio.wait_for(asyncio.gather(*futures), 5)
-
-    asyncio.run(record())
-    assert sink.written == [["a"], ["b", "c", "d"]]
-    recorder.close()
-    assert sink.is_closed
-
-
 @pytest.mark.scenario("Mutex error handling")
 def test_an_error_lets_those_who_wait_go_on_and_the_first_reason_is_kept(tmp_path: Any) -> None:
     sink: Any = Sink(FileError(tmp_path / "r.jsonl", "cannot be written: full"), ValueError("odd"))
@@ -79,30 +55,6 @@ def test_an_error_lets_those_who_wait_go_on_and_the_first_reason_is_kept(tmp_pat
     recorder.close()
     assert sink.written == [["c"]]
     assert recorder.error == f"{tmp_path}/r.jsonl: cannot be written: full"
-
-
-def test_what_is_queued_when_the_loop_ends_is_written_before_the_end() -> None:
-    sink: Any = Sink()
-    recorder = Recorder(sink)
-    asyncio.run(record_behind_the_first(recorder, sink, "ab"))
-    sink.go.set()
-    recorder.close()
-    assert sink.written == [["a"], ["b"]]
-
-
-def test_a_case_that_is_cancelled_while_its_line_waits_is_written_like_the_others() -> None:
-    sink: Any = Sink()
-    recorder = Recorder(sink)
-
-    async def record() -> None:
-        first, second, third = await record_behind_the_first(recorder, sink, "abc")
-        second.cancel()
-        sink.go.set()
-        await asyncio.wait_for(asyncio.gather(first, third), 5)
-
-    asyncio.run(record())
-    recorder.close()
-    assert sink.written == [["a"], ["b", "c"]]
 
 
 def test_a_task_that_is_cancelled_while_it_waits_for_its_line_ends_when_the_line_is_written() -> None:
@@ -124,22 +76,6 @@ def test_a_task_that_is_cancelled_while_it_waits_for_its_line_ends_when_the_line
 
     asyncio.run(record())
     recorder.close()
-
-
-def test_no_thread_runs_before_the_first_result_nor_after_the_end() -> None:
-    sink: Any = Sink()
-    sink.go.set()
-    recorder = Recorder(sink)
-
-    async def record() -> None:
-        await recorder.record(RESULT)
-
-    names = {thread.name for thread in threading.enumerate()}
-    assert RECORDER_THREAD not in names
-    asyncio.run(record())
-    recorder.close()
-    recorder.close()
-    assert RECORDER_THREAD not in {thread.name for thread in threading.enumerate()}
 
 
 class FullSink(Sink):

@@ -73,12 +73,6 @@ def test_the_early_stop_never_changes_a_verdict_and_asks_no_answer_in_vain(rate:
             assert all(plan.verdict(asked[:count]) is None for count in range(len(asked)))
 
 
-def test_without_the_early_stop_all_answers_are_asked_at_once() -> None:
-    assert plan_of(5, 0.8, stops_early=False).wanted([]) == 5
-    assert plan_of(5, 0.8).wanted([]) == 2  # two fails or four passes decide
-    assert plan_of(5, 0.0).wanted([]) == 5  # nothing is to be decided: the rate is wanted
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -91,17 +85,6 @@ def test_without_the_early_stop_all_answers_are_asked_at_once() -> None:
 )
 def test_all_answers_are_asked_for_a_baseline_or_on_demand(options: dict[str, Any], expected: bool) -> None:
     assert stops_early(RunOptions(**options)) is expected
-
-
-@pytest.mark.parametrize(
-    ("signs", "stopped"),
-    [("pp", "certain pass"), ("ffff", "certain fail"), ("ppf", None), ("pep", "certain pass"), ("ppe", None)],
-)
-def test_only_the_answer_that_decides_stops_a_case(signs: str, stopped: str | None) -> None:
-    for plan in (plan_of(5, 0.4), plan_of(5, 0.4, stops_early=False)):
-        figures = combine_answers(answers(signs), plan, together=False).repeat
-        assert figures is not None
-        assert figures.stopped == (stopped if plan.stops_early else None)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -140,78 +123,9 @@ def test_a_case_is_shown_by_its_first_failing_answer_and_counts_all() -> None:
     assert (figures.reruns, figures.carried, figures.lost) == (None, None, None)
 
 
-def test_a_case_tells_which_answers_are_not_of_this_run() -> None:
-    lost = [answer("e", execution_metrics=ExecutionMetrics(None, 0.25))]
-    combined = combine_answers([answer("p")], plan_of(1, 1.0), together=True, reruns=2, carried=1, lost=lost)
-    assert combined.repeat is not None
-    assert (combined.repeat.reruns, combined.repeat.carried, combined.repeat.lost) == (2, 1, 1)
-    assert combined.execution_metrics == ExecutionMetrics(None, 0.25)
-    assert (combined.attempts, combined.repeat.same_text) == (2, None)
-
-
-def test_the_interval_of_three_of_five_is_wilsons() -> None:
-    figures = combine_answers(answers("ppfpf"), plan_of(5, 0.8, stops_early=False), together=True).repeat
-    assert figures is not None
-    assert figures.pass_rate_low == pytest.approx(0.2307, abs=1e-4)
-    assert figures.pass_rate_high == pytest.approx(0.8824, abs=1e-4)
-
-
-def test_an_open_verdict_is_an_error_that_says_what_is_missing() -> None:
-    combined = combine_answers(answers("ppepe"), plan_of(5, 0.8), together=True)
-    assert combined.status == "error"
-    text = "cannot be judged: 3 answers pass, 4 of 5 are needed, 2 could not be had (HTTP 503)"
-    assert combined.error == text
-    assert combined.misses == (f"Error: {text}",)
-    assert combined.error_detail == ErrorDetail("provider", "network")
-
-
 def test_no_answer_is_never_a_pass_not_even_where_none_has_to() -> None:
     assert combine_answers(answers("eee"), plan_of(3, 0.0), together=True).status == "error"
     assert combine_answers(answers("eef"), plan_of(3, 0.0), together=True).status == "pass"
-
-
-def test_a_verdict_that_is_certain_stands_although_answers_are_missing() -> None:
-    passed = combine_answers(answers("ppepp"), plan_of(5, 0.8), together=True)
-    failed = combine_answers(answers("fef"), plan_of(5, 0.8), together=False)
-    assert (passed.status, passed.error, passed.candidate_answer) == ("pass", None, "answer p")
-    assert (failed.status, failed.error, failed.repeat and failed.repeat.errors) == ("fail", None, 1)
-
-
-def test_answers_from_the_cache_cost_nothing_beside_those_that_were_paid_for() -> None:
-    cached = answer("p", cached=True, execution_metrics=ExecutionMetrics(None, 0.5))
-    paid = answer("p", execution_metrics=ExecutionMetrics(None, 0.25))
-    mixed = combine_answers([cached, paid], plan_of(2, 1.0), together=True)
-    known = combine_answers([cached, cached], plan_of(2, 1.0), together=True)
-    assert (mixed.cached, mixed.execution_metrics) == (None, ExecutionMetrics(None, 0.25))
-    assert (known.cached, known.execution_metrics) == (True, ExecutionMetrics(None, 1.0))
-    assert mixed.repeat is not None
-    assert mixed.repeat.cached == 1
-
-
-def test_a_summary_does_not_say_that_the_cost_of_all_answers_is_known_where_one_has_none() -> None:
-    paid = [answer("p", execution_metrics=ExecutionMetrics(TokenUsage(1, 2), 0.25)) for _ in range(2)]
-    plan = plan_of(3, 0.5)
-    whole, part = (combine_answers([*paid, last], plan, together=True) for last in (paid[0], answer("e")))
-    figures = {each.name: each.value for each in total_figures([whole, part, *paid[:1]], None)}
-    assert figures == {
-        "Cost": "$1.5000, known for 6 of 7 answers",
-        "Tokens": "18 (6 in, 12 out), known for 6 of 7 answers",
-    }
-    assert [each.value for each in total_figures([whole, *paid], None)] == ["$1.2500", "15 (5 in, 10 out)"]
-
-
-def test_of_cached_answers_too_only_some_may_tell_what_they_cost() -> None:
-    """The tables of targets took the cost of two of three cached answers as that of all."""
-    told, silent = (ExecutionMetrics(None, cost, 1.0) for cost in (0.25, None))
-    cached = [answer("p", cached=True, execution_metrics=each) for each in (told, told, silent)]
-    combined = combine_answers(cached, plan_of(3, 0.5), together=True)
-    assert combined.repeat is not None
-    assert (combined.repeat.priced, combined.repeat.cached, is_part(combined, "priced")) == (2, 3, True)
-    assert "Cost" not in {each.name for each in total_figures([combined], None)}
-    fresh = confirmed_by(combined, [answer("p", execution_metrics=told)] * 2, plan_of(2, 0.5))
-    assert [each.value for each in total_figures([fresh], None)] == ["$0.5000"]
-    taken = combine_answers(answers_of(combined, Threshold(0.5, "case"), in_full=False), plan_of(3, 0.5), together=True)
-    assert (taken.repeat, taken.execution_metrics) == (combined.repeat, combined.execution_metrics)
 
 
 PRICED = ExecutionMetrics(TokenUsage(1, 2), 0.25)
@@ -255,13 +169,6 @@ def _costing(metrics: ExecutionMetrics | str | None) -> EvalResult:
 def test_a_set_up_that_fails_is_the_error_itself() -> None:
     broken = answer("e").replace(error_detail=ErrorDetail("setup", "config"))
     assert combine_answers([broken], plan_of(5, 0.8), together=False) is broken
-
-
-def test_all_answers_are_included_on_demand() -> None:
-    combined = combine_answers(answers("pf"), plan_of(2, 0.5), together=True, with_answers=True)
-    assert combined.answers is not None
-    assert [each["candidate_answer"] for each in combined.answers] == ["answer p", "answer f"]
-    assert "eval_id" not in combined.answers[0]
 
 
 THRESHOLD = Threshold(0.5, "case")
@@ -318,13 +225,6 @@ def test_the_rate_of_kept_answers_is_unbiased_with_other_rules(threshold: float,
         assert again.repeat.pass_rate is not None
         rates.append(again.repeat.pass_rate)
     assert math.fsum(rates) / len(rates) == pytest.approx(rate)
-
-
-def test_kept_answers_do_not_tell_what_more_than_their_scores_decided() -> None:
-    results = [answer("p"), answer("p").replace(status="fail", unmet_required=("polite",))]
-    kept = combine_answers(results, plan_of(2, 1.0), together=True)
-    assert judged_anew(kept, plan_of(2, 1.0), Threshold(0.4, "ini")) is None
-    assert judged_anew(kept, plan_of(2, 1.0), THRESHOLD) == kept.replace(threshold_source="case")
 
 
 @pytest.mark.parametrize("more", [{"unmet_required": ("polite",)}, {"assertion": "too slow"}])

@@ -62,44 +62,6 @@ def test_the_next_job_starts_the_moment_one_ends(loop: LoopThread) -> None:
     assert gates.most == 4
 
 
-def test_groups_have_limits_of_their_own(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
-    submit(scheduler, gates, "a", "b", limit=1, group="slow")
-    submit(scheduler, gates, "c", "d", limit=2, group="fast")
-    assert started(loop, gates) == ["a", "c", "d"]
-
-
-def test_an_urged_job_starts_whatever_the_limit(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
-    futures = submit(scheduler, gates, "a", "b", "c", limit=1)
-    scheduler.start_now(futures[2])
-    assert started(loop, gates) == ["a", "c"]
-    gates.open("a")
-    wait_for(futures[0])
-    assert started(loop, gates) == ["a", "c"], "the group is still full"
-    gates.open("c")
-    wait_for(futures[2])
-    assert started(loop, gates) == ["a", "c", "b"]
-
-
-def test_while_nothing_may_start_only_those_that_are_to_start_now_do(loop: LoopThread) -> None:
-    held: list[str] = []
-    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
-    futures = submit(scheduler, gates, "a", "b", "c", limit=1)
-    held.append("a failure")
-    gates.open("a")
-    wait_for(futures[0])
-    assert started(loop, gates) == ["a"]
-    scheduler.start_now(futures[2])
-    assert started(loop, gates) == ["a", "c"]
-    gates.open("c")
-    wait_for(futures[2])
-    assert started(loop, gates) == ["a", "c"]
-    held.clear()
-    scheduler.start_waiting()
-    assert started(loop, gates) == ["a", "c", "b"]
-
-
 def test_a_job_that_is_dropped_never_starts_and_its_future_is_cancelled(loop: LoopThread) -> None:
     gates, scheduler = Gates(), Scheduler[str](loop)
     running, waiting, last = submit(scheduler, gates, "a", "b", "c", limit=1)
@@ -116,42 +78,6 @@ def test_a_job_that_is_dropped_never_starts_and_its_future_is_cancelled(loop: Lo
     assert scheduler.unfinished == 0
 
 
-def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
-
-    async def fail(_: Leave) -> str:
-        raise ValueError("broken")
-
-    broken = scheduler.submit(fail, group="", limit=1)
-    (following,) = submit(scheduler, gates, "a", limit=1)
-    with pytest.raises(ValueError, match="broken"):
-        wait_for(broken)
-    gates.open("a")
-    assert wait_for(following) == "a"
-
-
-def test_a_job_that_started_when_another_ended_is_handed_on_in_the_same_way(loop: LoopThread) -> None:
-    held: list[str] = []
-    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
-
-    async def fail(_: Leave) -> str:
-        raise ValueError("broken")
-
-    (first,) = submit(scheduler, gates, "a", limit=1)
-    broken = scheduler.submit(fail, group="", limit=1)
-    (last,) = submit(scheduler, gates, "b", limit=1)
-    gates.open("a")
-    with pytest.raises(ValueError, match="broken"):
-        wait_for(broken)
-    assert wait_for(first) == "a"
-    held.append("the end")
-    started(loop, gates)
-    loop.cancel_all()
-    assert wait([last], timeout=5).done == {last}
-    assert last.cancelled()
-    assert scheduler.in_flight == 0
-
-
 def test_a_job_that_ends_after_nobody_waits_for_it_any_more_ends_quietly(
     loop: LoopThread, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,19 +91,6 @@ def test_a_job_that_ends_after_nobody_waits_for_it_any_more_ends_quietly(
     loop.run(asyncio.sleep(0))
     assert scheduler.in_flight == 0
     assert caplog.records == []
-
-
-def test_stopping_the_loop_cancels_what_runs(loop: LoopThread) -> None:
-    held: list[str] = []
-    gates, scheduler = Gates(), Scheduler[str](loop, may_start=lambda: not held)
-    futures = submit(scheduler, gates, "a", "b", limit=2)
-    started(loop, gates)
-    held.append("the end")
-    loop.cancel_all()
-    done, _ = wait(futures, timeout=5)
-    assert all(future.cancelled() for future in done)
-    assert len(done) == 2
-    assert scheduler.in_flight == 0
 
 
 def test_a_job_may_leave_its_place_before_it_has_ended_but_only_one_of_four_at_a_time(loop: LoopThread) -> None:
@@ -206,20 +119,6 @@ def test_a_job_may_leave_its_place_before_it_has_ended_but_only_one_of_four_at_a
         gates.open(name)
         assert wait_for(future) == name
     assert (scheduler.in_flight, scheduler.unfinished) == (0, 0)
-
-
-def test_a_job_that_is_alone_never_leaves_its_place(loop: LoopThread) -> None:
-    gates, scheduler = Gates(), Scheduler[str](loop)
-
-    async def job(leave: Leave) -> str:
-        leave()
-        return await gates.job("first")
-
-    scheduler.submit(job, group="", limit=1)
-    submit(scheduler, gates, "second", limit=1)
-    assert started(loop, gates) == ["first"]
-    gates.open("first")
-    gates.open("second")
 
 
 def test_a_job_with_a_higher_limit_passes_those_of_its_group_with_a_lower_one(loop: LoopThread) -> None:

@@ -55,11 +55,6 @@ def distributed(pytestconfig: pytest.Config, nodeids: list[str]) -> list[list[st
     return [[nodeids[index] for index in worker.given] for worker in workers]
 
 
-def test_tests_of_one_module_go_to_all_workers(pytestconfig: pytest.Config) -> None:
-    first, second = distributed(pytestconfig, [f"{Path(__file__).relative_to(ROOT)}::test_{n}" for n in range(20)])
-    assert len(first) == len(second) == 10
-
-
 def test_a_module_that_shares_a_run_goes_to_one_worker(pytestconfig: pytest.Config) -> None:
     found = distributed(pytestconfig, [f"{module}::test_{n}" for module in (SHARING, OTHER) for n in range(9)])
     assert sorted(sum(nodeid.startswith(SHARING) for nodeid in of_worker) for of_worker in found) == [0, 9]
@@ -70,14 +65,6 @@ def test_tests_that_import_litellm_go_to_one_worker(pytestconfig: pytest.Config)
         pytestconfig, [f"{module}::test_{n}" for module in LITELLM for n in range(3)] + [f"{OTHER}::test_one"]
     )
     assert sorted(map(len, found)) == [1, 3 * len(LITELLM)]
-
-
-def test_of_many_modules_each_goes_to_one_worker(pytestconfig: pytest.Config) -> None:
-    modules = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit").glob("test_*.py"))[:40]
-    found = distributed(pytestconfig, [f"{module}::test_{n}" for module in modules for n in range(5)])
-    first, second = ({nodeid.partition("::")[0] for nodeid in of_worker} for of_worker in found)
-    assert not first & second
-    assert first | second == set(modules)
 
 
 @pytest.mark.parametrize("module", sorted(scheduling.IMPORTING_LITELLM | scheduling.WAITING))

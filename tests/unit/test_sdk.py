@@ -2,9 +2,9 @@
 
 import asyncio
 import errno
+import io
 import json
 import math
-import os
 import subprocess
 import sys
 import threading
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from thorough import varied
 
 from pytest_agentv import sdk
 from pytest_agentv.cases.prompts import Prompt
@@ -26,7 +25,7 @@ from pytest_agentv.evaluators.target_proxy import TargetProxy
 from pytest_agentv.model import messages
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.providers.base import ProviderResponse
-from pytest_agentv.sdk.judge import build_reply, read_input
+from pytest_agentv.sdk.judge import build_reply, read_input, run_judge
 
 MINIMAL = {
     "question": "q",
@@ -39,122 +38,78 @@ MINIMAL = {
 }
 
 
-def run_judge(
-    tmp_path: Path, code: str, payload: Any = MINIMAL, **variables: str
-) -> "subprocess.CompletedProcess[str]":
-    script = tmp_path / "judge.py"
-    script.write_text("from pytest_agentv.sdk import *\n" + code, encoding="utf-8")
+def judged(monkeypatch, capsys, function: Any, payload: Any = MINIMAL) -> tuple[int, Any, str]:
+    """Return the exit code of a judge, its reply, and what it wrote on standard error."""
     text = payload if isinstance(payload, str) else json.dumps(payload)
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    environment = {**kept, **variables}
-    return subprocess.run(
-        [sys.executable, script], input=text, capture_output=True, text=True, env=environment, check=False
-    )
-
-
-def reply_of(tmp_path: Path, code: str, payload: Any = MINIMAL, **variables: str) -> Any:
-    finished = run_judge(tmp_path, code, payload, **variables)
-    assert finished.returncode == 0, finished.stderr
-    return json.loads(finished.stdout)
-
-
-def failure_of(tmp_path: Path, code: str, payload: Any = MINIMAL) -> str:
-    """Return the message of a judge that fails in the way that AgentV's SDK does."""
-    finished = run_judge(tmp_path, code, payload)
-    assert finished.returncode == 1
-    reply = json.loads(finished.stdout)
-    [message] = reply["misses"]
-    assert reply == {"score": 0, "hits": [], "misses": [message], "reasoning": f"Evaluation failed: {message}"}
-    return message
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    code = 0
+    try:
+        run_judge(function)
+    except SystemExit as error:
+        code = int(error.code or 0)
+    told = capsys.readouterr()
+    return code, json.loads(told.out) if told.out else None, told.err
 
 
 # --- judges
 
 
-def test_a_judge_reads_the_case_and_prints_its_result(tmp_path):
-    code = """
-@code_judge
-def judge(case):
-    found = case.expected_outcome in case.candidate_answer
-    return Result(1.0 if found else 0.0, hits=["größe"], misses=(), reasoning="why", details={"camelKey": [1]})
-"""
-    payload = {**MINIMAL, "expected_outcome": "yes", "candidate_answer": "yes, ü \ud800"}
-    finished = run_judge(tmp_path, code, payload)
-    assert finished.stdout == (
-        '{\n  "score": 1,\n  "hits": [\n    "gr\\u00f6\\u00dfe"\n  ],\n  "misses": [],\n  "reasoning": "why",\n'
-        '  "details": {\n    "camelKey": [\n      1\n    ]\n  }\n}\n'
-    )
-    score = parse_judgement(finished.stdout)
-    assert (score.value, score.hits, score.reasoning, score.details) == (1, ("größe",), "why", {"camelKey": [1]})
-
-
-@pytest.mark.parametrize(
-    ("result", "reply"),
-    [
-        ('{"score": 0.5}', {"score": 0.5, "hits": [], "misses": []}),
-        ('{"score": 1.5, "hits": None, "more": 1}', {"score": 1.5, "hits": [], "misses": []}),
-        ("Result(-2)", {"score": -2, "hits": [], "misses": []}),
-        ("Result(True, misses=['m'])", {"score": 1, "hits": [], "misses": ["m"]}),
-    ],
-)
-def test_scores_are_told_as_they_are_and_lists_default_to_empty_ones(tmp_path, result, reply):
-    assert reply_of(tmp_path, f"code_judge(lambda case: {result})") == reply
-
-
-def test_a_judge_may_be_async(tmp_path):
-    code = """
-import asyncio
-
-@code_judge
-async def judge(case):
+async def later(_: sdk.CodeJudgeInput) -> dict[str, Any]:
     await asyncio.sleep(0)
     return {"score": 0.25}
-"""
-    assert reply_of(tmp_path, code)["score"] == 0.25
 
 
-def test_what_a_judge_prints_goes_to_standard_error(tmp_path):
-    finished = run_judge(tmp_path, "@code_judge\ndef judge(case):\n    print('a note')\n    return Result(1)")
-    assert json.loads(finished.stdout)["score"] == 1
-    assert finished.stderr == "a note\n"
-
-
-@pytest.mark.scenario("Details payload is not valid JSON")
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("function", "reply"),
     [
-        ("raise ValueError('no file')", "ValueError: no file"),
-        varied("{}['x']", "KeyError: 'x'"),
-        ("pass", 'the judge returned nothing: expected a Result, or a mapping such as {"score": 0.5}'),
-        varied("return 0.5", 'the judge returned 0.5: expected a Result, or a mapping such as {"score": 0.5}'),
-        ("return {}", "score: expected a number, got null"),
-        ("return {'score': '1'}", 'score: expected a number, got "1"'),
-        varied("return Result(float('nan'))", "score: expected a number, got NaN"),
-        varied("return Result(1, hits='all')", 'hits: expected a list, got "all"'),
-        ("return Result(1, misses=['a', 5])", "misses[1]: expected a text, got 5"),
-        varied("return Result(1, reasoning=['r'])", 'reasoning: expected a text, got ["r"]'),
-        varied("return Result(1, details=[1])", "details: expected a mapping, got [1]"),
-        ("return Result(1, details={'x': {1}})", "details: Object of type set is not JSON serializable"),
+        (lambda case: {"score": 0.5}, {"score": 0.5}),
+        (lambda case: {"score": 1.5, "hits": None, "more": 1}, {"score": 1.5}),
+        (lambda case: sdk.Result(-2), {"score": -2}),
+        (lambda case: sdk.Result(True, misses=["m"]), {"score": 1, "misses": ["m"]}),
         (
-            "return Result(1, details={'mean': float('nan')})",
-            "details: Out of range float values are not JSON compliant: nan",
+            lambda case: sdk.Result(1, reasoning="why", details={"aKey": [1]}),
+            {"score": 1, "reasoning": "why", "details": {"aKey": [1]}},
         ),
+        (lambda case: print("a note") or sdk.Result(1), {"score": 1}),
+        (later, {"score": 0.25}),
     ],
 )
-def test_a_judge_that_fails_prints_why_and_exits_with_1(tmp_path, body, message):
-    assert failure_of(tmp_path, f"@code_judge\ndef judge(case):\n    {body}") == message
+def test_scores_are_told_as_they_are_and_lists_default_to_empty_ones(monkeypatch, capsys, function, reply):
+    code, found, errors = judged(monkeypatch, capsys, function)
+    assert (code, found) == (0, {"hits": [], "misses": [], **reply})
+    assert errors in ("", "a note\n")
 
 
-def test_a_failure_has_its_traceback_on_standard_error(tmp_path):
-    finished = run_judge(tmp_path, "@code_judge\ndef judge(case):\n    raise ValueError('no file')")
-    assert "judge.py" in finished.stderr
-    assert finished.stderr.endswith("ValueError: no file\n")
+RESULT = 'expected a Result, or a mapping such as {"score": 0.5}'
 
 
-@pytest.mark.parametrize("body", ["return 0.5", "return {'scor': 1}", "pass", "return Result(1, details={'x': {1}})"])
-def test_a_wrong_result_is_told_without_lines_of_this_package(tmp_path, body):
-    finished = run_judge(tmp_path, f"@code_judge\ndef judge(case):\n    {body}")
-    assert (finished.returncode, finished.stderr) == (1, "")
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (None, f"the judge returned nothing: {RESULT}"),
+        (0.5, f"the judge returned 0.5: {RESULT}"),
+        ({}, "score: expected a number, got null"),
+        ({"score": "1"}, 'score: expected a number, got "1"'),
+        (sdk.Result(math.nan), "score: expected a number, got NaN"),
+        (sdk.Result(-math.inf), "score: expected a finite number, got -Infinity"),
+        (sdk.Result(1, hits="all"), 'hits: expected a list, got "all"'),
+        (sdk.Result(1, misses=["a", 5]), "misses[1]: expected a text, got 5"),
+        (sdk.Result(1, reasoning=["r"]), 'reasoning: expected a text, got ["r"]'),
+        (sdk.Result(1, details=[1]), "details: expected a mapping, got [1]"),
+        (sdk.Result(1, details={"x": {1}}), "details: Object of type set is not JSON serializable"),
+        (sdk.Result(1, details={"mean": math.nan}), "details: Out of range float values are not JSON compliant: nan"),
+    ],
+)
+def test_a_wrong_result_is_told_without_lines_of_this_package(monkeypatch, capsys, result, message):
+    reply = {"score": 0, "hits": [], "misses": [message], "reasoning": f"Evaluation failed: {message}"}
+    assert judged(monkeypatch, capsys, lambda case: result) == (1, reply, "")
+
+
+def test_a_judge_that_raises_says_why_and_where(monkeypatch, capsys):
+    code, reply, errors = judged(monkeypatch, capsys, lambda case: {}["x"])
+    assert (code, reply["misses"]) == (1, ["KeyError: 'x'"])
+    assert "test_sdk.py" in errors
+    assert errors.endswith("KeyError: 'x'\n")
 
 
 @pytest.mark.parametrize(
@@ -173,22 +128,19 @@ def test_a_wrong_result_is_told_without_lines_of_this_package(tmp_path, body):
         ({**MINIMAL, "question": ["x" * 80]}, f'question: expected a text, got ["{"x" * 58}…'),
     ],
 )
-def test_a_payload_of_another_shape_is_a_failure_that_names_the_place(tmp_path, payload, message):
-    assert failure_of(tmp_path, "code_judge(lambda case: Result(1))", payload) == message
+def test_a_payload_of_another_shape_is_a_failure_that_names_the_place(monkeypatch, capsys, payload, message):
+    assert judged(monkeypatch, capsys, lambda case: sdk.Result(1), payload)[1]["misses"] == [message]
 
 
-def test_an_exit_of_the_judges_own_stays(tmp_path):
-    finished = run_judge(tmp_path, "@code_judge\ndef judge(case):\n    raise SystemExit(3)")
-    assert (finished.returncode, finished.stdout) == (3, "")
-
-
-def test_an_imported_judge_does_not_run(tmp_path, monkeypatch):
-    (tmp_path / "my_judge.py").write_text(
-        "from pytest_agentv.sdk import code_judge\n@code_judge\ndef judge(case):\n    return {'score': len(case)}\n"
+def test_a_judge_runs_as_a_script_and_not_when_it_is_imported(tmp_path):
+    script = tmp_path / "my_judge.py"
+    code = "from pytest_agentv.sdk import code_judge\n@code_judge\ndef judge(case):\n    raise SystemExit(3)\n"
+    script.write_text(code, encoding="utf-8")
+    finished = subprocess.run(
+        [sys.executable, script], input=json.dumps(MINIMAL), capture_output=True, text=True, check=False
     )
-    code = "import my_judge; assert my_judge.judge('four') == {'score': 4}; print('[]')"
-    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert finished.stdout == "[]\n"
+    assert (finished.returncode, finished.stdout) == (3, ""), "an exit of the judge's own stays"
+    subprocess.run([sys.executable, "-c", "import my_judge; assert my_judge.judge"], cwd=tmp_path, check=True)
 
 
 def test_a_judge_starts_with_little_more_than_json():
@@ -275,11 +227,6 @@ def test_any_score_is_told_as_it_is_and_the_run_clamps_it(score):
     assert (found.error, found.value) == (None, score)
 
 
-def test_a_score_without_bounds_is_refused():
-    with pytest.raises(sdk.WireError, match="score: expected a finite number"):
-        build_reply({"score": -math.inf})
-
-
 # --- the client
 
 
@@ -315,49 +262,32 @@ def client() -> Iterator[sdk.TargetClient]:
         loop.close()
 
 
-@pytest.mark.scenario("SDK provides getInfo method")
-def test_the_client_tells_targets_and_counts(client):
-    client.invoke("q")
-    assert client.get_info() == sdk.TargetInfo("judge", 3, 1, ("main", "judge", "broken"))
-
-
-@pytest.mark.scenario("SDK invoke accepts optional target parameter")
-def test_the_client_asks_the_target_that_is_named(client):
+def test_the_client_asks_targets_and_counts(client, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # the proxy of the system is not used
     response = client.invoke("größe", system_prompt="s", eval_case_id="case", attempt=0, target="main")
     text = "main ['größe', 's', 'case', 0]"
     message = sdk.Message("assistant", text, (sdk.ToolCall("search", {"docId": 1}, duration_ms=5),))
     assert response == sdk.InvokeResponse((message,), text)
-    assert client.invoke("q").raw_text == "judge ['q', None, 'proxy', 1]"
-
-
-def test_the_client_asks_many_at_once(client):
-    requests = [sdk.InvokeRequest("a"), {"question": "b", "target": "main"}, sdk.InvokeRequest("c", target="broken")]
-    assert [response.raw_text for response in client.invoke_batch(requests)] == [
-        "judge ['a', None, 'proxy', 1]",
-        "main ['b', None, 'proxy', 1]",
-        "Error: the model is down",
-    ]
+    requests = [sdk.InvokeRequest("a"), {"question": "b", "target": "broken"}]
+    told = ["judge ['a', None, 'proxy', 1]", "Error: the model is down"]
+    assert [response.raw_text for response in client.invoke_batch(requests)] == told
+    assert client.get_info() == sdk.TargetInfo("judge", 3, 3, ("main", "judge", "broken"))
 
 
 def test_a_call_that_fails_raises_the_proxys_reason_and_status(client):
-    failures = [("x", 400), ("broken", 500)]
-    for target, status in failures:
+    def failure(call: Any, *given: Any, **more: Any) -> tuple[str, int | None]:
         with pytest.raises(sdk.TargetInvocationError) as caught:
-            client.invoke("q", target=target)
-        assert caught.value.status_code == status
-    assert str(caught.value) == "the model is down"
-    with pytest.raises(sdk.TargetInvocationError) as caught:
-        client.invoke_batch([{"question": "q"}] * 3)
-    assert (str(caught.value), caught.value.status_code) == (
-        "Batch would exceed max calls (current: 1, batch: 3, limit: 3)",
-        429,
-    )
+            call(*given, **more)
+        return str(caught.value), caught.value.status_code
 
-
-def test_a_wrong_token_raises(client):
-    with pytest.raises(sdk.TargetInvocationError) as caught:
-        sdk.TargetClient(client._url, "wrong").get_info()
-    assert (str(caught.value), caught.value.status_code) == ("Unauthorized", 401)
+    assert failure(client.invoke, "q", target="x")[1] == 400
+    assert failure(client.invoke, "q", target="broken") == ("the model is down", 500)
+    exceeded = "Batch would exceed max calls (current: 1, batch: 3, limit: 3)"
+    assert failure(client.invoke_batch, [{"question": "q"}] * 3) == (exceeded, 429)
+    assert failure(sdk.TargetClient(client._url, "wrong").get_info) == ("Unauthorized", 401)
+    reason = f"[Errno {errno.ECONNREFUSED}] Connection refused"
+    message = f"the target proxy at http://127.0.0.1:1 cannot be reached: {reason}"
+    assert failure(sdk.TargetClient("http://127.0.0.1:1", "t").get_info) == (message, None)
 
 
 @pytest.mark.parametrize(
@@ -369,19 +299,6 @@ def test_a_response_without_a_reason_raises_its_body_or_its_status(monkeypatch, 
     with pytest.raises(sdk.TargetInvocationError) as caught:
         client.get_info()
     assert (str(caught.value), caught.value.status_code) == (message, 502)
-
-
-def test_a_proxy_that_is_gone_raises():
-    with pytest.raises(sdk.TargetInvocationError) as caught:
-        sdk.TargetClient("http://127.0.0.1:1", "t").get_info()
-    reason = f"[Errno {errno.ECONNREFUSED}] Connection refused"
-    message = f"the target proxy at http://127.0.0.1:1 cannot be reached: {reason}"
-    assert (str(caught.value), caught.value.status_code) == (message, None)
-
-
-def test_the_proxy_of_the_system_is_not_used(client, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert client.get_info().target_name == "judge"
 
 
 def test_without_a_proxy_there_is_no_client(monkeypatch):

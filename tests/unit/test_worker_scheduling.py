@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import tries
 from xdist import scheduler
-from xdist.scheduler import LoadScheduling as OfXdist
 
 from pytest_agentv.session import scheduling
 from pytest_agentv.session.scheduling import RESTARTS, LoadScheduling
@@ -89,25 +88,6 @@ def test_each_worker_gets_twice_as_many_cases_as_it_may_have_in_flight() -> None
     assert 15 <= len(nodes[0].given) - nodes[0].done <= 20, "however long its cases take"
 
 
-def test_while_much_is_left_workers_get_half_of_their_share() -> None:
-    nodes = start(LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=4")), cases(800))
-    assert all(len(node.given) > 100 for node in nodes), "a slow case must not hold up those behind it"
-
-
-def test_few_cases_are_shared_out_evenly() -> None:
-    nodes = start(LoadScheduling(config_of("--tx=4*popen", "--agentv-workers=50")), cases(40), workers=4)
-    assert [len(node.given) for node in nodes] == [10, 10, 10, 10]
-    assert all(node.shutting_down for node in nodes)
-
-
-def test_a_worker_says_how_many_places_it_has() -> None:
-    scheduler = LoadScheduling(config_of("--tx=2*popen"))
-    nodes = start(scheduler, cases(80))
-    before = len(nodes[0].given)
-    complete(scheduler, nodes[0], places=10)
-    assert (before, len(nodes[0].given) - nodes[0].done) == (10, 20)
-
-
 def test_places_of_the_target_override_those_of_the_option() -> None:
     scheduler = LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20"))
     nodes = start(scheduler, cases(400))
@@ -116,13 +96,6 @@ def test_places_of_the_target_override_those_of_the_option() -> None:
     for _ in range(given - 3):
         complete(scheduler, nodes[0])
     assert len(nodes[0].given) == given, "as xdist has it"
-
-
-def test_other_tests_are_not_handed_out_with_cases() -> None:
-    ids = cases(20) + functions(60)
-    nodes = start(LoadScheduling(config_of("--tx=2*popen", "--agentv-workers=20")), ids)
-    usual = start(OfXdist(config_of("--tx=2*popen")), ids)
-    assert [node.given for node in nodes] == [node.given for node in usual]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,17 +190,6 @@ def test_each_item_of_many_files_is_run_once_whichever_workers_die(kind: str, da
     assert [node.done for node in nodes] == [len(node.given) for node in nodes]
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_several_files_are_queued_until_the_places_are_filled(kind: str) -> None:
-    ours = getattr(scheduling, kind)(config_of("--tx=2*popen", "--agentv-workers=8"))
-    nodes = start(ours, ids_of([(True, 2)] * 20 + [(False, 2)] * 20))
-    assert [len(node.given) for node in nodes] == [8, 8]
-    complete(ours, nodes[0])
-    assert len(nodes[0].given) - nodes[0].done in (8, 9)
-    usual = getattr(scheduler, kind)(config_of("--tx=2*popen"))
-    assert all(len(node.given) <= 4 for node in start(usual, ids_of([(True, 2)] * 20)))
-
-
 def test_a_worker_that_dies_while_it_collects_stops_no_other_one() -> None:
     """xdist hands out nothing before all have collected, and told the others that no more would come."""
     config = config_of("--tx=2*popen")
@@ -262,28 +224,3 @@ def test_a_worker_that_still_collects_gets_no_items_when_the_others_do(kind: str
     ours.add_node_collection(new, ids)
     ours.schedule()
     assert (sorted(other.given), new.given) == ([0, 1], [])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [1, 4], ids=["alone", "more"])
-def test_an_item_that_a_worker_died_on_is_given_to_no_other(kind: str, size: int) -> None:
-    ours, ids = getattr(scheduling, kind)(config_of("--tx=2*popen")), ids_of([(True, size), (True, 4)])
-    dead, other = start(ours, ids)
-    died_on = dead.given[0]
-    ours.pytest_runtest_logstart(ids[died_on])
-    assert ours.remove_node(dead) == ids[died_on]
-    ours.add_node(new := Worker(2))
-    ours.add_node_collection(new, ids)
-    ours.schedule()
-    while busy := [node for node in (other, new) if node.can_go_on]:
-        complete(ours, busy[0])
-    assert sorted(other.given + new.given) == [index for index in range(len(ids)) if index != died_on]
-    assert ours.tests_finished
-
-
-def test_a_scheduling_that_others_chose_stays() -> None:
-    config, capped = config_of("--tx=2*popen"), config_of("--tx=2*popen", "--maxschedchunk=1")
-    for chosen in (None, type("Own", (OfXdist,), {})(config)):
-        assert scheduling.fitting(chosen, config, None) is chosen
-    chosen = OfXdist(capped)
-    assert scheduling.fitting(chosen, capped, None) is chosen

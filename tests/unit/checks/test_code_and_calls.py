@@ -142,13 +142,6 @@ def test_code_is_checked_when_the_file_is_loaded(bench, code, fault):
     assert fault is None or fault in faults[0]
 
 
-def test_the_file_of_a_function_is_not_run_by_loading(bench):
-    (bench.folder / "checks.py").write_text("raise SystemExit\ndef number(answer): return 1\n")
-    assert bench.one({"python": "checks.py:number"}).scripts == (
-        (str(bench.folder), ("python", str(bench.folder / "checks.py"))),
-    )
-
-
 def test_code_that_hangs_is_given_up(bench):
     result = bench.judged({"python": "[0 for _ in iter(int, 1)]"}, "x", timeout_seconds=0.05)
     assert (result.error, result.error_kind) == ("no result within 0.05 s", "timeout")
@@ -296,44 +289,6 @@ def test_what_is_unknown_is_no_pass_when_what_holds_it_is_negated(bench, wrap, c
     assert result.error_kind == "config"
 
 
-def test_the_weight_of_a_member_is_not_read_which_is_said(bench):
-    weighed = {"assert": [{"contains": "a", "weight": 5}, {"contains": "b"}], "aggregator": MEAN}
-    (composite,), faults = bench.load({"composite": weighed})
-    told = "the member 'contains: a' has a `weight`, which is not read (write it into `weights` of the aggregator)"
-    assert faults == [f"/qa.yaml:2: evaluators[0]: {told}"]
-    assert composite.aggregator.kind == "weighted_average"
-    named = {**weighed, "aggregator": {**MEAN, "weights": {"contains: a": 5}}}
-    assert bench.load({"composite": named})[1] == []
-
-
-NEEDS_B = {"assert": [{"contains": "a"}, {"contains": "b", "required": True}]}
-MEAN = {"type": "weighted_average"}
-
-
-@pytest.mark.parametrize(
-    "composite",
-    [
-        {"composite": {**NEEDS_B, "aggregator": MEAN}, "weight": 0},
-        {"composite": {"assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}], "aggregator": MEAN}, "weight": 0},
-        {
-            "composite": {
-                "assert": [{"name": "inner", "composite": {**NEEDS_B, "aggregator": MEAN}}],
-                "aggregator": {"type": "weighted_average", "weights": {"inner": 0}},
-            }
-        },
-        {
-            "composite": {
-                "assert": [{"composite": {**NEEDS_B, "aggregator": MEAN}}],
-                "aggregator": {"type": "code_judge", "path": "echo '{\"score\": 1}'"},
-            }
-        },
-    ],
-)
-def test_a_required_member_fails_the_case_whatever_a_composite_weighs(bench, composite):
-    result = bench.judged(composite, "a")
-    assert unmet_required([result]) == ('contains: b: lacks "b"',)
-
-
 @pytest.mark.parametrize("answer", ['{"n": "x"}', "{}", "no JSON"])
 def test_a_field_is_required_if_its_check_is(bench, answer):
     check = {"contains": "y", "required": True}
@@ -388,13 +343,6 @@ def test_faults_of_short_forms_are_told_where_they_stand(bench, item, fault):
     _, faults = bench.load(item)
     assert len(faults) == 1
     assert fault in faults[0]
-
-
-@pytest.mark.parametrize(
-    "text", ["Polite", "Latency is mentioned", "not is-json", "len(answer) > 1", "answer: 5", "file://a.md"]
-)
-def test_any_other_text_is_a_criterion(bench, text):
-    assert bench.one(text).value == (text,)
 
 
 def test_a_long_form_may_stand_in_the_short_form_of_a_field(bench):

@@ -146,16 +146,6 @@ class Returns(Own):
         return Score(0.0, **self.given)
 
 
-def test_the_members_of_a_score_of_users_may_have_other_iterables_of_texts_as_the_score_may():
-    inner = EvaluatorResult("b", "own", 1.0, misses=iter(["x"]))  # type: ignore[arg-type]
-    member = EvaluatorResult("a", "own", 1.0, hits={"y"}, warnings={"w": 1}.keys(), evaluator_results=[inner])  # type: ignore[arg-type]
-    given = {"hits": {"z"}, "results": [member]}
-    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
-    assert (result.error, result.hits) == (None, ("z",))
-    (kept,) = result.evaluator_results
-    assert (kept.hits, kept.warnings, kept.evaluator_results[0].misses) == (("y",), ("w",), ("x",))
-
-
 def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
     inner = EvaluatorResult("c", "own", 1.0, hits=["h"])  # type: ignore[arg-type]
     member = EvaluatorResult("b", "own", 1.0, evaluator_results=[inner], warnings=["w"])  # type: ignore[arg-type]

@@ -3,11 +3,13 @@
 import asyncio
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest_agentv
 from pytest_agentv.evaluators.patterns import check_pattern, search, search_now
 from pytest_agentv.model.secrets import Masker, masking
 
@@ -151,3 +153,22 @@ def test_a_shown_edge_cuts_no_secret_in_half(bench, edge):
         judged = bench.judged({f"{edge}-with": "Have a nice day and bye, you."}, f"The key is {key}")
 
     assert judged.misses[0].startswith(f'{edge} with "The key is ***", not')
+
+
+def test_no_group_of_ours_is_repeated_possessively():
+    """Before 3.11.5, Python continues behind the characters of a repetition that failed (gh-106052)."""
+    repeated = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
+    files = Path(pytest_agentv.__file__).parent.rglob("*.py")
+    found = [f"{path.name}: {match[0]}" for path in files for match in repeated.finditer(path.read_text("utf-8"))]
+    assert found == []
+
+
+@pytest.mark.parametrize("same", range(1, 10))
+def test_a_similarity_that_equals_the_threshold_reaches_it(bench, same):
+    answer = "a" * same + "b" * (10 - same)
+    assert bench.judged({"levenshtein": "a" * 10, "threshold": same / 10}, answer).score == 1.0
+
+
+def test_a_similarity_below_the_threshold_is_never_shown_as_the_threshold(bench):
+    found = bench.judged({"levenshtein": "a" * 10_000, "threshold": 0.9}, "a" * 8996 + "b" * 1004)
+    assert found.misses == ("similarity 0.8996 < 0.9",)

@@ -157,33 +157,6 @@ def test_messages_with_what_else_is_known(read, told):
     assert response.retrieved_context == ("a page",)
 
 
-def test_a_response_and_items(read, told):
-    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is sent."}]}
-    call = {"type": "function_call", "name": "lookup", "arguments": '{"order": 7}', "call_id": "c1"}
-    search = {"type": "file_search_call", "id": "s1", "queries": ["order"], "results": [{"text": "a page"}]}
-    usage = {"input_tokens": 30, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 2}}
-    reply = {
-        "object": "response",
-        "output": [search, message],
-        "model": "gpt-4o",
-        "usage": usage,
-        "status": "completed",
-    }
-    response = read(reply)
-
-    assert told(response)[0] == [("file_search", ["order"], [{"text": "a page"}])]
-    assert response.retrieved_context == ("a page",)
-    assert response.token_usage == TokenUsage(30, 5, None, 2)
-    items = [
-        USER,
-        {"type": "reasoning"},
-        call,
-        {"type": "function_call_output", "call_id": "c1", "output": "sent"},
-        message,
-    ]
-    assert told(read(items)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
-
-
 def test_a_response_that_was_cut_or_failed_says_so(read):
     reply = {"object": "response", "output": [], "status": "incomplete"}
 

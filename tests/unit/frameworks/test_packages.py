@@ -35,15 +35,6 @@ def exchange(of):
     ]
 
 
-def test_pydantic_ai_messages_tell_calls_tokens_and_cost(read, told, stand_in):
-    response = read(exchange(stand_in))
-
-    assert told(response) == ([("lookup", {"order": 7}, {"a": 1})], ["Sent."])
-    assert response.token_usage == TokenUsage(52, 10, 8, 4)
-    assert response.cost_usd == pytest.approx(52 * 2.5e-6 + 8 * 1.25e-6 + 10 * 10e-6)
-    assert response.finish_reason == "stop"
-
-
 def test_cache_writes_of_pydantic_ai_cost_more_and_the_price_of_audio_is_not_known(read, stand_in):
     def cost(**tokens):
         usage = stand_in("pydantic_ai", input_tokens=3000, output_tokens=5, **tokens)
@@ -83,27 +74,6 @@ def ai(of, content="", **fields):
 
 def human(of, content="Where?", **fields):
     return of("langchain_core.messages", type="human", content=content, **fields)
-
-
-def test_a_state_of_a_graph(read, told, stand_in):
-    document = stand_in("langchain_core.documents", page_content="a page")
-    metadata = {"model_name": "claude-sonnet-4-5", "model_provider": "anthropic", "stop_reason": "end_turn"}
-    usage = {"input_tokens": 30, "output_tokens": 5, "input_token_details": {"cache_read": 4}}
-    call = {"name": "lookup", "args": {"order": 7}, "id": "c1"}
-    messages = [
-        human(stand_in),
-        ai(stand_in, tool_calls=[call], usage_metadata=usage, response_metadata=metadata),
-        stand_in("langchain_core.messages", type="tool", content="sent", tool_call_id="c1", artifact=[document]),
-        ai(stand_in, [{"type": "text", "text": "It is sent."}], usage_metadata=usage, response_metadata=metadata),
-    ]
-
-    for value in ({"messages": messages}, messages):
-        response = read(value)
-        assert told(response) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
-        assert response.token_usage == TokenUsage(52, 10, 8)
-        assert response.retrieved_context == ("a page",)
-        assert response.finish_reason == "end_turn"
-        assert response.cost_usd is not None
 
 
 def test_cache_writes_and_service_tiers_of_langchain_have_prices_of_their_own(read, stand_in):

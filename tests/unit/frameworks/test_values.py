@@ -9,7 +9,6 @@ import pytest
 
 from pytest_agentv.cases.prompts import ChatMessage, Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.providers import python_calls
 from pytest_agentv.providers.base import ProviderRequest
 from pytest_agentv.providers.python import FunctionProvider, adapt_provider
@@ -21,72 +20,6 @@ REQUEST = ProviderRequest(Prompt("the question"), "case")
 def ask(value, request=REQUEST, **settings):
     provider = FunctionProvider("mine", value, {}, **settings) if settings else adapt_provider(value, "mine")
     return asyncio.run(provider.invoke(request))
-
-
-def answer(value):
-    return candidate_answer(ask(value).output_messages)
-
-
-async def chunks(prompt):
-    for word in prompt.split():
-        yield word
-
-
-async def texts_then_result(prompt):
-    yield "the "
-    yield {"text": "whole", "token_usage": {"input": 1, "output": 2}}
-
-
-def sync_chunks(prompt):
-    yield from ("the", "question")
-
-
-async def returns_generator(prompt):
-    return chunks(prompt)
-
-
-@pytest.mark.parametrize("function", [chunks, sync_chunks, returns_generator, lambda prompt: map(str, prompt.split())])
-def test_generators_of_texts_are_read_to_their_end(function):
-    assert answer(function) == "thequestion"
-    assert ask(function).is_text_only
-
-
-def test_a_whole_result_may_follow_its_texts():
-    response = ask(texts_then_result)
-
-    assert candidate_answer(response.output_messages) == "whole"
-    assert response.token_usage is not None
-
-
-def test_chunks_of_chat_completions_are_joined(told):
-    def chunk(**delta):
-        choices = [{"delta": delta, "finish_reason": None}]
-        return {"object": "chat.completion.chunk", "choices": choices, "model": "gpt-4o"}
-
-    def function(prompt):
-        yield chunk(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "lookup", "arguments": '{"or'}}])
-        yield chunk(tool_calls=[{"index": 0, "function": {"arguments": 'der": 7}'}}])
-        yield chunk(content="do")
-        yield chunk(content="ne")
-        usage = {"prompt_tokens": 3, "completion_tokens": 2}
-        yield {"object": "chat.completion.chunk", "choices": [], "usage": usage, "model": "gpt-4o"}
-
-    response = ask(function)
-
-    assert [tool[:2] for tool in told(response)[0]] == [("lookup", {"order": 7})]
-    assert candidate_answer(response.output_messages) == "done"
-    assert response.token_usage is not None
-
-
-def test_a_generator_that_raises_or_yields_anything_is_an_error():
-    async def raises(prompt):
-        yield "a"
-        raise ValueError("no luck")
-
-    with pytest.raises(ProviderError, match="mine raised ValueError: no luck"):
-        ask(raises)
-    with pytest.raises(ProviderError, match="it yields values of type int, of which no answer can be made"):
-        ask(lambda prompt: iter([1, 2]))
 
 
 def test_a_generator_that_never_ends_is_stopped_by_its_time_limit_or_its_size(monkeypatch):
