@@ -1,6 +1,5 @@
-"""Remember what pytest finds out anew at each start, though it does not change: a third of the time of a short run."""
+"""Remember what pytest finds out anew at each start, though it does not change."""
 
-import ast
 import functools
 import os
 import sys
@@ -10,16 +9,15 @@ from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import pytest
 from _pytest import fixtures  # noqa: TID251 - what is remembered is how it searches
-from _pytest._code import code  # noqa: TID251 - what is remembered is what it parses
-from _pytest.config import argparsing  # noqa: TID251 - what is remembered is what it compares
 
-from warm.hooks import CONSTANT, is_constant, search_for_hooks_once
+import pytest_agentv
 
+CONSTANT: Final = (sys.prefix, str(Path(pytest_agentv.__file__).parent))
 _SHOWN_VERSIONS = ("pluggy",)
 """Packages whose version pytest shows at the start of each run."""
 _PROPERTIES = ("metadata", "entry_points", "files")
@@ -33,12 +31,15 @@ def read_once() -> Iterator[None]:
         return
     with pytest.MonkeyPatch.context() as patch:
         _read_metadata_once(patch)
-        search_for_hooks_once(patch)
         _search_for_fixtures_once(patch)
-        _parse_sources_once(patch)
-        _compare_options_once(patch)
         _list_modules_of_plugins_once(patch)
         yield
+
+
+def is_constant(key: ModuleType | type) -> bool:
+    """Whether a module, or that of a class, does not change: those of this environment, and those under test."""
+    module = key if isinstance(key, ModuleType) else sys.modules.get(key.__module__)
+    return str(getattr(module, "__file__", None)).startswith(CONSTANT)
 
 
 def _is_remembered() -> bool:
@@ -79,40 +80,6 @@ def _is_fixture(value: object) -> bool:
     return type(value).__module__ == fixtures.__name__ or (
         isinstance(value, FunctionType) and "_pytestfixturefunction" in vars(value)
     )
-
-
-def _parse_sources_once(patch: pytest.MonkeyPatch) -> None:
-    """Parse a file of a traceback once: for each run that breaks off, pytest shows itself all of its own frames."""
-    search = code.TracebackEntry.getsource
-    trees: dict[str | Path, ast.AST] = {}
-    found: dict[tuple[str, int, int], Any] = {}
-
-    def getsource(self: code.TracebackEntry, astcache: dict[str | Path, ast.AST] | None = None) -> Any:
-        path = str(self.path)
-        if not path.startswith(CONSTANT):
-            return search(self, astcache)
-        place = (path, self.getfirstlinesource(), self.lineno)
-        if place not in found:
-            found[place] = search(self, trees)
-        return found[place]
-
-    patch.setattr(code.TracebackEntry, "getsource", getsource)
-
-
-def _compare_options_once(patch: pytest.MonkeyPatch) -> None:
-    """Compare an option with all others once: each run adds the same hundred and fifty. `argparse` compares names."""
-    add = argparsing.OptionGroup.addoption
-    known: set[tuple[str, tuple[str, ...]]] = set()
-
-    def addoption(self: argparsing.OptionGroup, *names: str, **attributes: Any) -> None:
-        if (self.name, names) in known:
-            self._addoption_inner(names, attributes, allow_reserved=False)
-        else:
-            add(self, *names, **attributes)
-            known.add((self.name, names))
-
-    if hasattr(argparsing.OptionGroup, "_addoption_inner"):
-        patch.setattr(argparsing.OptionGroup, "addoption", addoption)
 
 
 def _list_modules_of_plugins_once(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.config import _prepareconfig  # noqa: TID251 - a configuration and no run
 
-from warm.hooks import CONSTANT
+from warm.installed import CONSTANT
 
 USUAL = ("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.workermanage", "hypothesis")
 """Modules that pytest and its plugins import when a run needs them. hypothesis keeps its files where it is imported."""
