@@ -11,7 +11,7 @@ from thorough import tries
 
 from pytest_agentv.engine.repeats import RepeatPlan, answers_of, combine_answers, confirmed_by, judged_anew, stops_early
 from pytest_agentv.engine.results import Threshold
-from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage, TraceSummary
+from pytest_agentv.model.messages import ExecutionMetrics, TokenUsage
 from pytest_agentv.model.results import ErrorDetail, EvalResult
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.reports import judged_cases
@@ -99,28 +99,6 @@ def test_the_pass_rate_has_no_bias_whatever_was_not_asked(p: float, rate: float)
         assert figures.pass_rate is not None
         expected += weight * figures.pass_rate
     assert expected == pytest.approx(p, abs=1e-9)
-
-
-def test_a_case_is_shown_by_its_first_failing_answer_and_counts_all() -> None:
-    usage = TokenUsage(10, 5)
-    results = [
-        answer("p", execution_metrics=ExecutionMetrics(usage, 0.5, 20), request_attempts=1),
-        answer("f", execution_metrics=ExecutionMetrics(usage, 0.25, 30), candidate_answer="bad"),
-        answer("f", execution_metrics=ExecutionMetrics(None, None, 30)),
-        answer("e"),
-        answer("p", trace_summary=TraceSummary(1, ("look",), {"look": 1}, 0)),
-    ]
-    combined = combine_answers(results, plan_of(5, 0.8, stops_early=False), together=True)
-    assert (combined.status, combined.candidate_answer, combined.score) == ("fail", "bad", 0.625)
-    assert combined.execution_metrics == ExecutionMetrics(TokenUsage(20, 10), 0.75, 80)
-    assert (combined.attempts, combined.duration_ms, combined.request_attempts) == (5, 500.0, 1)
-    figures = combined.repeat
-    assert figures is not None
-    assert (figures.planned, figures.asked, figures.judged, figures.passes, figures.errors) == (5, 5, 4, 2, 1)
-    assert (figures.needed, figures.scores, figures.stopped) == (4, (1, 0.25, 0.25, 1), None)
-    assert (figures.pass_rate, figures.flaky, figures.same_text) == (0.5, True, False)
-    assert figures.tools == ((), (), (), ("look",))
-    assert (figures.reruns, figures.carried, figures.lost) == (None, None, None)
 
 
 def test_no_answer_is_never_a_pass_not_even_where_none_has_to() -> None:

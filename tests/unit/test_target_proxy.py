@@ -21,7 +21,6 @@ from pytest_agentv.evaluators.script import CodeJudge, Proxy
 from pytest_agentv.evaluators.target_proxy import TargetProxy, raw_text
 from pytest_agentv.model.cases import EvalCase
 from pytest_agentv.model.messages import Message, ToolCall
-from pytest_agentv.model.results import Score
 from pytest_agentv.providers.base import ProviderResponse
 
 
@@ -190,35 +189,21 @@ def test_every_call_to_a_target_counts_and_a_refused_request_does_not():
 
 
 def test_a_batch_is_answered_in_order_and_its_failures_one_by_one():
-    requests = [
-        {"question": "a"},
-        {"question": "b", "target": "main"},
-        {"question": "c", "target": "x"},
-        {"target": "main"},
-        "no object",
-        {"question": "d", "target": "broken"},
-        {"question": "e"},
-    ]
-
     def failure(text: str) -> dict[str, Any]:
         return {"outputMessages": [], "rawText": f"Error: {text}"}
 
+    told = [
+        ({"question": "a"}, answer("judge: a")),
+        ({"question": "c", "target": "x"}, failure(UNKNOWN.format("x"))),
+        ({"target": "main"}, failure(NO_QUESTION)),
+        ("no object", failure(NO_QUESTION)),
+        ({"question": "d", "target": "broken"}, failure("the model is down")),
+        ({"question": "b", "target": "main"}, answer("main: b")),
+    ]
+    requests, responses = zip(*told, strict=True)
     replies = converse(("POST", "/invokeBatch", {"requests": requests}), ("GET", "/info"))
-    assert replies[0] == (
-        200,
-        {
-            "responses": [
-                answer("judge: a"),
-                answer("main: b"),
-                failure("Unknown target 'x'. Available: main, judge, broken, unset, odd"),
-                failure("Missing required field: question"),
-                failure("Missing required field: question"),
-                failure("the model is down"),
-                answer("judge: e"),
-            ]
-        },
-    )
-    assert replies[1][1]["callCount"] == 4
+    assert replies[0] == (200, {"responses": list(responses)})
+    assert replies[1][1]["callCount"] == 3
 
 
 def test_a_batch_that_would_exceed_the_limit_is_not_begun():
@@ -387,53 +372,17 @@ def test_the_raw_text_is_that_of_the_last_assistant_message_that_has_one(message
 # --- code judges
 
 
-CALLS = """
-import http.client, json, os, sys
+HANGS = """
+import json, os, urllib.request
 url, token = os.environ["AGENTV_TARGET_PROXY_URL"], os.environ["AGENTV_TARGET_PROXY_TOKEN"]
-connection = http.client.HTTPConnection(url.removeprefix("http://"))
-connection.request("POST", "/invoke", json.dumps({"question": "q"}), {"Authorization": "Bearer " + token})
-reply = json.load(connection.getresponse())
-print(token, file=sys.stderr)
+headers = {"Authorization": "Bearer " + token}
+urllib.request.urlopen(urllib.request.Request(url + "/invoke", json.dumps({"question": "hang"}).encode(), headers))
 """
-
-
-TWO_CALLS = Proxy(max_calls=2)
-
-
-def judge(tmp_path, code: str, target: Proxy | None = TWO_CALLS, timeout_seconds: float = 30) -> Score:
-    (tmp_path / "judge.py").write_text(code)
-    judge = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(tmp_path), target=target)
-    case = EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ())
-    services = Services(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, targets=StubTargets())
-    context = Context(case, Prompt("q"), "answer", timeout_seconds=timeout_seconds, services=services)
-    return asyncio.run(judge.evaluate(context))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        'print(json.dumps({"score": 1, "hits": [token], "details": {"env": dict(os.environ)}}))',
-        "print(token)",
-    ],
-)
-def test_the_token_is_masked_in_what_a_judge_prints(tmp_path, code):
-    score = judge(tmp_path, CALLS + code)
-    assert "***" in repr(score)
-    assert not any(len(word) == 64 for word in repr(score).replace("'", " ").replace("\\n", " ").split())
-
-
-def test_the_token_is_masked_in_the_reason_of_a_judge_that_fails(tmp_path):
-    with pytest.raises(EvaluatorError) as caught:
-        judge(tmp_path, CALLS + "print(token)\nsys.exit(2)")
-    script = f"{sys.executable} judge.py"
-    assert str(caught.value) == f"Code evaluator exited with code 2 (script: {script}): ***"
-    assert caught.value.output == "***\n"
 
 
 def test_a_judge_that_is_cancelled_leaves_no_proxy_behind(tmp_path):
     targets = StubTargets()
-    (tmp_path / "judge.py").write_text(CALLS.replace('"question": "q"', '"question": "hang"'))
-    evaluator = CodeJudge(script=(sys.executable, "judge.py"), cwd=str(tmp_path), target=TWO_CALLS)
+    evaluator = CodeJudge(script=(sys.executable, "-c", HANGS), cwd=str(tmp_path), target=Proxy(max_calls=2))
     services = Services(environment={"PATH": os.environ["PATH"]}, targets=targets)
     context = Context(EvalCase("c", "d", "/e.yaml", 1, "o", "q", (), ()), Prompt("q"), "answer", services=services)
 
