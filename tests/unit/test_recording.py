@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,23 +75,3 @@ def test_a_task_that_is_cancelled_while_it_waits_for_its_line_ends_when_the_line
 
     asyncio.run(record())
     recorder.close()
-
-
-class FullSink(Sink):
-    """Cannot be written to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.probes = 0
-
-    def probe(self) -> None:
-        self.probes += 1
-        raise FileError(Path("run.jsonl"), "cannot be written: it is full")
-
-
-def test_a_sink_is_probed_once_and_its_fault_is_known_before_the_first_result() -> None:
-    sink: Any = FullSink()
-    recorder = Recorder(sink)
-    recorder.probe()
-    recorder.probe()
-    assert (recorder.error, sink.probes) == ("run.jsonl: cannot be written: it is full", 1)

@@ -1,7 +1,6 @@
 """What decides a verdict at its edges: limits that are just reached, signs, errors, and what is required."""
 
 import asyncio
-import json
 import math
 from typing import Any
 
@@ -24,9 +23,6 @@ from .conftest import CASE
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, True, None, "1"])
 def test_what_is_no_finite_number_counts_as_0(value: Any) -> None:
     assert clamp_score(value) == 0.0
-
-
-FIELDS = "field_accuracy"
 
 
 class Own(Evaluator):
@@ -125,34 +121,6 @@ def test_a_check_that_could_not_be_made_is_not_negated_into_a_pass(bench, check,
     result = bench.judged(check, answer)
     assert (result.score, result.error, result.hits) == (0.0, None, ())
     assert result.misses[0].startswith(miss)
-
-
-@pytest.mark.parametrize("kind", [FIELDS, f"not-{FIELDS}"])
-@pytest.mark.parametrize(("match", "expected"), [("date", "soon"), ("numeric_tolerance", "1,5")])
-def test_an_expected_value_that_cannot_be_read_is_an_error_even_if_negated(bench, kind, match, expected):
-    case = CASE.replace(expected_messages=({"role": "assistant", "content": {"a": expected}},))
-    for check in ({kind: [{"path": "a", "match": match}]}, _negated({kind: [{"path": "a", "match": match}]})):
-        result = bench.judged(check, json.dumps({"a": expected}), case=case)
-        assert (result.score, result.error_kind) == (0.0, "config")
-        assert "the expected 'a' is the text" in (result.error or "")
-
-
-class Returns(Own):
-    """A kind that returns what its case needs."""
-
-    given: Any = None
-
-    async def evaluate(self, context: Context) -> Score:
-        return Score(0.0, **self.given)
-
-
-def test_lists_in_place_of_tuples_in_a_score_of_users_are_read_back_as_tuples():
-    inner = EvaluatorResult("c", "own", 1.0, hits=["h"])  # type: ignore[arg-type]
-    member = EvaluatorResult("b", "own", 1.0, evaluator_results=[inner], warnings=["w"])  # type: ignore[arg-type]
-    given = {"results": [member], "hits": ["h"], "unmet_required": ["u"], "judge_retries": 2.0}
-    result = asyncio.run(run_evaluator(Returns(given=given), Context(CASE, Prompt("q"), "x")))
-    assert (result.error, result.unmet_required) == (None, ("u",))
-    assert EvaluatorResult.from_plain(json.loads(json.dumps(result.to_plain()))) == result
 
 
 @pytest.mark.parametrize(

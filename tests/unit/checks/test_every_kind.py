@@ -89,20 +89,14 @@ def test_short_and_long_form_say_the_same(bench, kind):
 
 
 @each_kind
-def test_it_passes_and_fails(bench, kind):
+def test_it_passes_and_fails_and_negation_turns_the_verdict_round(bench, kind):
     row = ROWS[kind]
     for item in ({kind: row.value, **row.keys}, long_form(kind, row)):
-        passing, failing = judged(bench, item, row.passing), judged(bench, item, row.failing)
-        assert (passing.score, passing.verdict, passing.error, failing.error) == (1.0, "pass", None, None)
+        plain, failing = judged(bench, item, row.passing), judged(bench, item, row.failing)
+        assert (plain.score, plain.verdict, plain.error, failing.error) == (1.0, "pass", None, None)
         assert (failing.score, failing.verdict) == (0.0, "fail")
-        assert passing.hits
+        assert plain.hits
         assert failing.misses
-
-
-@each_kind
-def test_negation_turns_the_verdict_round(bench, kind):
-    row = ROWS[kind]
-    plain = judged(bench, {kind: row.value, **row.keys}, row.passing)
     spellings = (
         {f"not-{kind}": row.value, **row.keys},
         {f"not_{kind.replace('-', '_')}": row.value, **row.keys},

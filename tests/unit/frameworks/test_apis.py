@@ -165,9 +165,8 @@ def test_a_response_that_was_cut_or_failed_says_so(read):
     assert failed.error == "the response has failed: overloaded"
 
 
-def test_an_anthropic_message_and_messages(read, told):
+def test_an_anthropic_message(read, told):
     text = {"type": "text", "text": "It is sent.", "citations": [{"cited_text": "a page"}]}
-    call = {"type": "tool_use", "id": "c1", "name": "lookup", "input": {"order": 7}}
     usage = {"input_tokens": 20, "cache_creation_input_tokens": 6, "cache_read_input_tokens": 4, "output_tokens": 5}
     reply = {"type": "message", "role": "assistant", "content": [text], "usage": usage, "model": "claude-sonnet-4-5"}
     response = read({**reply, "stop_reason": "end_turn"})
@@ -178,9 +177,6 @@ def test_an_anthropic_message_and_messages(read, told):
     usual = read({**reply, "usage": {**usage, "input_tokens": 26, "cache_creation_input_tokens": 0}})
     assert response.token_usage == usual.token_usage
     assert response.cost_usd > usual.cost_usd, "what is written into a cache costs more"
-    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sent"}]}
-    messages = [USER, {"role": "assistant", "content": [call]}, result, {"role": "assistant", "content": [text]}]
-    assert told(read(messages)) == ([("lookup", {"order": 7}, "sent")], ["It is sent."])
 
 
 def test_a_gemini_reply(read, told):
