@@ -1,7 +1,6 @@
 """Which files look like eval files by what they hold."""
 
 import contextlib
-import json
 import os
 from pathlib import Path
 
@@ -193,11 +192,6 @@ def test_a_sidecar_may_have_the_inputs_of_a_jsonl_file(sidecar: str, expected: b
     assert looks_like_suite(path) is expected
 
 
-def test_the_line_of_the_case_list_is_known() -> None:
-    assert case_list_line(write("qa.yaml", "# comment\n\nname: x\nevalcases:\n  - id: a\n")) == 4
-    assert case_list_line(write("qa.yaml", '{\n  "evalcases": [{"id": "a"}]}')) == 2
-
-
 CASES = "evalcases:\n  - {id: a, input: x}\n"
 LINES = '{"id": "a", "input": "x"}\n'
 UTF_16 = "expected UTF-8, got UTF-16", None
@@ -277,30 +271,10 @@ def test_a_fifo_is_not_waited_for(folder: Path) -> None:
     assert read_fault(folder / "qa.yaml") == (NO_REGULAR_FILE, None)
 
 
-@given(st.binary())
-def test_whatever_the_bytes_sniffing_says_yes_or_no(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    for name, start in (("bytes.yaml", b"{evalcases: "), ("bytes.yaml", b""), ("bytes.jsonl", b"{")):
-        path = tmp_path_factory.getbasetemp() / name
-        path.write_bytes(start + data)
-        assert looks_like_suite(path) in (True, False)
-
-
 def test_sniffing_never_raises(folder: Path) -> None:
     assert not looks_like_suite(folder)
     assert not looks_like_suite(folder / "no.yaml")
     assert not looks_like_suite(Path("a\0b.yaml"))
-
-
-@given(st.dictionaries(st.text(), st.integers() | st.text()), st.booleans())
-def test_whatever_has_an_id_and_an_input_looks_like_a_jsonl_suite(
-    tmp_path_factory: pytest.TempPathFactory, extra: dict[str, int | str], has_input: bool
-) -> None:
-    extra.pop("input_messages", None)
-    extra.pop("input", None)
-    case = {**extra, "id": "a", **({"input": "x"} if has_input else {})}
-    path = tmp_path_factory.getbasetemp() / "sniffed.jsonl"
-    path.write_text(json.dumps(case), encoding="utf-8")
-    assert looks_like_suite(path) is has_input
 
 
 PIECES = st.sampled_from(
