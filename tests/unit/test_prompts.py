@@ -114,11 +114,6 @@ class TestConversation:
             "@[User]:\nQ2"
         )
 
-    def test_an_agent_gets_marked_turns_with_references(self) -> None:
-        assert prompt_of(*CONVERSATION, mode="agent").question.split("\n\n")[1] == (
-            '@[User]:\n<file: path="a.py">\n<file: path="docs/spec.txt">\n<Attached: /prompts/py.instructions.md>\nQ1 '
-        )
-
     def test_chat_messages_hold_guidelines_in_the_system_message_and_mark_late_roles(self) -> None:
         assert prompt_of(*CONVERSATION).chat_prompt == (
             ChatMessage("system", f"[[ ## Guidelines ## ]]\n\n{RULES_TEXT}\n\nSYS"),
@@ -139,18 +134,6 @@ class TestConversation:
             ChatMessage("user", "Hi"),
         )
 
-    def test_a_tool_message_without_content_keeps_its_place_in_the_chat(self) -> None:
-        assert prompt_of(message("user", "Hi"), message("tool")).chat_prompt == (
-            ChatMessage("user", "Hi"),
-            ChatMessage("assistant", "@[Tool]:"),
-        )
-
-    def test_a_guideline_found_by_a_path_with_dots_is_named_as_well(self) -> None:
-        dotted = RULES.replace(value="../prompts/py.instructions.md")
-        assert prompt_of(message("user", "Hi", dotted), message("assistant", "A")).question == (
-            "@[User]:\nHi\n<Attached: ../prompts/py.instructions.md>\n\n@[Assistant]:\nA"
-        )
-
 
 TEXTS = st.text('a@[]: \n\ufeff\xe9"', max_size=6)
 FILES = st.builds(FilePart, TEXTS, TEXTS, TEXTS.map("/R/".__add__), TEXTS, st.booleans())
@@ -158,13 +141,6 @@ VALUES = st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, st.list
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 PARTS = st.builds(TextPart, TEXTS) | FILES | st.builds(ObjectPart, OBJECTS) | st.builds(OtherPart, OBJECTS)
 MESSAGES = st.lists(st.builds(InputMessage, st.sampled_from(ROLES), st.lists(PARTS, max_size=4).map(tuple)), max_size=5)
-
-
-@given(MESSAGES, st.sampled_from(["agent", "lm"]))
-def test_every_text_that_speaks_is_in_the_question(messages: list[InputMessage], mode: PromptMode) -> None:
-    prompt = prompt_of(*messages, mode=mode)
-    texts = [part.value for message in messages for part in message.parts if isinstance(part, TextPart)]
-    assert all(trim(text) in prompt.question for text in texts)
 
 
 @given(MESSAGES)
