@@ -108,23 +108,22 @@ def test_a_judge_that_does_not_judge_is_asked_again_and_the_record_counts_it(jud
 
 
 @pytest.mark.parametrize(
-    ("keys", "reply", "score", "reason"),
+    ("keys", "reply", "reason"),
     [
-        (QUALITY, "I like it", 0, "The judge's reply holds no JSON object with a number as `score`."),
-        ("# default", "I like it", 0, "The judge's reply holds no JSON object with a number as `score`."),
-        (QUALITY, '{"score": 85}', 1, "its score is 85, expected a number from 0 to 1"),
+        (QUALITY, "I like it", "The judge's reply holds no JSON object with a number as `score`."),
+        ("# default", "I like it", "The judge's reply holds no JSON object with a number as `score`."),
+        (QUALITY, '{"score": 85}', "The `score` of the judge's reply is no number from 0 to 1."),
         (
             "rubrics: [Is polite]",
             '{"score": 1}',
-            0,
             "The JSON object in the judge's reply lacks `checks` (each with `id` and `satisfied`).",
         ),
     ],
 )
-def test_a_judge_that_never_judges_is_an_error(judged, project, keys, reply, score, reason):
+def test_a_judge_that_never_judges_is_an_error(judged, project, keys, reply, reason):
     run = judged(keys, replies=(reply,))
     (result,) = run.results
-    assert (result["status"], result["score"], len(asked(project))) == ("error", score, 3)
+    assert (result["status"], result["score"], len(asked(project))) == ("error", 0, 3)
     assert result["error"] == f"the judge 'judge' gave no judgement in 3 replies: {reason}"
     assert result["error_detail"] == {"stage": "evaluator", "kind": "crash"}
     assert run.outcomes == {"error": 1} or run.outcomes == {"errors": 1}

@@ -39,7 +39,7 @@ class Stub:
 class StubJudge:
     name = "judge"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         return '{"score": 1}'
 
 
@@ -108,6 +108,9 @@ def test_a_score_becomes_a_result():
     assert [run(Score(value)).score for value in (1.5, -1)] == [1.0, 0.0]
 
 
+UNRECORDED = "evaluate() of 'mine' returned a Score that cannot be recorded: its `details` "
+
+
 @pytest.mark.parametrize(
     ("outcome", "error", "kind"),
     [
@@ -115,12 +118,8 @@ def test_a_score_becomes_a_result():
             (Score(value), f"evaluate() returned the score {value!r}, expected a number from 0 to 1", None)
             for value in (float("nan"), float("inf"), "0.5", None, True)
         ),
-        (
-            Score(1.0, details={"a": {1}}),
-            "its `details` cannot be recorded: they hold a value of type set, which",
-            None,
-        ),
-        (Score(1.0, details={"a": {1: 2}}), "its `details` cannot be recorded: they have a key that is no text", None),
+        (Score(1.0, details={"a": {1}}), f"{UNRECORDED}hold a value of type set, which is no JSON", None),
+        (Score(1.0, details={"a": {1: 2}}), f"{UNRECORDED}have a key that is no text", None),
         (0.5, "evaluate() returned float, expected a Score", "crash"),
         (Score, "evaluate() returned the class Score, expected a Score", "crash"),
         (EvaluatorError("it broke", "timeout", "half a reply"), "it broke", "timeout"),

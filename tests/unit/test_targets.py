@@ -28,6 +28,7 @@ from pytest_agentv.providers.cli import Cli, CommandHealthcheck
 from pytest_agentv.providers.mock import Mock
 from pytest_agentv.providers.table import KINDS
 from pytest_agentv.providers.vscode import Vscode, VscodeInsiders
+from pytest_agentv.store.fingerprints import Fingerprints
 from pytest_agentv.targets.definitions import (
     Environment,
     TargetsFile,
@@ -243,7 +244,8 @@ def test_a_broken_targets_file_is_read_once(tmp_path: Path, text: str, strict: b
     """Each case read it again: 150 cases with 150 targets took three times as long."""
     path = tmp_path / "targets.yaml"
     path.write_text(text)
-    folders = FolderTargets(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds)
+    prints = Fingerprints([], lambda *_: None)
+    folders = FolderTargets(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds, prints)
     frames = set()
     for _ in range(3):
         with pytest.raises(AgentvError, match=told) as caught:
