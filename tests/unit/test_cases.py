@@ -1,4 +1,4 @@
-"""What a case becomes. `mistakes-values-of-cases` and `mistakes-variables-and-tables` of the corpus show broken ones."""
+"""What a case becomes. `tests/corpus/mistakes-values-of-cases` and `mistakes-variables-and-tables` show broken ones."""
 
 import inspect
 import json
@@ -131,6 +131,9 @@ def test_variables_fill_texts_and_keep_types_but_no_code_or_prompts() -> None:
         "vars: {input: I, words: [a]}\n",
     )
     code, judge = case.evaluators or ()
+    asked = "input: [{role: user, content: ['{{ n }}', {type: text, value: 'at {{ n }}'}]}], vars: {n: 5}"
+    (loaded,) = load_all(write("q.yaml", f"evalcases: [{{id: a, criteria: o, {asked}}}]\n"))
+    assert loaded.case.question == "5 at 5"
     assert (case.conversation_id, case.expected_messages[0]["content"]) == ("5", {"price": 5})
     assert (code.to_plain()["script"], code.to_plain()["mine"]) == (("echo", "{{ y }}"), 5)
     assert judge.to_plain()["prompt"] == "{{ candidate_answer }} {{ input }} {{ who }}"

@@ -144,15 +144,6 @@ def test_an_error_without_a_text_says_what_it_was_raised_after():
     assert run(EvaluatorError(" ")).error == "EvaluatorError without a text"
 
 
-def test_a_crash_of_an_evaluator_is_named():
-    result = run(KeyError("answer"))
-    (miss,) = result.misses
-    assert miss.startswith("Evaluator 'mine' failed: KeyError: 'answer'\n  tests/unit/test_evaluator_kinds.py:")
-    told, *places = str(result.error).split("\n")
-    assert (told, result.error_kind) == ("KeyError: 'answer'", "crash")
-    assert places[-1].endswith("in evaluate"), "where it crashed is what its author looks for"
-
-
 def test_cancelling_a_case_passes_through_its_evaluator():
     class Waiting(Evaluator):
         kind = "waiting"

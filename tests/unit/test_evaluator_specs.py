@@ -8,7 +8,9 @@ import pytest
 
 from pytest_agentv.cases.evaluators import load_evaluators
 from pytest_agentv.cases.references import References, Scope
+from pytest_agentv.evaluators.calls import ExpectedCall
 from pytest_agentv.evaluators.composite import CodeAggregator
+from pytest_agentv.evaluators.limits import TokenUsageLimit
 from pytest_agentv.evaluators.script import CodeJudge
 from pytest_agentv.evaluators.table import EVALUATORS
 from pytest_agentv.files.places import Place
@@ -82,3 +84,10 @@ def test_faults_of_members_are_told_once_beside_unknown_keys_at_every_level() ->
     told = ["zzz: unknown key", "folder 'gone' was not found", "max_cals: unknown key"]
     assert [sum(text in error for error in errors) for text in told] == [30, 1, 1]
     assert len(errors) == 32
+
+
+def test_a_value_of_null_is_as_if_it_were_left_out() -> None:
+    trajectory, problems = load("type: tool_trajectory, mode: exact, expected: [{tool: A, args: null}]")
+    assert (trajectory.expected, problems) == ((ExpectedCall(tool="A"),), [])
+    limit, problems = load("type: token_usage, max_output: 3, max_total: null")
+    assert (limit, problems) == (TokenUsageLimit(name="e", max_output=3), [])

@@ -127,37 +127,3 @@ def test_the_value_of_a_flag_can_be_sent_to_another_process(option, options_of, 
     assert sent == given
     assert sent[f"agentv_{option.dest}"] is not None
     assert options_of(*arguments) != RunOptions()
-
-
-def test_ini_values_hold_where_the_command_line_says_nothing(options_of, pytester):
-    lines = (
-        "agentv_target = t\nagentv_targets = config\nagentv_output_format = yaml\nagentv_timeout = 4\n"
-        "agentv_max_retries = 5\nagentv_threshold = 0.6\nagentv_workers = 7\nagentv_strict = yes\n"
-        "agentv_exploration_tools = look peek"
-    )
-    from_ini = options_of(ini=lines)
-    assert from_ini == RunOptions(
-        target="t",
-        targets=pytester.path / "config",
-        output_format="yaml",
-        timeout=4,
-        max_retries=5,
-        ini_threshold=0.6,
-        workers=7,
-        strict=True,
-        exploration_tools=("look", "peek"),
-    )
-    flags = (
-        *("--agentv-target=x", "--agentv-targets=y", "--agentv-output-format=jsonl", "--agentv-timeout=0"),
-        *("--agentv-max-retries=0", "--agentv-threshold=0", "--agentv-workers=1"),
-    )
-    both = options_of(*flags, ini=lines)
-    assert both.replace(strict=False, exploration_tools=()) == RunOptions(
-        target="x",
-        targets=pytester.path / "y",
-        timeout=0,
-        max_retries=0,
-        threshold=0,
-        workers=1,
-        exploration_tools=(),
-    )

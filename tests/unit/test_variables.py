@@ -167,6 +167,11 @@ def test_a_template_is_limited(template):
         render(template, VARIABLES)
 
 
+def test_numbers_are_not_taken_for_widths():
+    template = "{{ '{:,}'.format(1234567890) }} {{ '%d' % 1234567890 }} {{ 'x'.ljust(3) }}|"
+    assert render(template, {}) == "1,234,567,890 1234567890 x  |"
+
+
 class _Exhausted:
     """Stands for a width for which there is no memory, without using it up."""
 

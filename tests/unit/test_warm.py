@@ -6,13 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pluggy
 import pytest
 import warm
-from _pytest import capture, terminal  # noqa: TID251 - the plugins that every run registers
 from thorough import varied
-
-from pytest_agentv import plugin
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
@@ -85,43 +81,6 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
         pytest.skip("this run has the setting already")
     warm.run(PYTEST, cwd=folder, env=environment, capture_output=True)
     assert state_of(folder)["warm"] is False
-
-
-def hooks_of(*plugins: object) -> list[tuple[object, ...]]:
-    """Return what a plugin manager knows of the hooks of plugins, and of pytest's own."""
-    manager = pytest.PytestPluginManager()
-    for one in plugins:
-        manager.register(one)
-    hooks = [getattr(manager.hook, name) for name in sorted(vars(manager.hook))]
-    implementations = [found for hook in hooks for found in hook.get_hookimpls()]
-    known = [(hook.name, hook.spec and (hook.spec.argnames, hook.spec.kwargnames, hook.spec.opts)) for hook in hooks]
-    found = [(getattr(one.function, "__func__", one.function), one) for one in implementations]
-    return [*known, *((function, one.argnames, one.kwargnames, one.opts) for function, one in found)]
-
-
-def test_remembered_hooks_are_those_that_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wrapped:
-        @pytest.hookimpl(wrapper=True, tryfirst=True)
-        def pytest_runtest_setup(self, item):
-            return (yield)
-
-        def pytest_configure(config):  # noqa: N805 - it has no other argument
-            raise AssertionError
-
-        @staticmethod
-        def pytest_unconfigure():
-            raise AssertionError
-
-    plugins = (capture, terminal, plugin, Wrapped())
-    remembered = [hooks_of(*plugins), hooks_of(*plugins)]
-    for holder, name in ((pytest.PytestPluginManager, "parse_hookimpl_opts"), (pluggy._manager, "_static_hook_attr")):
-        if hasattr(holder, name):
-            monkeypatch.setattr(holder, name, getattr(holder, name).__wrapped__)
-    monkeypatch.setattr(pluggy._manager, "dir", dir)
-    searched = hooks_of(*plugins)
-    assert remembered[0] == searched
-    assert remembered[1] == searched
-    assert len(searched) > 60
 
 
 def test_no_module_of_the_package_imports_an_optional_one() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentv.errors import SourceError
-from pytest_agentv.files.source import build_yaml, plain_value, read_jsonl, read_yaml
+from pytest_agentv.files.source import build_yaml, plain_value, read_yaml
 
 HERE = Path("cases.yaml")
 
@@ -145,41 +145,6 @@ def test_aliases_of_aliases_cannot_fill_the_memory() -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     with pytest.raises(SourceError, match=r"the aliases up to here stand for more than a million values"):
         value_of("\n".join(lines))
-
-
-def test_lines_of_values_are_known_at_every_depth(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_text("# head\nevalcases:\n  - id: a\n    evaluators:\n      - name: n\n        type: t\n  - id: b\n")
-    source = read_yaml(path)
-    assert source.line_of(("evalcases",)) == 2
-    assert source.line_of(("evalcases", 1)) == 7
-    assert source.line_of(("evalcases", 0, "evaluators", 0, "type")) == 6
-    assert source.line_of(("evalcases", 0, "evaluators", 0, "missing", 3)) == 5
-    assert source.line_of(("nowhere",)) == 2
-
-
-def test_jsonl_keeps_physical_lines(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"id": "a\u2028b"}\n\n{"id": "c"}\n')
-    source = read_jsonl(path)
-    assert source.value == [{"id": "a\u2028b"}, {"id": "c"}]
-    assert [source.line_of((0, "id")), source.line_of((1,))] == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "invalid JSON: Expecting property name enclosed in double quotes (column 2)"),
-        ("[1]", "expected a JSON object, got [1]"),
-        ('{"a": NaN}', "invalid JSON: NaN is not a JSON number"),
-    ],
-)
-def test_a_bad_jsonl_line_is_told_with_its_line(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(f'{{"id": "a"}}\n\n{line}\n')
-    with pytest.raises(SourceError) as caught:
-        read_jsonl(path)
-    assert str(caught.value) == f"{path}:3: {message}"
 
 
 @pytest.mark.parametrize("digits", ["9" * 400, "9" * 5000, "0x" + "f" * 300, "0x" + "f" * 5000, "0o" + "7" * 5000])
