@@ -132,44 +132,6 @@ def is_summary(line):
     return "EVALUATION SUMMARY" in line
 
 
-def test_the_account_of_a_command_that_failed_says_why_where_and_how_to_run_it_again(project):
-    write_targets(project, {"fails": "echo no such order >&2; exit 1"})
-    write_cases(project, ["fails"])
-    run = project.run()
-    start = next(number for number, line in enumerate(run.lines) if "ERROR at setup of fails" in line)
-    assert run.lines[start + 1 : start + 8] == [
-        "The target gave no answer (process)",
-        "",
-        "no such order (exit code 1)",
-        "",
-        "Target: fails, 1 attempt",
-        "Case:   a.eval.yaml:2",
-        "Rerun:  pytest a.eval.yaml::fails",
-    ]
-    assert "ERROR a.eval.yaml::fails - no such order (exit code 1)" in run.lines
-
-
-@pytest.mark.parametrize(("program", "code"), [("agentv-no-such-program", 127), ("./a.eval.yaml", 126)])
-def test_a_program_that_is_not_there_or_cannot_be_run_is_named_in_the_words_of_the_shell(project, program, code):
-    write_targets(project, {"lost": f"{program} {{PROMPT}}", "fine": "echo hello"})
-    write_cases(project, ["lost", "fine"])
-    run = project.run()
-    said = run.by_id["lost"]["error"]
-    assert f"{program}: " in said
-    assert said.endswith(f" (exit code {code})")
-    assert run.by_id["lost"]["error_detail"] == {"stage": "provider", "kind": "process"}
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"passed": 1, "errors": 1}, [])
-
-
-def test_a_command_that_succeeds_without_a_word_gave_no_answer(project):
-    write_targets(project, {"silent": "true"})
-    write_cases(project, ["silent"])
-    run = project.run()
-    assert run.by_id["silent"]["error"] == "The command ended with exit code 0, but its output is empty"
-    assert run.by_id["silent"]["error_detail"] == {"stage": "provider", "kind": "no_answer"}
-    assert (run.exit_code, run.outcomes, run.internals) == (1, {"errors": 1}, [])
-
-
 DEAF = """
 import os, signal, subprocess, sys, time
 

@@ -41,60 +41,6 @@ def project(project):
     return project
 
 
-def test_a_failure_answers_what_is_asked_next(project):
-    run = project.run()
-    text = run.text
-    assert "  words: 0/1 expected keywords found; missing: nothing\n" in text
-    assert "  other words: 0/1 expected keywords found; missing: nobody\n" in text
-    assert f"Answer ({len(ANSWER):,} characters):\n  Grüße, 世界" in text
-    assert "Reference answer (20 characters):\n  Grüße vom Referenten\n" in text
-    assert "Target: default, 1 attempt, " in text
-    assert "Tool calls:\n  search()\n  search()\n  read()\n" in text
-    assert "Question:\n  Hi\n\nExpected outcome:\n  greets\n" in text
-    assert ", $0.2500\nLog:    logs/agent.log\nCase:   qa.eval.yaml:2\n" in text
-    assert "Rerun:  pytest qa.eval.yaml::greets" in text
-    assert ANSWER.strip() not in text
-    assert run.results[0]["log_file"] == "logs/agent.log"
-
-
-def test_vv_shows_all_of_it(project):
-    assert ANSWER.strip() in project.run("-vv").text
-
-
-def test_a_log_is_named_for_a_target_that_gave_no_answer(project):
-    project.write(
-        "agent.py",
-        """
-        from pytest_agentv.errors import ProviderError
-
-        def answer(prompt):
-            raise ProviderError("it broke", "process", {"log_file": "logs/agent.log"})
-        """,
-    )
-    run = project.run()
-    assert run.outcomes == {"errors": 1}
-    assert "Log:    logs/agent.log" in run.text
-    assert run.results[0]["log_file"] == "logs/agent.log"
-
-
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "n2"])
-def test_what_is_sent_to_ides_stays_small_without_vv(project, workers):
-    project.write(
-        "conftest.py",
-        """
-        import json
-
-        def pytest_runtest_logreport(report):
-            if report.failed:
-                with open("size.txt", "a") as file:
-                    print(len(json.dumps(report.longreprtext)), file=file)
-        """,
-    )
-    project.run(*workers)
-    sizes = {int(size) for size in (project.path / "size.txt").read_text().split()}
-    assert max(sizes) <= 3_100, "xdist puts a line before it"
-
-
 @pytest.mark.parametrize(("encoding", "is_utf8_mode"), [("ascii", None), varied("ascii", "0"), ("cp1252", None)])
 def test_terminals_that_are_narrow_and_not_utf_8_show_it_all_the_same(project, encoding, is_utf8_mode):
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20"}

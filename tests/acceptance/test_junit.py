@@ -52,9 +52,6 @@ evalcases:
 """
 
 
-MODES = pytest.mark.parametrize("cases", [(), ("-n", "2")], ids=["plain", "n2"], indirect=True)
-
-
 @pytest.fixture(scope="module")
 def suites(shared_project):
     """Return a function that runs pytest once for each mode, and returns the suite of its JUnit file."""
@@ -125,62 +122,6 @@ def test_failures_errors_and_skips_are_told_apart_with_their_texts(suites, mode)
     assert {case.get("classname") for case in cases.values()} == {"evals.qa.eval.yaml"}
 
 
-@MODES
-def test_the_figures_of_a_case_are_properties_of_its_item(cases):
-    found = properties(cases["good"])
-    assert 0 < float(found.pop("agentv_duration_ms")) < 60_000
-    assert found == {
-        "agentv_file": "evals/qa.eval.yaml",
-        "agentv_line": "2",
-        "agentv_status": "pass",
-        "agentv_score": "1.0",
-        "agentv_threshold": "1.0",
-        "agentv_target": "default",
-        "agentv_attempts": "1",
-        "agentv_cost_usd": "0.0125",
-        "agentv_tokens_input": "1000",
-        "agentv_tokens_output": "250",
-        "agentv_tokens_cached": "50",
-        "agentv_score_words": "1.0",
-        "agentv_score_höflich_kurz_": "0.5",
-        "agentv_score_höflich_kurz_-2": "0.0",
-    }
-    bad = properties(cases["bad"])
-    assert {name: bad[name] for name in ("agentv_status", "agentv_score", "agentv_threshold", "agentv_target")} == {
-        "agentv_status": "fail",
-        "agentv_score": "0.5",
-        "agentv_threshold": "0.75",
-        "agentv_target": "plain",
-    }
-    assert "agentv_tokens_input" not in bad
-
-
-@MODES
-def test_a_case_that_could_not_be_judged_has_no_score(cases):
-    broken = properties(cases["broken"])
-    assert broken.pop("agentv_duration_ms")
-    assert broken == {
-        "agentv_file": "evals/qa.eval.yaml",
-        "agentv_line": "15",
-        "agentv_status": "error",
-        "agentv_target": "exits",
-        "agentv_attempts": "1",
-    }
-
-
-@MODES
-def test_a_skipped_case_says_where_it_is_written(cases):
-    assert properties(cases["skipped"]) == {"agentv_file": "evals/qa.eval.yaml", "agentv_line": "20"}
-
-
-@MODES
-def test_the_usual_family_has_file_and_line_as_attributes(cases):
-    assert {case.get("file") for case in cases.values()} == {"evals/qa.eval.yaml"}
-    assert {name: case.get("line") for name, case in cases.items()} == {
-        name: properties(case)["agentv_line"] for name, case in cases.items()
-    }
-
-
 @IN_ONE_PROCESS
 def test_the_old_family_has_them_too(junit):
     cases = junit("-o", "junit_family=xunit1")
@@ -206,21 +147,6 @@ def test_a_rerun_counts_once_with_the_figures_of_its_last_run(project_in_all_mod
     assert properties(cases["third"])["agentv_score_words"] == "1.0"
 
 
-def test_properties_that_fixtures_record_are_kept(project_in_all_modes, junit):
-    project_in_all_modes.write(
-        "conftest.py",
-        """
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def owner(record_property):
-            record_property("owner", "desk")
-        """,
-    )
-    found = properties(junit()["good"])
-    assert (found["owner"], found["agentv_score"]) == ("desk", "1.0")
-
-
 @IN_ONE_PROCESS
 def test_control_characters_and_markup_do_not_break_the_file(project_in_all_modes, junit):
     project = project_in_all_modes
@@ -241,22 +167,6 @@ def test_control_characters_and_markup_do_not_break_the_file(project_in_all_mode
     (name,) = [name for name in properties(failing) if name.startswith("agentv_score_")]
     assert name.isprintable()
     assert "<" not in name
-
-
-@IN_ONE_PROCESS
-def test_names_are_not_masked(project_in_all_modes, junit, monkeypatch):
-    monkeypatch.setenv("AGENTV_TEST_TOKEN", "sk-0123456789abcdef")
-    project = project_in_all_modes
-    project.write("targets.yaml", TARGETS.replace("name: plain", "name: sk-0123456789abcdef"))
-    project.write(
-        "evals/qa.eval.yaml",
-        CASES.replace("target: plain", "target: sk-0123456789abcdef").replace(
-            "name: words", "name: sk-0123456789abcdef"
-        ),
-    )
-    found = properties(junit()["bad"])
-    assert found["agentv_target"] == "sk-0123456789abcdef"
-    assert found["agentv_score_sk-0123456789abcdef"] == "0.5"
 
 
 @WITH_WORKERS_ON_REQUEST
@@ -309,13 +219,6 @@ evalcases:
 
 def addresses(suite):
     return sorted((case.get("classname"), case.get("name")) for case in suite)
-
-
-@IN_ONE_PROCESS
-def test_a_collection_error_is_an_error_in_the_file(project_in_all_modes, junit):
-    project_in_all_modes.write("evals/bad.eval.yaml", "nothing: here\n")
-    junit("--continue-on-collection-errors")
-    assert "evals/bad.eval.yaml:1: has no list of cases" in (project_in_all_modes.path / "junit.xml").read_text("utf-8")
 
 
 @WITH_WORKERS_ON_REQUEST

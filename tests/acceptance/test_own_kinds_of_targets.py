@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from thorough import variation
 
 from pytest_agentv.cli.main import main
 
@@ -98,30 +97,11 @@ def answers(run):
     return {name: result["candidate_answer"] for name, result in run.by_id.items()}
 
 
-def test_an_adapter_needs_invoke_only_and_may_return_a_text(own):
-    run = own.run()
-    assert run.statuses == {"a": "pass", "b": "pass"}
-    assert answers(run) == dict.fromkeys("ab", "hello Say hello default")
-
-
-@variation
-def test_the_same_holds_with_workers(own):
-    assert own.run("-n", "2").statuses == {"a": "pass", "b": "pass"}
-
-
 def test_variables_are_filled_in_and_a_mapping_tells_more(own, monkeypatch):
     monkeypatch.setenv("WORD", "hello")
     run = own.run("--agentv-target=twice")
     assert answers(run) == dict.fromkeys("ab", "hello hello Say hello twice")
     assert run.by_id["a"]["execution_metrics"]["cost_usd"] == 0.5
-
-
-def test_a_missing_variable_of_a_required_key_is_found_before_a_call(own):
-    (a, _) = own.run("--agentv-target=twice").results
-    assert a["error"] == (
-        "target 'twice' (targets.yaml:3) needs an environment variable that is not set: WORD (word); set it or put it "
-        "into a .env file"
-    )
 
 
 def test_the_other_parts_of_an_adapter_are_called(own):
@@ -137,43 +117,6 @@ def test_an_adapter_may_batch(own, reads_environ):
         own.write("conftest.py", conftest.replace("[self.settings.word for", "[__import__('os').environ['WORD'] for"))
     assert own.run("--agentv-target=together").statuses == {"a": "pass", "b": "pass"}
     assert (own.path / "batches").read_text() == "2 "
-
-
-def test_open_must_return_something_that_can_be_called(own):
-    result = own.run("--agentv-target=empty").by_id["a"]
-    assert result["error"] == (
-        "target 'empty' (targets.yaml:6): open() returned NoneType, expected an object with `invoke`"
-    )
-
-
-WRONG = """
-targets:
-  - {name: default, provider: parot, word: hello}
-  - {name: b, provider: parrot, wrd: hello}
-  - name: c
-    provider: parrot
-    word: 5
-    times: 0
-"""
-
-FAULTS = [
-    "targets.yaml:2: warning: targets[0].provider: unknown provider 'parot'; did you mean 'parrot'?",
-    "targets.yaml:3: error: targets[1].word: is missing (is 'wrd' a misspelling of it?)",
-    "targets.yaml:6: error: targets[2].word: expected a text, got the number 5",
-    "targets.yaml:7: error: targets[2].times: expected a number of 1 or more, got the number 0",
-]
-
-
-def test_validate_knows_the_keys_of_a_conftest(own, monkeypatch, capsys):
-    own.write("targets.yaml", WRONG)
-    monkeypatch.chdir(own.path)
-
-    assert main(["validate", "targets.yaml"]) == 1
-
-    printed = capsys.readouterr().out
-    for fault in FAULTS:
-        assert fault in printed
-    assert printed.count("wrd") == 1
 
 
 STRICT = """
@@ -227,19 +170,6 @@ def test_a_validator_of_a_kind_that_raises_anything_is_a_fault_with_its_place(
     printed = capsys.readouterr().out
     assert f"evals/targets.yaml:1: error: targets[0]: Strict raised {error}\n" in printed
     assert f"b.eval.yaml:1: error: evalcases[0].evaluators[0]: Judge raised {error}\n" in printed
-
-
-def test_a_change_of_a_kinds_keys_is_another_target_for_resume(own):
-    own.run()
-    own.write("targets.yaml", TARGETS.replace("word: hello}", "word: hello, times: 3}", 1))
-    first, second = own.path / "out-1.jsonl", own.run(f"--agentv-resume={own.path}/out-1.jsonl")
-    assert first.exists()
-    assert {result["candidate_answer"] for result in second.results} == {"hello hello hello Say hello default"}
-
-
-def test_answers_of_a_kind_are_cached(own):
-    own.run("--agentv-cache")
-    assert {result.get("cached") for result in own.run("--agentv-cache").results} == {True}
 
 
 KINDS_IN_FILES = """
@@ -421,14 +351,6 @@ def test_records_of_own_classes_and_in_lists_are_kept_by_a_resumed_run(project, 
     assert len((project.path / "out-1.jsonl").read_text().splitlines()) == 1
 
 
-def test_odd_data_for_debugging_costs_no_answer(project, suite):
-    project.write("conftest.py", ODD_ANSWERS)
-    project.write("targets.yaml", "targets: [{name: default, provider: odd, said: hello}]\n")
-    project.write("qa.eval.yaml", suite(a="hello"))
-    (result,) = project.run().results
-    assert (result["status"], result.get("request_attempts")) == ("pass", None)
-
-
 ODD_KINDS = """
     from pytest_agentv import Evaluator, EvaluatorError, Provider, ProviderError, ProviderResponse
 
@@ -564,12 +486,6 @@ def test_a_batch_that_is_no_list_of_answers_is_an_error_of_its_cases(sleepy, pro
         f"target 'default' (targets.yaml:1): invoke_batch() returned {found}, expected a list of answers"
     )
     assert (project.path / "calls").read_text().split() == ["check", "batch", "close"], "nothing is paid for again"
-
-
-def test_a_batch_may_be_any_sequence_of_answers(sleepy):
-    parts = re.sub(r"return \[None if .*", 'return {r.eval_id: "yes" for r in requests}.values()', SLOW_PARTS)
-    run = sleepy("nothing", "provider_batching: true", parts)
-    assert {each["candidate_answer"] for each in run.results} == {"yes"}
 
 
 def test_a_value_of_a_batch_that_is_no_answer_is_an_error_of_its_case_only(sleepy, project):

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from thorough import varied
 
 from .conftest import WITH_WORKERS_ON_REQUEST
 
@@ -101,16 +100,6 @@ def test_failures_and_errors_are_told_in_full_and_without_a_traceback(project, m
     ]
     assert "Traceback" not in run.text
     assert "pytest_agentv/" not in run.text
-
-
-@pytest.mark.parametrize("style", ["long", varied("short"), "line", "native", varied("no"), "auto"])
-def test_every_style_of_traceback_shows_the_message_and_none_of_our_frames(project, style):
-    run = project.run(f"--tb={style}")
-    assert run.outcomes == {"passed": 1, "failed": 1, "errors": 1}
-    assert "FAILED evals/qa.eval.yaml::bad - words: missing" in run.text
-    assert "pytest_agentv/" not in run.text
-    if style == "line":
-        assert 'evals/qa.eval.yaml:6: words: missing "nothing" (0.50 < 1.00)' in run.text
 
 
 @WITH_WORKERS_ON_REQUEST

@@ -76,12 +76,6 @@ def test_a_dry_run_knows_the_target_of_embeddings(project, check):
         assert run.by_id["a"]["status"] == "error"
 
 
-def test_requests_for_embeddings_have_the_extra_body(project, llm):
-    write(project, f"{KINDS['openai'].format(url=llm.script('e'))}, extra_body: {{dimensions: 256}}")
-    assert project.run().statuses == {"a": "pass"}
-    assert [request.body["dimensions"] for request in llm.asked("e")] == [256]
-
-
 def test_an_error_in_place_of_embeddings_is_told_and_retried(project, llm):
     error = Reply(content={"error": {"message": "Rate limit reached", "code": 429}})
     retries = "max_retries: 1, retry_initial_delay_ms: 1"
@@ -192,15 +186,3 @@ def test_a_target_that_gives_none_is_an_error(project, llm, target, reply, error
     assert error in run.by_id["a"]["error"]
     assert run.by_id["a"].get("judge_metrics") == metrics
     assert "sk-abcdefgh12345678" not in json.dumps(run.by_id["a"])
-
-
-def test_a_missing_target_and_a_dry_run(project):
-    write(project, "provider: mock, response: x")
-    project.write("targets.yaml", "targets:\n  - {name: default, provider: mock, response: x}\n")
-    run = project.run()
-    assert "embeddings" in run.by_id["a"]["error"]
-    assert "embeddings" in project.run("--agentv-dry-run").by_id["a"]["error"]
-    write(project, "provider: openai, model: text-embedding-3-small, api_key: '${{ NOBODY_HAS_IT }}'")
-    dry = project.run("--agentv-dry-run")
-    assert dry.by_id["a"]["status"] == "pass"
-    assert dry.by_id["a"]["evaluator_results"][0]["score"] == 0

@@ -268,27 +268,6 @@ def test_without_waiting_and_in_rehearsal_there_is_no_answer_and_nothing_is_judg
     assert (project.path / "agents").exists() is bool(chats)
 
 
-def test_what_nobody_waited_for_is_not_kept_as_an_answer(project, code, write):
-    code.behave(silent=True)
-    write("one", more="wait: false")
-    for _ in range(2):
-        project.run("--agentv-cache")
-    assert len(code.calls("chat")) == 2
-
-
-def test_it_judges_when_it_is_told_to(project, code, write):
-    code.behave(reply='{{"score": 0.75, "hits": ["polite"], "misses": []}}')
-    write("one")
-    targets = project.path / "targets.yaml"
-    targets.write_text(targets.read_text().replace("response: hello fine", "response: hello, judge_target: default"))
-    cases = json.loads((project.path / "a.eval.yaml").read_text())
-    cases["evalcases"][0].update(execution={"target": "fine"}, evaluators=[{"name": "judge", "type": "llm_judge"}])
-    project.write("a.eval.yaml", json.dumps(cases))
-    run = project.run("--agentv-threshold=0.7")
-    assert (run.outcomes, run.by_id["one"]["score"]) == ({"passed": 1}, 0.75)
-    assert len(code.calls("chat")) == 1
-
-
 @pytest.mark.scenario("VS Code worker cap")
 def test_as_a_judge_it_is_asked_one_question_at_a_time(project, code, write):
     code.behave(reply='{{"score": 1, "hits": [], "misses": []}}', seconds=0.2)
