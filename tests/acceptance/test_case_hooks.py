@@ -105,31 +105,23 @@ def pytest_agentv_case(case):
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("--agentv-strict",)])
-@pytest.mark.parametrize(
-    ("text", "blank"),
-    [
-        ("'hi'", []),
-        ("case.question", ["qa.eval.yaml:2: evalcases[0].input: is blank: the target is asked nothing"]),
-        (
-            "' '",
-            [
-                "qa.eval.yaml:2: evalcases[0].input: is blank: the target is asked nothing",
-                "qa.eval.yaml:3: b: is blank: the target is asked nothing",
-            ],
-        ),
-    ],
-)
-def test_the_warning_of_a_blank_input_looks_at_what_hooks_let_ask(project, text, blank, flags):
-    project.write("qa.eval.yaml", BLANK)
-    project.write("conftest.py", ASKS.format(text=text))
-    run = project.run(*flags)
-    assert [line for line in blank if line in run.text] == blank
-    assert bool(blank) == ("is blank" in run.text)
-    wrong = (
-        {"a": "error", "b": "error" if len(blank) > 1 else "pass"} if flags and blank else {"a": "pass", "b": "pass"}
-    )
-    assert run.statuses == wrong
+ASKED = {"'hi'": (), "case.question": ("evalcases[0].input",), "' '": ("evalcases[0].input", "b")}
+"""What the hook lets ask, and the places whose input is blank then."""
+
+
+def test_the_warning_of_a_blank_input_looks_at_what_hooks_let_ask(project):
+    (project.path / "qa.eval.yaml").unlink()
+    for number, text in enumerate(ASKED):
+        project.write(f"{number}/qa.eval.yaml", BLANK)
+        project.write(f"{number}/conftest.py", ASKS.format(text=text))
+    run, strict = project.run(), project.run("--agentv-strict")
+    for number, places in enumerate(ASKED.values()):
+        told = {line.split(": ")[-3] for line in run.lines if f" {number}/qa.eval.yaml" in line and "is blank" in line}
+        assert told == set(places)
+        wrong = {"a": "error" if places else "pass", "b": "error" if len(places) > 1 else "pass"}
+        in_folder = [result for result in strict.results if result["eval_file"] == f"{number}/qa.eval.yaml"]
+        assert {result["eval_id"]: result["status"] for result in in_folder} == wrong
+    assert {result["status"] for result in run.results} == {"pass"}
 
 
 DECISIONS = {
@@ -202,34 +194,6 @@ def raising(hook):
         """
 
 
-@pytest.mark.parametrize(
-    ("hook", "message"),
-    [
-        ("case", "expected an EvalCase (case.replace(...)) or None"),
-        ("response", "expected a ProviderResponse (response.replace(...)) or None"),
-        ("assert", "expected True, False, a text that says why the case fails, or None"),
-    ],
-)
-def test_an_odd_value_is_told_with_what_was_expected(project, hook, message):
-    project.write("conftest.py", f"def pytest_agentv_{hook}(case):\n    return 5\n")
-    run = project.run()
-    assert run.outcomes == {"errors": 2}
-    assert f"ERROR qa.eval.yaml::a - pytest_agentv_{hook} returned" in run.text
-    assert f"pytest_agentv_{hook} returned a value of type int: {message}" in run.text
-    assert run.internals == []
-
-
-def test_a_response_with_an_odd_field_is_told(project):
-    project.write(
-        "conftest.py",
-        "def pytest_agentv_response(case, response):\n    return response.replace(output_messages='fine')\n",
-    )
-    run = project.run()
-    assert run.outcomes == {"errors": 2}
-    message = "returned a ProviderResponse whose output_messages is a str: expected a tuple of Message"
-    assert f"pytest_agentv_response {message}" in run.text
-
-
 def test_lists_in_a_changed_response_are_recorded(project):
     """They were written as the `repr` of the messages, and resumed runs skipped the line."""
     project.write(
@@ -247,52 +211,64 @@ def test_lists_in_a_changed_response_are_recorded(project):
     ]
 
 
-def test_a_case_keeps_its_id(project):
-    project.write("conftest.py", "def pytest_agentv_case(case):\n    return case.replace(eval_id='other')\n")
-    run = project.run()
-    assert run.outcomes == {"errors": 2}
-    assert "returned a case with eval_id='other': expected 'a', since it names the case in the results" in run.text
+CHANGES = {
+    "threshold='0.5'": "threshold='0.5': expected a number from 0 to 1, or None",
+    "threshold=-1": "threshold=-1: expected a number from 0 to 1, or None",
+    "threshold=float('nan')": "threshold=nan: expected a number from 0 to 1, or None",
+    "threshold=True": "threshold=True: expected a number from 0 to 1, or None",
+    "repeat=2, min_pass_rate=-1": "min_pass_rate=-1: expected a number from 0 to 1, or None",
+    "repeat=0": "repeat=0: expected a whole number from 1 to 100, or None",
+    "repeat=1000": "repeat=1000: expected a whole number from 1 to 100, or None",
+    "repeat=2.0": "repeat=2.0: expected a whole number from 1 to 100, or None",
+    "required='no'": "required='no': expected True or False",
+    "expected_outcome=None": "expected_outcome=None: expected a text",
+    "group=7": "group=7: expected a text, or None",
+    "evaluators='words'": "evaluators='words': expected a tuple of at least one Evaluator, or None",
+    "evaluators=()": "evaluators=(): expected a tuple of at least one Evaluator, or None for the default judge",
+    "evaluators=[{'type': 'contains'}]": "evaluators[0]={'type': 'contains'}: expected an Evaluator",
+    "evaluators=[each.model_copy(update={'weight': float('nan')}) for each in case.evaluators]": (
+        "the weight nan of evaluator 'words': expected a number of 0 or more"
+    ),
+    "eval_id='other'": "eval_id='other': expected 'a', since it names the case in the results",
+    "threshold=0, repeat=1, min_pass_rate=1, group='g', target=None, evaluators=list(case.evaluators)": None,
+}
+ODD_VALUES = {
+    "case(case):\n    return 5": "case returned a value of type int: expected an EvalCase (case.replace(...)) or None",
+    "response(case):\n    return 5": (
+        "response returned a value of type int: expected a ProviderResponse (response.replace(...)) or None"
+    ),
+    "assert(case):\n    return 5": (
+        "assert returned a value of type int: expected True, False, a text that says why the case fails, or None"
+    ),
+    "response(response):\n    return response.replace(output_messages='fine')": (
+        "response returned a ProviderResponse whose output_messages is a str: expected a tuple of Message"
+    ),
+    "response(case):\n    raise SystemExit(3)": "response raised SystemExit: 3",
+    "response(case):\n    __import__('pytest').skip('no')": "response raised Skipped: no",
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("threshold='0.5'", "threshold='0.5': expected a number from 0 to 1, or None"),
-        ("threshold=-1", "threshold=-1: expected a number from 0 to 1, or None"),
-        ("threshold=float('nan')", "threshold=nan: expected a number from 0 to 1, or None"),
-        ("threshold=True", "threshold=True: expected a number from 0 to 1, or None"),
-        ("repeat=2, min_pass_rate=-1", "min_pass_rate=-1: expected a number from 0 to 1, or None"),
-        ("repeat=0", "repeat=0: expected a whole number from 1 to 100, or None"),
-        ("repeat=1000", "repeat=1000: expected a whole number from 1 to 100, or None"),
-        ("repeat=2.0", "repeat=2.0: expected a whole number from 1 to 100, or None"),
-        ("required='no'", "required='no': expected True or False"),
-        ("expected_outcome=None", "expected_outcome=None: expected a text"),
-        ("group=7", "group=7: expected a text, or None"),
-        ("evaluators='words'", "evaluators='words': expected a tuple of at least one Evaluator, or None"),
-        ("evaluators=()", "evaluators=(): expected a tuple of at least one Evaluator, or None for the default judge"),
-        ("evaluators=[{'type': 'contains'}]", "evaluators[0]={'type': 'contains'}: expected an Evaluator"),
-        (
-            "evaluators=[each.model_copy(update={'weight': float('nan')}) for each in case.evaluators]",
-            "the weight nan of evaluator 'words': expected a number of 0 or more",
-        ),
-    ],
-)
-def test_a_changed_case_follows_the_rules_of_a_written_one(project, change, message):
-    project.write("conftest.py", f"def pytest_agentv_case(case):\n    return case.replace({change})\n")
+def test_what_a_hook_changes_follows_the_rules_and_an_odd_value_is_told_with_what_was_expected(project, suite):
+    (project.path / "qa.eval.yaml").unlink()
     project.write("targets.yaml", "targets: [{name: default, provider: python, callable: 'agent.py:answer'}]\n")
-    project.write("agent.py", "def answer(prompt):\n    open('asked.txt', 'w')\n    return 'hello world'\n")
+    project.write(
+        "agent.py",
+        "def answer(prompt, request):\n    open('asked.txt', 'a').write(prompt + '\\n')\n    return 'hello world'\n",
+    )
+    hooks = {
+        f"case(case):\n    return case.replace({change})": told and f"case returned a case with {told}"
+        for change, told in CHANGES.items()
+    } | ODD_VALUES
+    for number, body in enumerate(hooks):
+        project.write(f"{number}/conftest.py", f"def pytest_agentv_{body}\n")
+        project.write(f"{number}/qa.eval.yaml", suite(a="hello").replace("Say hello", f"number-{number}"))
     run = project.run()
-    assert run.outcomes == {"errors": 2}
-    assert f"pytest_agentv_case returned a case with {message}" in run.text
-    assert not (project.path / "asked.txt").exists()
-    assert run.internals == []
-
-
-@pytest.mark.parametrize("exception", ["SystemExit(3)", "__import__('pytest').skip.Exception('no')"])
-def test_what_hooks_raise_beside_exceptions_ends_no_run(project, exception):
-    project.write("conftest.py", f"def pytest_agentv_response(case):\n    raise {exception}\n")
-    run = project.run()
-    assert run.outcomes == {"errors": 2}
+    found = {result["eval_file"]: result.get("error") for result in run.results}
+    for number, told in enumerate(hooks.values()):
+        error = found[f"{number}/qa.eval.yaml"]
+        assert error is None if told is None else error.startswith(f"pytest_agentv_{told}"), (number, error)
+    asked = {int(line[7:]) for line in (project.path / "asked.txt").read_text().split()}
+    assert not asked & set(range(len(CHANGES) - 1)), "what cannot be asked costs nothing"
     assert run.internals == []
 
 

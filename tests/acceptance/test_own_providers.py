@@ -203,8 +203,7 @@ JUDGE = """
 """
 
 
-@pytest.mark.parametrize("scope", ["", '(scope="session")'], ids=["function", "session"])
-@pytest.mark.parametrize("has_targets", [True, False], ids=["targets", "own-provider"])
+@pytest.mark.parametrize(("scope", "has_targets"), [("", True), ('(scope="session")', False)], ids=["targets", "own"])
 def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_targets):
     project.write("qa.eval.yaml", JUDGED)
     conftest = JUDGE.replace("{SCOPE}", scope)
@@ -222,17 +221,19 @@ def test_an_object_of_the_users_own_judges_every_case_below(project, scope, has_
 EMPTY_ERROR = "the target gave an empty `error`, which does not say why there is no answer"
 
 
-@pytest.mark.parametrize(("given", "told"), [("no quota", "no quota"), ("", EMPTY_ERROR), (" ", EMPTY_ERROR)])
-def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite, given, told):
+ERRORS = {"a": ("no quota", "no quota"), "b": ("", EMPTY_ERROR), "c": (" ", EMPTY_ERROR)}
+
+
+def test_an_answer_that_comes_with_an_error_is_not_judged(project, suite):
     """Not even with an empty one: `str(TimeoutError())` is empty."""
-    project.write("qa.eval.yaml", suite(a="hello"))
-    error = f'),), cost_usd=0.5, error="{given}", error_kind="timeout")'
-    project.write("conftest.py", PROVIDER.replace("),))", error))
-    run = project.run("--agentv-max-retries=1")
-    result = run.by_id["a"]
-    assert (run.outcomes, result["error"]) == ({"errors": 1}, told)
-    assert (result["error_detail"], result["attempts"]) == ({"stage": "provider", "kind": "timeout"}, 2)
-    assert result["execution_metrics"]["cost_usd"] == 1
+    for folder, (given, _) in ERRORS.items():
+        project.write(f"{folder}/qa.eval.yaml", suite(**{folder: "hello"}))
+        error = f'),), cost_usd=0.5, error="{given}", error_kind="timeout")'
+        project.write(f"{folder}/conftest.py", PROVIDER.replace("),))", error))
+    for name, result in project.run("--agentv-max-retries=1").by_id.items():
+        assert result["error"] == ERRORS[name][1]
+        assert (result["error_detail"], result["attempts"]) == ({"stage": "provider", "kind": "timeout"}, 2)
+        assert result["execution_metrics"]["cost_usd"] == 1
 
 
 def test_a_hook_may_say_with_an_empty_error_that_there_is_no_answer(project, suite):
@@ -244,35 +245,36 @@ def test_a_hook_may_say_with_an_empty_error_that_there_is_no_answer(project, sui
     assert (run.outcomes, run.by_id["a"]["error"]) == ({"errors": 1}, EMPTY_ERROR)
 
 
-@pytest.mark.parametrize(
-    ("breaks", "reason"),
-    [
-        ("raise RuntimeError('no quota')", "agentv_judge raised RuntimeError: no quota"),
-        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')", "no quota"),
-        ("return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='')", EMPTY_ERROR),
-    ],
-    ids=["raises", "says-so", "says-so-without-a-word"],
-)
-def test_a_judge_that_breaks_is_an_error_of_the_case(project, breaks, reason):
-    project.write("qa.eval.yaml", JUDGED)
-    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
-    project.write(
-        "conftest.py",
-        f"""
-        import pytest
-        from pytest_agentv.model.messages import Message
-        from pytest_agentv.providers.base import ProviderResponse
+BREAKING_JUDGES = {
+    "raise RuntimeError('no quota')": "agentv_judge raised RuntimeError: no quota",
+    "return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='no quota')": "no quota",
+    "return ProviderResponse((Message('assistant', '{\"score\": 1}'),), error='')": EMPTY_ERROR,
+}
 
-        @pytest.fixture
-        def agentv_judge():
-            def judge(prompt):
-                {breaks}
-            return judge
-        """,
-    )
+
+def test_a_judge_that_breaks_is_an_error_of_the_case(project):
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, response: hello}]\n")
+    for number, breaks in enumerate(BREAKING_JUDGES):
+        project.write(f"{number}/qa.eval.yaml", JUDGED)
+        project.write(
+            f"{number}/conftest.py",
+            f"""
+            import pytest
+            from pytest_agentv import Message, ProviderResponse
+
+            @pytest.fixture
+            def agentv_judge():
+                def judge(prompt):
+                    {breaks}
+                return judge
+            """,
+        )
     run = project.run()
-    assert run.outcomes == {"errors": 3}
-    assert f"the judge 'agentv_judge' could not be asked: {reason}" in run.text
+    assert run.outcomes == {"errors": 9}
+    for number, reason in enumerate(BREAKING_JUDGES.values()):
+        errors = [result["error"] for result in run.results if result["eval_file"] == f"{number}/qa.eval.yaml"]
+        assert len(errors) == 3
+        assert all(f"the judge 'agentv_judge' could not be asked: {reason}" in error for error in errors)
 
 
 def test_judge_scripts_may_call_the_objects(project, python):
