@@ -57,19 +57,10 @@ EVAL_FILES = [
     "evals/deep/er/qa.yaml",
     "deep/evals/qa.yaml",
     "src/evals/my-dataset.yaml",
+    "folder.eval.yaml/inner.eval.yaml",
 ]
 DATASETS = ["lines.eval.jsonl", "evals/lines.jsonl", "deep/evals/deep/lines.jsonl"]
 """Of one case a line."""
-
-
-def test_eval_files_are_found_by_their_name_or_below_a_folder_named_evals(project, case_list):
-    project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
-    for name in EVAL_FILES:
-        project.write(name, case_list)
-    for name in DATASETS:
-        project.write(name, f"{LINE}\n")
-    assert collected(project.run("--collect-only", "-q")) == sorted([*EVAL_FILES, *DATASETS])
-
 
 FILES_OF_OTHERS = [
     "qa.yaml",
@@ -86,16 +77,40 @@ FILES_OF_OTHERS = [
     "evals/qa.json",
     "evals/qa.txt",
 ]
+FOREIGN_YAML = [
+    OPENAPI,
+    COMPOSE,
+    TAVERN,
+    "",
+    "- just\n- a list\n",
+    "broken: [\n",
+    "cases: none\n",
+    "tests:\n  - command: make\n",
+    "# evalcases:\n#   - id: a\n",
+    "suite:\n  evalcases:\n    - id: a\n",
+    "\x00\x01binary",
+    "{{- if .Values.tests }}\nkind: Test\ntests: {{ .Values.tests }}\n{{- end }}\n",
+]
+FOREIGN_LINES = [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"]
 
 
-def test_files_of_others_are_let_be_even_when_they_look_like_eval_files(project, case_list):
+def test_eval_files_are_found_by_name_or_below_a_folder_named_evals_and_files_of_others_are_let_be(project, case_list):
     project.write("pytest.ini", "[pytest]\nnorecursedirs =\n")
-    for name in FILES_OF_OTHERS:
+    for name in (*EVAL_FILES, *FILES_OF_OTHERS):
         project.write(name, case_list)
+    for name in DATASETS:
+        project.write(name, f"{LINE}\n")
+    for number, text in enumerate(FOREIGN_YAML):
+        project.write(f"evals/foreign-{number}.yaml", text)
+    for number, text in enumerate((OPENAPI, COMPOSE, TAVERN, "targets: [{name: a, provider: mock}]\n")):
+        for name in ("test_login.yaml", "compose.yaml", "targets.yaml"):
+            project.write(f"evals/{number}/{name}", text)
+    for number, text in enumerate(FOREIGN_LINES):
+        project.write(f"evals/foreign-{number}-results.jsonl", f"{text}\n")
+    (project.path / "evals/link.yaml").symlink_to(project.path / EVAL_FILES[0])
     run = project.run("--collect-only", "-q")
-    assert run.exit_code == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert collected(run) == []
-    assert "Warning" not in run.text
+    assert collected(run) == sorted([*EVAL_FILES, *DATASETS, "evals/link.yaml"])
+    assert (run.exit_code, "Warning" in run.text, "foreign" in run.text) == (0, False, False)
 
 
 NAMES_OF_OTHERS = {
@@ -150,23 +165,6 @@ def test_a_file_of_another_kind_that_another_plugin_collects_is_not_warned_of(pr
     assert (run.exit_code, run.outcomes) == (0, {"passed": 2})
 
 
-FOREIGN_YAML = [
-    OPENAPI,
-    COMPOSE,
-    TAVERN,
-    "",
-    "- just\n- a list\n",
-    "broken: [\n",
-    "cases: none\n",
-    "tests:\n  - command: make\n",
-    "# evalcases:\n#   - id: a\n",
-    "suite:\n  evalcases:\n    - id: a\n",
-    "\x00\x01binary",
-    "{{- if .Values.tests }}\nkind: Test\ntests: {{ .Values.tests }}\n{{- end }}\n",
-]
-FOREIGN_LINES = [RESULT_LINE, "", '"text"', "[1]", '{"id": 1}', '{"input": "x"}', "no JSON {"]
-
-
 TABLE_FORMS = {
     "sample-first": "case: {id: 'q-{{ id }}', input: '{{ q }}', assert: [contains: bye]}\n"
     "evalcases: {sample: 1, from: t.csv}\n",
@@ -179,29 +177,15 @@ TABLE_FORMS = {
 }
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)])
-def test_cases_of_tables_below_evals_run_however_they_are_written(project, workers):
+def test_cases_of_tables_below_evals_run_however_they_are_written(project):
     project.write("evals/rows.py", "def make():\n    return [{'id': '1', 'q': 'hi'}]\n")
     for name in ("t.csv", "my cases.csv"):
         project.write(f"evals/{name}", "id,q,input,expected_outcome\n1,hello,hello,ok\n")
     for name, text in TABLE_FORMS.items():
         project.write(f"evals/{name}.yaml", text)
-    run = project.run("evals", *workers)
-    names = [f"evals/{name}.yaml" for name in TABLE_FORMS]
-    assert sorted((result["eval_file"], result["status"]) for result in run.results) == sorted(
-        (n, "fail") for n in names
-    )
-
-
-def test_foreign_files_below_evals_are_let_be_without_a_word(project, case_list):
-    project.write("evals/qa.yaml", case_list)
-    for number, text in enumerate(FOREIGN_YAML):
-        project.write(f"evals/foreign-{number}.yaml", text)
-    for number, text in enumerate(FOREIGN_LINES):
-        project.write(f"evals/foreign-{number}-results.jsonl", f"{text}\n")
-    run = project.run("--collect-only", "-q")
-    assert collected(run) == ["evals/qa.yaml"]
-    assert (run.exit_code, "foreign" in run.text) == (0, False)
+    run = project.run("evals", "-n2")
+    names = sorted(f"evals/{name}.yaml" for name in TABLE_FORMS)
+    assert sorted((each["eval_file"], each["status"]) for each in run.results) == [(name, "fail") for name in names]
 
 
 def test_a_file_named_on_the_command_line_is_an_eval_file_by_its_shape(project, suite):

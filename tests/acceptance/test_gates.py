@@ -344,10 +344,7 @@ def test_a_gate_gets_no_verdict_on_a_part_of_its_cases(project, mode, path, monk
 @pytest.mark.parametrize(
     ("ini", "path"),
     [
-        ("testpaths = evals/more", "evals/more"),
         ("testpaths = evals/m*", "evals"),
-        ("norecursedirs = old .*", "evals/more"),
-        ("addopts = --ignore=evals/old", "evals/more"),
         ("addopts = --ignore-glob=*/ol?", "evals/more"),
         ("norecursedirs = evals/old .*", "evals/more"),
         ("collect_ignore = ['evals/old']", "evals/more"),

@@ -246,14 +246,11 @@ def test_replies_that_led_to_a_judgement_are_kept_and_cost_nothing_again(judged,
 @pytest.mark.parametrize(
     ("evaluators", "figures", "said"),
     [
-        (JUDGED, '"cost_usd": -5', "judge judge: cost_usd is -5 and was left out: expected a finite number of 0 or"),
         (JUDGED, '"token_usage": {"input": -1, "output": 2}', "judge judge: token_usage.input is -1 and was left out"),
         (JUDGED, '"cost_usd": "5"', "target 'judge': the answer's cost_usd is \"5\" and was left out"),
-        (JUDGED, '"cost": 5', "target 'judge': the answer has a key that is not read: 'cost'"),
         (SCRIPTED, '"cost_usd": -5', "judge judge: cost_usd is -5 and was left out: expected a finite number of 0 or"),
-        (SCRIPTED, '"cost": 5', "target 'judge': the answer has a key that is not read: 'cost'"),
     ],
-    ids=["cost", "tokens", "type", "key", "cost for a script", "key for a script"],
+    ids=["tokens", "type", "cost for a script"],
 )
 def test_figures_of_a_judge_that_cannot_be_are_left_out_and_told(paid, project, evaluators, figures, said):
     agent = (project.path / "agent.py").read_text()

@@ -20,20 +20,19 @@ def hello(project, suite):
     return project
 
 
-@pytest.fixture(scope="module")
-def help_text(tmp_path_factory):
-    """The output of `pytest --help` as one line, so that it can be searched whatever its width."""
-    command = [sys.executable, "-m", "pytest", "--help"]
-    printed = warm.run(command, cwd=tmp_path_factory.mktemp("help"), capture_output=True, text=True, check=True)
-    return " ".join(printed.stdout.split())
-
-
-@pytest.mark.parametrize("option", RUN_OPTIONS, ids=lambda option: option.name)
-def test_the_help_of_pytest_shows_every_flag_with_what_it_does_and_its_ini_key(help_text, option):
-    for name in (option.name, *option.aliases):
-        assert f"--agentv-{name}" in help_text
-    assert " ".join(option.help.split()) in help_text
-    assert (f"agentv_{option.dest} (string):" in help_text) is option.ini
+@pytest.mark.scenario("Workers flag help text")
+def test_the_help_of_pytest_shows_every_flag_with_what_it_does_and_its_ini_key(tmp_path):
+    printed = warm.run(
+        [sys.executable, "-m", "pytest", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    text = " ".join(printed.stdout.split())  # as one line, whatever its width
+    for option in RUN_OPTIONS:
+        for name in (option.name, *option.aliases):
+            assert f"--agentv-{name}" in text
+        assert " ".join(option.help.split()) in text
+        assert (f"agentv_{option.dest} (string):" in text) is option.ini
+    assert "--agentv-workers=N" in text
+    assert "else 1: one after another" in text
 
 
 def ini(project, text):
@@ -48,7 +47,7 @@ def test_the_time_limit_and_the_retries_of_the_ini_file_hold_and_the_command_lin
     assert (result["error"], result["attempts"]) == ("target 'default' timed out after 0.05s", 2)
     (result,) = project.run("--agentv-max-retries=0").results
     assert result["attempts"] == 1
-    for flag in ("--agentv-timeout=5", "--agentv-agent-timeout=5", "--agentv-timeout=0"):
+    for flag in ("--agentv-agent-timeout=5", "--agentv-timeout=0"):
         assert project.run(flag).statuses == {"a": "pass"}
 
 
@@ -72,16 +71,11 @@ def test_the_tools_that_only_look_around_can_be_named_in_the_ini_file(project, s
     assert named["execution_metrics"]["exploration_ratio"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("flag", "mode"),
-    [("--agentv-dump-prompts", ()), ("--agentv-dump-traces", ()), varied("--agentv-dump-traces", ("-n", "1"))],
-    ids=["prompts", "traces", "traces, a worker"],
-)
-def test_a_flag_without_its_optional_value_does_not_swallow_the_argument_that_follows(hello, suite, flag, mode):
+def test_a_flag_without_its_optional_value_does_not_swallow_the_argument_that_follows(hello, suite):
     hello.write("other.eval.yaml", suite(d="hello"))
-    run = hello.run(flag, "a.eval.yaml", mode=mode)
+    run = hello.run("--agentv-dump-prompts", "--agentv-dump-traces", "a.eval.yaml")
     assert sorted(run.by_id) == ["a", "b", "c"]
-    assert len(list((hello.path / ".agentv" / flag.removeprefix("--agentv-dump-")).iterdir())) == 3
+    assert [len(list((hello.path / ".agentv" / name).iterdir())) for name in ("prompts", "traces")] == [3, 3]
 
 
 needs_native_toml = pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="native TOML came with pytest 9")
@@ -122,12 +116,7 @@ def test_values_of_toml_have_the_types_they_are_written_with(hello, suite, table
     [
         ("agentv_threshold = 2", "agentv_threshold: threshold 2 is out of range: expected a number from 0 to 1"),
         ("agentv_workers = true", "agentv_workers: expected a text or a number, got true"),
-        varied("agentv_workers = 2.0", "agentv_workers: '2.0' is not a number of workers: expected 1 to 50"),
-        ("agentv_target = 5", "agentv_target: expected a text, got the number 5"),
-        varied("agentv_targets = ['a']", "agentv_targets: expected a text, got ['a']"),
         ("agentv_strict = {a = 1}", "agentv_strict: expected true or false, got {'a': 1}"),
-        varied("agentv_strict = 2", "agentv_strict: '2' is neither true nor false"),
-        varied("agentv_timeout = 2025-01-01", "agentv_timeout: expected a text or a number, got 2025-01-01"),
         ("agentv_exploration_tools = [1]", "agentv_exploration_tools: expected a list of texts, got [1]"),
     ],
 )
@@ -139,9 +128,8 @@ def test_a_value_of_toml_of_another_type_is_one_error_of_the_eval_files(hello, t
 
 
 @needs_native_toml
-@pytest.mark.parametrize("value", ["5", "[1]", "true"])
-def test_globs_that_are_none_end_the_run_before_anything_happens(hello, value):
-    toml(hello, "tool.pytest", f"agentv_files = {value}")
+def test_globs_that_are_none_end_the_run_before_anything_happens(hello):
+    toml(hello, "tool.pytest", "agentv_files = [1]")
     run = hello.run()
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     assert "pyproject.toml: agentv_files: expected a list of texts, got " in run.text

@@ -31,12 +31,6 @@ def project(project):
     return project
 
 
-@pytest.fixture
-def any_mode(project_in_all_modes):
-    project_in_all_modes.write("targets.yaml", MOCK)
-    return project_in_all_modes
-
-
 MATRIX = """
 def test_passes(agentv):
     assert agentv.run("Say hello", evaluators=HELLO)
@@ -65,13 +59,12 @@ def test_plain():
 """
 
 
-def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
-    project = any_mode
+def test_workers_run_python_evals_as_one_process_does(project):
+    """`python-evals` of the corpus has the rest."""
     write_tests(project, MATRIX)
-    run = project.run("-rA", "--junitxml=junit.xml")
+    run = project.run("--junitxml=junit.xml", mode=("-n", "2"))
     assert run.internals == []
     assert run.outcomes == {"passed": 5, "failed": 3, "errors": 1}
-    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
     assert run.statuses == {
         "test_passes": "pass",
         "test_fails": "fail",
@@ -82,25 +75,13 @@ def test_python_evals_pass_fail_and_error_and_are_recorded(any_mode):
         "test_with_parameters[hello]": "pass",
         "test_with_parameters[goodbye]": "fail",
     }
-    first = run.by_id["test_passes"]
-    assert (first["eval_file"], first["node_id"], first["dataset"]) == (
-        "test_evals.py",
-        "test_evals.py::test_passes",
-        "test_evals",
-    )
-    lines = (project.path / "test_evals.py").read_text().splitlines()
-    assert lines[first["line"] - 1] == "def test_passes(agentv):"
     assert run.by_id["test_given"]["attempts"] == 0
-    assert "ERROR test_evals.py::test_errors - line 16: type: did you mean 'heuristic'? (" in run.text
     assert "Total eval cases: 8 (3 passed, 3 failed, 1 failed as expected, 1 error" in run.text
-    assert "nothing looks at its verdict" not in run.text
-    tree = ElementTree.parse(project.path / "junit.xml")
     properties = {
         case.get("name"): {each.get("name"): each.get("value") for each in case.iter("property")}
-        for case in tree.iter("testcase")
+        for case in ElementTree.parse(project.path / "junit.xml").iter("testcase")
     }
-    assert properties["test_passes"]["agentv_score"] == "1.0"
-    assert properties["test_plain"] == {}
+    assert (properties["test_passes"]["agentv_score"], properties["test_plain"]) == ("1.0", {})
 
 
 def test_evals_of_one_test_may_run_at_once_in_threads(project):
