@@ -123,33 +123,17 @@ def checks(**satisfied):
     return json.dumps({"checks": listed, "overall_reasoning": "sum"})
 
 
-PROMPT = "evaluators: [{name: quality, type: llm_judge, prompt: judge.md}]"
-
-
-def test_a_prompt_file_that_is_a_pipe_is_an_error(judged, project):
-    os.mkfifo(project.path / "judge.md")
-    (result,) = judged(PROMPT).results
-    assert result["error"] == (
-        "a.eval.yaml:5: evalcases[0].evaluators[0].prompt: "
-        "expected a file, but judge.md is a pipe, a socket or a device"
-    )
-
-
-def test_a_prompt_file_in_latin_1_is_an_error(judged, project):
-    (project.path / "judge.md").write_bytes("Prüfe:\nGrößer? {{ candidate_answer }}".encode("latin-1"))
-    (result,) = judged(PROMPT).results
-    assert result["error"] == (
-        "a.eval.yaml:5: evalcases[0].evaluators[0].prompt: file judge.md:1 is not UTF-8: byte 0xfc (save it as UTF-8)"
-    )
-
-
-def test_an_attachment_in_latin_1_is_a_warning(judged, project):
+def test_files_that_are_pipes_or_latin_1_are_told(judged, project):
+    os.mkfifo(project.path / "pipe.md")
+    (project.path / "latin.md").write_bytes("Prüfe:\nGrößer? {{ candidate_answer }}".encode("latin-1"))
     (project.path / "notes.txt").write_bytes("Grüße".encode("latin-1"))
-    attached = "input: [{role: user, content: [{type: file, value: notes.txt}]}]"
-    (project.path / "x.txt").write_text("")
-    run = judged(QUALITY)
-    text = (project.path / "a.eval.yaml").read_text().replace("input: q", attached)
-    (project.path / "a.eval.yaml").write_text(text)
-    run = project.run()
-    assert run.outcomes == {"passed": 1, "warnings": 1}
+    prompts = [f"evaluators: [{{name: quality, type: llm_judge, prompt: {name}.md}}]" for name in ("pipe", "latin")]
+    run = judged([*prompts, f"input_files: [notes.txt]\n{QUALITY}"])
+    assert [result.get("error") for result in run.results] == [
+        "a.eval.yaml:5: evalcases[0].evaluators[0].prompt: "
+        "expected a file, but pipe.md is a pipe, a socket or a device",
+        "a.eval.yaml:9: evalcases[1].evaluators[0].prompt: file latin.md:1 is not UTF-8: byte 0xfc (save it as UTF-8)",
+        None,
+    ]
+    assert run.outcomes == {"passed": 1, "errors": 2, "warnings": 1}
     assert "file notes.txt:1 is not UTF-8: byte 0xfc; its other characters are shown as U+FFFD" in run.text

@@ -611,3 +611,14 @@ def test_a_member_of_a_wrong_type_is_an_error_of_its_case_also_in_validate(own, 
     assert [fault for fault in MEMBER_FAULTS.values() if f"evaluators[0]: {fault}" not in told] == []
     assert "a.eval.yaml:11: error: the case cannot be loaded: TypeError: 'int' object is not iterable" in told
     assert "a.eval.yaml:12: warning: doubts: evaluator 'doubts': doubts() raised TypeError: " in told
+
+
+def test_a_changed_function_of_a_check_is_judged_again_on_resume(own):
+    own.write("checks.py", "def is_short(answer):\n    return len(answer) < 100\n")
+    own.write("a.eval.yaml", suite("{python: 'checks.py:is_short'}"))
+    resume = f"--agentv-resume={own.path / 'out-1.jsonl'}"
+    first, again = (own.run(*flags).by_id["a"]["timestamp"] for flags in ((), (resume,)))
+    assert first == again
+    own.write("checks.py", "def is_short(answer):\n    return len(answer) < 5\n")
+    changed = own.run(resume, subprocess=True)  # this process keeps the module
+    assert (changed.exit_code, changed.by_id["a"]["timestamp"] != first) == (1, True)

@@ -166,3 +166,14 @@ def test_results_that_were_lost_are_told(project_in_all_modes, summary):
     assert text.startswith("## ❌ Evaluations: no results\n\n")
     assert re.search(r"- Results were lost: `\d cases ran, 0 lines in results.jsonl`", text)
     assert "outside" not in text
+
+
+def test_workers_mark_a_failing_case_on_github_once_at_its_line(project, suite, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    project.write("targets.yaml", TARGETS)
+    project.write("evals/qa.eval.yaml", suite(good="hello", bad="nothing"))
+    run = project.run(mode=("-n", "2"))
+    assert [line for line in run.lines if line.startswith("::")] == [
+        "::error file=evals/qa.eval.yaml,line=6,title=evals/qa.eval.yaml%3A%3Abad::"
+        'words: missing "nothing" (0.00 < 1.00)'
+    ]

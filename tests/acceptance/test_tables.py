@@ -58,8 +58,8 @@ def calls(project):
     return sorted(asked)
 
 
-def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all_modes):
-    run = project_in_all_modes.run()
+def test_with_workers_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project):
+    run = project.run(mode=("-n", "2"))
     assert run.outcomes == {"passed": 2, "failed": 1, "errors": 2}
     by_node = {result["node_id"].partition("::")[2]: result for result in run.results}
     assert {name: (result["status"], result["row"], result["line"]) for name, result in by_node.items()} == {
@@ -73,7 +73,7 @@ def test_each_row_is_an_item_and_those_that_do_not_fit_are_errors(project_in_all
     assert "id 'q-1' is that of evals/data/questions.csv:2 already" in by_node["q-1-2"]["error"]
     assert "Case:   evals/q.eval.yaml:2, row evals/data/questions.csv:4" in run.text
     assert "FAILED evals/q.eval.yaml::q-2" in run.text
-    assert calls(project_in_all_modes) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
+    assert calls(project) == ["Answer: What is\nthis?", "Answer: four", "Answer: two"]
     assert not run.internals
 
 
@@ -90,26 +90,15 @@ def test_a_resumed_run_asks_only_for_rows_that_changed(project, mode):
     assert calls(project) == ["Answer: for", "Answer: new"]
 
 
-@WITH_WORKERS_ON_REQUEST
-def test_a_function_makes_rows_and_its_errors_are_those_of_the_file(project_in_all_modes, monkeypatch):
-    project = project_in_all_modes
+def test_a_function_that_makes_rows_and_fails_is_an_error_of_the_file_without_secrets(project, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-very-secret-4711")
     project.write("evals/q.eval.yaml", SUITE.replace("data/questions.csv", "cases.py:make"))
-    project.write("evals/cases.py", """
-        def make():
-            for number in range(3):
-                yield {"number": number, "question": f"Is {number} here?", "answer": number, "topic": "x"}
-            yield 5
-        """)  # fmt: skip
-    run = project.run()
-    assert run.outcomes == {"passed": 3, "errors": 1}
-    assert [result["row"] for result in run.results if result["status"] == "error"] == ["cases.py:make, row 4"]
     project.write("evals/cases.py", """
         def make():
             print("connecting with sk-very-secret-4711")
             raise ValueError("no database for sk-very-secret-4711")
         """)  # fmt: skip
-    run = project.run("--junitxml=junit.xml", mode=())
+    run = project.run("--junitxml=junit.xml")
     assert "evals/q.eval.yaml:1: evalcases.from: cases.py:make raised ValueError: no database for ***" in run.text
     assert "evals/cases.py:3" in run.text
     assert "connecting with ***" in run.text
@@ -233,3 +222,31 @@ def test_a_broken_row_is_an_error_whatever_its_reason_to_skip_would_be(project, 
     places = [result["error"].partition(": ")[0] for result in broken]
     assert places == ["evals/a.csv:4", "evals/b.jsonl:3", "evals/c.json:1"]
     assert {tuple(result["tags"]) for result in broken} == {("hours",)}
+
+
+def test_rows_of_parquet_may_differ_in_their_evaluators(project):
+    """A struct of Parquet has the fields of all rows. Those that a row lacks are null."""
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rows = [
+        {
+            "id": "a",
+            "input": "120",
+            "vars": {"x": None, "y": "1"},
+            "evaluators": [{"type": "contains", "value": "120"}],
+        },
+        {"id": "b", "input": "{{ x }}", "vars": {"x": "tent"}, "evaluators": [{"type": "heuristic", "hits": ["tent"]}]},
+        {
+            "id": "c",
+            "input": "{{ 'missing' if y is none }}",
+            "vars": {"x": ""},
+            "evaluators": [{"type": "contains", "value": "missing"}],
+        },
+        {"id": "d", "input": "no", "evaluators": [{"type": "contains", "value": "no", "hitz": [{"deep": None}]}]},
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), project.path / "evals/data/cases.parquet")
+    project.write("evals/q.eval.yaml", "evalcases: data/cases.parquet\n")
+    run = project.run()
+    assert run.statuses == {"a": "pass", "b": "pass", "c": "pass", "d": "error"}
+    assert run.by_id["d"]["error"] == (
+        "evals/data/cases.parquet: evaluators[0].hitz: unknown key [evals/data/cases.parquet, row 4]"
+    )
