@@ -235,12 +235,12 @@ def test_results_are_not_kept_when_the_code_of_an_own_kind_has_changed(project, 
     targets = "".join(f"  - {{name: {form}, provider: {form}}}\n" for form in forms)
     project.write("evals/targets.yaml", f"targets:\n{targets}")
     project.write("evals/a.eval.yaml", f"matrix: {{target: [{', '.join(forms)}]}}\n{suite(a='hello')}")
-    assert project.run("evals", "--agentv-out=run.jsonl").outcomes == {"passed": 6}
-    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"passed": 6}
-    assert (project.path / "asked.txt").read_text() == "x" * 6
+    assert project.run("evals", "--agentv-out=run.jsonl").outcomes == {"passed": 6, "warnings": 2}
+    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"passed": 6, "warnings": 2}
+    assert (project.path / "asked.txt").read_text() == "x" * 8, "the partial and the wrapped function may have changed"
     project.write("words.py", 'WORD = "good evening"\n')
-    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"failed": 6}
-    assert (project.path / "asked.txt").read_text() == "x" * 12
+    assert project.run("evals", "--agentv-resume=run.jsonl").outcomes == {"failed": 6, "warnings": 2}
+    assert (project.path / "asked.txt").read_text() == "x" * 14
 
 
 ODD_ANSWERS = """

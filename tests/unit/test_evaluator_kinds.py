@@ -69,7 +69,7 @@ class Stub:
 class StubJudge:
     name = "judge"
 
-    async def ask(self, system_prompt: str, user_prompt: str, context: Context) -> str:
+    async def ask(self, system_prompt: str, user_prompt: str, context: Context, schema: object = None) -> str:
         return '{"score": 1}'
 
 
@@ -185,7 +185,8 @@ def test_a_score_that_is_no_number_is_an_error(value):
     ],
 )
 def test_details_that_are_no_json_are_an_error(details, fault):
-    assert run(Score(1.0, details=details)).error == f"its `details` cannot be recorded: they {fault}"
+    error = f"evaluate() of 'mine' returned a Score that cannot be recorded: its `details` {fault}"
+    assert run(Score(1.0, details=details)).error == error
 
 
 def test_an_evaluator_that_could_not_judge_gives_a_failed_result_with_its_reason():

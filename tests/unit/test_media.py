@@ -441,8 +441,8 @@ class Counting:
 
 
 def test_the_cache_knows_the_content_and_neither_the_folder_nor_the_bytes(tmp_path: Path, monkeypatch: Any) -> None:
-    counting, target = Counting(), Target("t", "mock", KINDS.table["mock"]())
-    cache = CachedProvider(counting, target, tmp_path / "cache", Masker())
+    counting = Counting()
+    cache = CachedProvider(counting, "fingerprint", tmp_path / "cache", Masker())
     call(cache)
     assert call(cache).cached
     elsewhere = tmp_path / "elsewhere"

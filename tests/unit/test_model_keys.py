@@ -11,7 +11,6 @@ from fake_llm import FakeLlm, Reply, Request, ToolCall
 from pydantic import ValidationError
 
 from pytest_agentv.cases.prompts import Prompt
-from pytest_agentv.errors import ProviderError
 from pytest_agentv.model.base import ABSENT
 from pytest_agentv.model.cases import Target
 from pytest_agentv.model.secrets import Secret
@@ -344,14 +343,6 @@ def test_the_version_in_an_endpoint_is_sent_through_litellm_too() -> None:
     endpoint = "https://r.azure.com/openai/v1/?api-version=2025-01-01"
     settings = Azure(base_url=endpoint, model="m", client="litellm").api_settings
     assert settings.api_version == "2025-01-01"
-
-
-def test_an_error_does_not_show_the_secrets_of_headers_and_body(llm: FakeLlm) -> None:
-    secrets = {"headers": {"X-Pass": Secret("hunter2-0123456789")}, "extra_body": {"k": [Secret("body-0123456789")]}}
-    refusal = Reply(status=400, message="you sent hunter2-0123456789 and body-0123456789")
-
-    with pytest.raises(ProviderError, match=r"you sent \*\*\* and \*\*\*"):
-        ask(llm, "openai", secrets, [refusal])
 
 
 def test_settings_do_not_show_their_secrets() -> None:

@@ -102,7 +102,7 @@ def ask(server: Server, *prompts: str | Prompt, cache: Path | None = None, **key
     async def run() -> list[ProviderResponse]:
         provider: Any = create_provider(target, {})
         if cache is not None:
-            provider = CachedProvider(provider, target, cache, Masker())
+            provider = CachedProvider(provider, "fingerprint", cache, Masker())
         try:
             requests = [
                 ProviderRequest(prompt if isinstance(prompt, Prompt) else Prompt(prompt), f"c{number}")
@@ -531,28 +531,16 @@ class TestReplies:
             assert candidate_answer(found.output_messages) == "ab"
 
     @pytest.mark.parametrize(
-        ("parts", "end"),
+        "parts",
         [
-            (
-                [{"type": "message_start"}, {"type": "content_block_delta", "index": 0, "delta": {"text": "a"}}],
-                {"type": "message_stop"},
-            ),
-            (
-                [{"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]}],
-                {"candidates": [{"finishReason": "STOP"}]},
-            ),
+            [{"type": "message_start"}, {"type": "content_block_delta", "index": 0, "delta": {"text": "a"}}],
+            [{"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]}],
         ],
     )
-    def test_streams_of_other_apis_have_an_end_too(self, server: Server, parts: list[Any], end: Any) -> None:
-        def streamed(*events: Any) -> Answer:
-            return replying("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+    def test_streams_of_other_apis_are_not_read_without_a_path(self, server: Server, parts: list[Any]) -> None:
+        server.answer = replying("".join(f"data: {json.dumps(event)}\n\n" for event in parts).encode())
 
-        server.answer = streamed(*parts)
-        assert "ended in the middle of its stream" in str(failure(server, stream="sse"))
-
-        server.answer = streamed(*parts, end)
-        (found,) = ask(server, stream="sse")
-        assert candidate_answer(found.output_messages) == "a"
+        assert "of which no answer can be made; or name its place" in str(failure(server, stream="sse"))
 
     def test_an_error_in_a_stream_is_one(self, server: Server) -> None:
         server.answer = replying(b"data: a\n\nevent: error\ndata: out of memory\n\n")
@@ -591,13 +579,6 @@ class TestFailures:
         shown = place.replace("user:hunter2@", "").partition("?")[0]
         assert f"({server.url} leads to {shown}: if that is right, write it into target 'shop'" in str(error)
         assert len(server.asked) == 1
-
-    def test_an_error_does_not_show_secrets(self, server: Server) -> None:
-        server.answer = lambda asked: (400, {}, {"detail": asked.headers["x-pass"] + asked.body["k"]})
-
-        error = failure(server, headers={"X-Pass": Secret("hunter2-0123456789")}, body={"k": Secret("body-0123456789")})
-
-        assert "******" in str(error)
 
     @pytest.mark.parametrize("before", [5, 41, 50, 55, 330, 339, 345, 390])
     @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pytest_agentv.errors import AgentvError
 from pytest_agentv.model.kind_table import no_kinds
 from pytest_agentv.model.run_options import RunOptions
 from pytest_agentv.model.secrets import Masker
+from pytest_agentv.store.fingerprints import Fingerprints
 
 GOOD = "targets: [{name: default, provider: mock}]\n"
 
@@ -25,7 +26,9 @@ def test_a_broken_targets_file_is_read_once(tmp_path: Path, text: str, strict: b
     """Each case read it again: 150 cases with 150 targets took three times as long."""
     path = tmp_path / "targets.yaml"
     path.write_text(text)
-    folders = FolderTargets(RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds)
+    folders = FolderTargets(
+        RunOptions(strict=strict), Places(tmp_path, tmp_path), Masker(), no_kinds, Fingerprints([], lambda *_: None)
+    )
     frames = set()
     texts = []
     for _ in range(3):

@@ -303,7 +303,7 @@ def test_waiting_for_ones_turn_does_not_count(
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
     asked: Adapter = provider(code, root)
     if is_cached:
-        asked = CachedProvider(asked, Target("t", "vscode", Vscode()), root.parent / "cache", Masker())
+        asked = CachedProvider(asked, "fingerprint", root.parent / "cache", Masker())
 
     async def run() -> list[attempts.Attempts]:
         calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")
