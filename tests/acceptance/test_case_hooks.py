@@ -388,3 +388,23 @@ def test_a_hook_that_changes_a_check_in_place_changes_it_for_nobody_else(project
     run = project.run()
     assert run.outcomes == {"failed": 2}
     assert [[each["score"] for each in result["evaluator_results"]] for result in run.results] == [[0, 0, 0]] * 2
+
+
+def test_what_a_hook_logs_belongs_to_its_case(project, suite):
+    project.write("qa.eval.yaml", suite(a="hello", b="nothing", c="hello"))
+    project.write(
+        "conftest.py",
+        """
+        import logging
+
+        def pytest_agentv_response(case):
+            logging.warning("response of %s", case.eval_id)
+
+        def pytest_agentv_result(case):
+            logging.warning("result of %s", case.eval_id)
+        """,
+    )
+    text = project.run("--agentv-workers=3").text
+    assert "response of b" in text
+    assert "result of b" in text
+    assert "of a" not in text, "only the failed case is shown"

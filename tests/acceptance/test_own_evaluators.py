@@ -27,23 +27,8 @@ class Alike(Evaluator):
         return Score(float(similarity >= self.least), details={"similarity": similarity})
 
 
-class Asking(Evaluator):
-    kind = "asking"
-
-    @property
-    def asks_judge(self) -> bool:
-        return True
-
-    def evaluate(self, context):
-        return self._ask(context)
-
-    async def _ask(self, context):
-        reply = await context.services.judge.ask("Say a number.", context.candidate_answer, context)
-        return Score(float(reply))
-
-
 def pytest_agentv_evaluators():
-    return [Alike, Asking]
+    return [Alike]
 '''
 TARGETS = """
 targets:
