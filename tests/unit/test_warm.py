@@ -2,15 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import warm
-from thorough import variation, varied
+from thorough import varied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
@@ -67,20 +65,6 @@ def test_a_forked_run_sees_and_prints_what_a_fresh_one_does(folder: Path) -> Non
     assert forked[2]["parent"] == os.getpid()
 
 
-@variation
-def test_it_can_lead_a_session_of_its_own(folder: Path) -> None:
-    fresh, forked = both(folder, env=dict(os.environ), start_new_session=True)
-    assert fresh[:2] == forked[:2]
-    assert {key: value for key, value in fresh[2].items() if forked[2][key] != value} == {}
-    assert forked[2]["leads"] is True
-
-
-def test_a_usage_error_is_told_as_ever(folder: Path) -> None:
-    done = warm.run([sys.executable, "-m", "pytest", "--no-such-option"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "usage: python -m pytest" in done.stderr
-
-
 def test_workers_are_forked_too_and_are_children_of_their_controller(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-n", "2"]
     assert warm.run(command, cwd=folder, capture_output=True).returncode == pytest.ExitCode.TESTS_FAILED
@@ -97,21 +81,6 @@ def test_a_run_with_other_settings_of_the_interpreter_is_started_fresh(folder: P
         pytest.skip("this run has the setting already")
     warm.run(PYTEST, cwd=folder, env=environment, capture_output=True)
     assert state_of(folder)["warm"] is False
-
-
-@variation
-def test_a_signal_ends_it_as_it_ends_any_process(folder: Path) -> None:
-    (folder / "test_one.py").write_text(
-        "import pathlib, time\ndef test_one():\n    pathlib.Path('up').touch()\n    time.sleep(60)\n"
-    )
-    for number, expected in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, pytest.ExitCode.INTERRUPTED)):
-        with warm.Popen([sys.executable, "-m", "pytest"], cwd=folder, stdout=subprocess.DEVNULL) as run:
-            while not (folder / "up").exists():
-                assert run.poll() is None
-                time.sleep(0.01)
-            run.send_signal(number)
-            assert run.wait(60) == expected
-        (folder / "up").unlink()
 
 
 def test_no_module_of_the_package_imports_an_optional_one() -> None:
