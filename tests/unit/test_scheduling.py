@@ -9,7 +9,7 @@ import scheduling
 from scheduling import ModuleScheduling, begins_early
 
 ROOT = Path(__file__).parents[2]
-SHARING = "tests/acceptance/test_junit.py"
+SHARING = "tests/acceptance/test_gates.py"
 OTHER = "tests/unit/test_text.py"
 LITELLM = sorted(scheduling.IMPORTING_LITELLM)
 
