@@ -64,28 +64,6 @@ def test_an_item_is_found_wherever_it_stands(items: list[pytest.Item]) -> None:
     assert names(lookahead(items[1:]).after(items[0], set())) == []
 
 
-def test_what_was_begun_takes_no_room_but_distance(items: list[pytest.Item]) -> None:
-    del items[3]
-    ahead = lookahead(items)
-    begun: Any = {items[1], items[2]}
-    assert names(ahead.after(items[0], begun, count=2)) == ["d", "e"]
-    assert names(ahead.after(items[0], begun, reach=3)) == ["d"]
-    assert names(ahead.after(items[0], begun, reach=4)) == ["d", "e"]
-    assert names(ahead.after(items[0], begun, count=0)) == []
-
-
-def test_a_far_reach_grows_by_steps_until_the_last_item(
-    items: list[pytest.Item], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turns, "_STEPS", 1)
-    del items[3]
-    ahead = lookahead(items)
-    begun: Any = set()
-    assert names(ahead.after(items[0], begun, reach=3)) == ["b", "c"]
-    assert names(ahead.after(items[1], begun, reach=3)) == ["c"]
-    assert names(ahead.after(items[2], begun, reach=3)) == ["d", "e", "f"]
-
-
 class WorkerInteractor:
     """xdist's worker, as far as it is looked into."""
 

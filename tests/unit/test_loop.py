@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
-from queue import SimpleQueue
 
 import pytest
 
@@ -67,19 +65,6 @@ def test_threads_that_begin_at_once_share_one_loop(thread: LoopThread, monkeypat
     with ThreadPoolExecutor(8) as pool:
         loops = set(pool.map(lambda number: thread.run(running_loop(number)), range(8)))
     assert len(loops) == 1
-
-
-def test_a_coroutine_sees_the_context_variables_of_the_thread_at_the_moment_that_starts_it(thread: LoopThread) -> None:
-    variable: ContextVar[int] = ContextVar("variable")
-    seen: SimpleQueue[int] = SimpleQueue()
-
-    async def look() -> int:
-        return variable.get()
-
-    for number in range(20):
-        variable.set(number)
-        thread.start(look(), lambda done: seen.put(done.result()))
-    assert [seen.get(timeout=10) for _ in range(20)] == list(range(20))
 
 
 def test_an_interval_that_somebody_has_chosen_meanwhile_is_kept(thread: LoopThread) -> None:

@@ -136,3 +136,17 @@ def test_a_job_with_a_higher_limit_passes_those_of_its_group_with_a_lower_one(lo
     gates.open("b")
     assert wait_for(low[1]) == "b"
     assert scheduler.unfinished == 0
+
+
+def test_what_a_job_raises_is_raised_by_its_future_and_frees_its_place(loop: LoopThread) -> None:
+    gates, scheduler = Gates(), Scheduler[str](loop)
+
+    async def fail(_: Leave) -> str:
+        raise ValueError("broken")
+
+    broken = scheduler.submit(fail, group="", limit=1)
+    (following,) = submit(scheduler, gates, "a", limit=1)
+    with pytest.raises(ValueError, match="broken"):
+        wait_for(broken)
+    gates.open("a")
+    assert wait_for(following) == "a"

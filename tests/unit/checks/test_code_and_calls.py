@@ -352,3 +352,10 @@ def test_a_missing_extra_is_one_sentence(bench, monkeypatch, kind, package):
 def test_an_empty_answer_has_no_embedding_to_compare(bench, check):
     result = bench.judged({check: "a tent"}, " \n", services=Services(embedders={"embeddings": object()}))
     assert (result.score, result.misses, result.error) == (0.0, ("the answer is empty",), None)
+
+
+def test_the_file_of_a_function_is_not_run_by_loading(bench):
+    (bench.folder / "checks.py").write_text("raise SystemExit\ndef number(answer): return 1\n")
+    assert bench.one({"python": "checks.py:number"}).scripts == (
+        (str(bench.folder), ("python", str(bench.folder / "checks.py"))),
+    )
