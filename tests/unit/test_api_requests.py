@@ -327,7 +327,7 @@ def test_a_usual_url_that_is_none_is_an_error_of_the_targets_file() -> None:
         finally:
             await provider.close()
 
-    with pytest.raises(ProviderError, match="check the URL of target 't'") as caught:
+    with pytest.raises(ProviderError, match="check the URL, the api_key and the headers of target 't'") as caught:
         asyncio.run(run())
     assert caught.value.kind == "config"
 

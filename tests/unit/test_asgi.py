@@ -123,27 +123,6 @@ def test_fifty_in_flight_do_not_mix_and_share_one_lifespan(folder: Path) -> None
     assert log.read_text().split() == ["lifespan.startup", "lifespan.shutdown"]
 
 
-def test_the_state_of_the_lifespan_is_that_of_each_request(folder: Path) -> None:
-    (found,) = ask(folder, answer="$.started")
-
-    assert found.output_messages is not None
-    assert found.output_messages[-1].content == 1
-
-
-def test_path_and_query_are_filled_in(folder: Path) -> None:
-    (found,) = ask(folder, "a&b/c", path="/ask/{{ prompt }}?q={{ prompt }}", answer="$.path")
-    (query,) = ask(folder, "a&b", path="/ask?q={{ prompt }}", answer="$.query")
-
-    assert candidate_answer(found.output_messages) == "/ask/a&b/c"
-    assert candidate_answer(query.output_messages) == "q=a%26b"
-
-
-def test_an_application_without_a_lifespan_needs_none(folder: Path) -> None:
-    (found,) = ask(folder, app="service.py:plain")
-
-    assert candidate_answer(found.output_messages) == "hi"
-
-
 @pytest.mark.parametrize(
     ("keys", "kind", "message"),
     [
@@ -164,24 +143,6 @@ def test_failures_are_told(folder: Path, keys: dict[str, str], kind: str, messag
     assert message in str(error)
     assert error.kind == kind
     assert ("targets.yaml:3): serv" in str(error)) is ("app" in keys), "the line of what is configured"
-
-
-def test_a_fault_of_the_import_is_told_with_its_place(folder: Path) -> None:
-    (folder / "broken.py").write_text("import json\n\napp = json.nothing\n")
-
-    error = failure(folder, app="broken.py:app")
-
-    assert "cannot import broken.py" in str(error)
-    assert "broken.py:3" in str(error)
-
-
-def test_a_time_limit_ends_a_call(folder: Path) -> None:
-    (folder / "slow.py").write_text(
-        "import asyncio\n\nasync def app(scope, receive, send):\n"
-        "    assert scope['type'] == 'http'\n    await asyncio.Event().wait()\n"
-    )
-
-    assert failure(folder, app="slow.py:app", timeout_seconds=0.2).kind == "timeout"
 
 
 @pytest.mark.parametrize(
