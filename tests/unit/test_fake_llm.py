@@ -1,8 +1,6 @@
 """The server that stands in for models: what coding agents get from it, read as a client reads it."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -142,75 +140,3 @@ def test_a_free_form_tool_gets_a_text(llm: FakeLlm, name: str) -> None:
     done = [event["item"] for event in events(url, "responses", conversation("responses")) if "item" in event][-1]
 
     assert (done["type"], done["name"], done["input"]) == ("custom_tool_call", "apply_patch", "*** Begin Patch")
-
-
-def test_replies_are_chosen_by_what_the_conversation_is_about(llm: FakeLlm, name: str) -> None:
-    url = llm.script(name, Reply("four", when="2 + 2"), Reply("nine", when="3 * 3"))
-
-    def ask(question: str) -> str:
-        return READERS["chat"](events(url, "chat", conversation("chat", question=question)))[0]
-
-    assert [ask("What is 3 * 3?"), ask("What is 2 + 2?"), ask("What is 3 * 3?")] == ["nine", "four", "nine"]
-    assert post(f"{url}{PATHS['chat']}", json=conversation("chat")).status_code == 400
-
-
-def test_a_reply_with_calls_is_done_with_when_their_results_have_come(llm: FakeLlm, name: str) -> None:
-    url = llm.script(name, Reply("first", calls=CALLS[:1]), Reply("second"))
-
-    texts = [READERS["chat"](events(url, "chat", conversation("chat", results)))[0] for results in (0, 1, 0)]
-
-    assert texts == ["I will look.", "first", "second"]
-
-
-def test_a_server_that_is_closed_lets_go_of_who_waits() -> None:
-    gone: list[Exception] = []
-
-    def wait(url: str) -> None:
-        try:
-            post(url, json=conversation("chat"), timeout=60)
-        except httpx.HTTPError as error:
-            gone.append(error)
-
-    with FakeLlm() as server:
-        url = server.script("hanging", Reply(fault="hang"))
-        client = threading.Thread(target=wait, args=(f"{url}{PATHS['chat']}",))
-        client.start()
-        server.wait_for("hanging")
-    client.join(20)
-
-    assert not client.is_alive()
-    assert len(gone) == 1
-
-
-def test_what_agents_ask_beside_their_questions_is_harmless_and_no_question(llm: FakeLlm, name: str) -> None:
-    url = llm.script(name)
-    upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
-
-    statuses = [
-        httpx.head(f"{url}/").status_code,
-        get(f"{url}/v1/models").status_code,
-        post(f"{url}/v1/messages/count_tokens", json={"messages": []}).status_code,
-        get(f"{url}/v1/responses", headers=upgrade).status_code,
-    ]
-
-    assert statuses == [200, 200, 200, 426]
-    assert llm.asked(name) == []
-    assert len([request for request in llm.requests if request.script == name]) == 4
-
-
-def test_many_conversations_share_one_script(llm: FakeLlm, name: str) -> None:
-    url = llm.script(name, Reply("done", calls=CALLS, delay_seconds=0.02))
-
-    async def converse(client: httpx.AsyncClient) -> list[str]:
-        bodies = [conversation("anthropic", results) for results in (0, 1, 2)]
-        return [(await client.post(f"{url}{PATHS['anthropic']}", json=body)).text for body in bodies]
-
-    async def run() -> list[list[str]]:
-        async with httpx.AsyncClient(verify=False, timeout=60) as client:
-            return await asyncio.gather(*(converse(client) for _ in range(20)))
-
-    conversations = asyncio.run(run())
-
-    assert all(["read" in first, "write" in second, "done" in last] for first, second, last in conversations)
-    assert llm.most_in_flight[name] > 1
-    assert len(llm.asked(name)) == 60
