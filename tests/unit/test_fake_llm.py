@@ -116,27 +116,9 @@ def test_a_play_asks_for_its_tools_in_turn_and_then_answers(llm: FakeLlm, name: 
 
 
 @pytest.mark.parametrize("api", PATHS)
-def test_calls_may_come_in_one_answer_and_have_ids_of_their_own(llm: FakeLlm, name: str, api: str) -> None:
-    url = llm.script(name, Reply("It is done.", calls=CALLS, is_parallel=True))
-
-    stream = events(url, api, conversation(api))
-
-    assert [tool for tool, _ in READERS[api](stream)[1]] == ["read", "write"]
-    assert all(json.dumps(stream).count(f'"{call}"') for call in ("call_1", "call_2"))
-
-
-@pytest.mark.parametrize("api", PATHS)
 def test_a_fault_comes_when_the_tools_have_been_called(llm: FakeLlm, name: str, api: str) -> None:
     url = llm.script(name, Reply(status=500, message="overloaded", calls=CALLS[:1]))
 
     assert READERS[api](events(url, api, conversation(api)))[1]
     failure = post(f"{url}{PATHS[api]}", json=conversation(api, 1), headers={"x-api-key": "k"})
     assert (failure.status_code, failure.json()["error"]["message"]) == (500, "overloaded to the key k")
-
-
-def test_a_free_form_tool_gets_a_text(llm: FakeLlm, name: str) -> None:
-    url = llm.script(name, Reply(calls=(ToolCall("apply_patch", "*** Begin Patch"),)))
-
-    done = [event["item"] for event in events(url, "responses", conversation("responses")) if "item" in event][-1]
-
-    assert (done["type"], done["name"], done["input"]) == ("custom_tool_call", "apply_patch", "*** Begin Patch")

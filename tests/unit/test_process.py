@@ -15,7 +15,7 @@ from thorough import varied
 
 from pytest_agentv.runtime import processes
 from pytest_agentv.runtime.processes import ProcessResult, ProcessStartError, run_process
-from pytest_agentv.runtime.reaper import kill_marked, marked_processes, read_processes, start_watcher, temporary_folder
+from pytest_agentv.runtime.reaper import kill_marked, read_processes, start_watcher, temporary_folder
 from pytest_agentv.runtime.user_code import run_in_thread
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -182,10 +182,6 @@ def start_error(argv: list[str], cwd: str = "/") -> str:
     return str(caught.value)
 
 
-def test_a_nul_in_an_argument_is_a_start_error() -> None:
-    assert start_error(["echo", "a\0b"]) == "cannot run 'echo': embedded null byte"
-
-
 def test_an_argument_that_is_too_long_is_a_start_error_that_names_the_limit() -> None:
     assert start_error(["echo", "x" * 3_000_000]) == (
         "cannot run 'echo': its arguments are too long (3000006 bytes); the system takes 128 KiB for each argument "
@@ -303,23 +299,6 @@ def start(**environment: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "1000"], env={**ENVIRONMENT, **environment}, start_new_session=True)
 
 
-def listen(command: str, output_limit: int = 1000) -> tuple[ProcessResult, dict[str, bytes]]:
-    heard = {"stdout": b"", "stderr": b""}
-
-    def hear(stream: str, data: bytes) -> None:
-        heard[stream] += data
-
-    argv = ["/bin/sh", "-c", command]
-    call = run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=30, output_limit=output_limit, listener=hear)
-    return asyncio.run(call), heard
-
-
-def test_a_listener_hears_both_streams_which_are_not_kept() -> None:
-    result, heard = listen("echo out; echo err >&2; exit 3")
-    assert heard == {"stdout": b"out\n", "stderr": b"err\n"}
-    assert (result.exit_code, result.stdout, result.stderr) == (3, "", "")
-
-
 def test_a_listener_hears_what_is_written_while_it_is_written(tmp_path: Path) -> None:
     async def scenario() -> None:
         heard = asyncio.Event()
@@ -352,17 +331,6 @@ def test_processes_with_a_mark_are_killed_and_no_others() -> None:
         for child in ours + others:
             child.kill()
             child.wait()
-
-
-@pytest.mark.skipif(not HAS_PROC, reason="marks are found in /proc")
-def test_what_inherits_the_mark_ends_with_the_block_wherever_it_moved(tmp_path: Path) -> None:
-    daemon = f"setsid sh -c 'setsid sh -c \"echo \\$\\$ > {tmp_path}/pid; exec sleep 1000\" & exit 0'"
-    with marked_processes() as mark:
-        subprocess.run(["/bin/sh", "-c", daemon], env={**ENVIRONMENT, **mark}, check=True)
-        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
-        pid = int((tmp_path / "pid").read_text())
-        assert is_running(pid)
-    wait_until(lambda: not is_running(pid))
 
 
 def test_a_temporary_folder_with_folders_that_cannot_be_written_to_is_removed(

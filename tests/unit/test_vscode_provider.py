@@ -295,21 +295,6 @@ def test_a_folder_that_another_program_takes_while_its_answer_is_waited_for_is_a
     assert locks(root) == [root / "subagent-1/subagent.lock"]
 
 
-def test_folders_that_are_snatched_away_again_and_again_are_given_up(
-    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def open_taken(self: window.Window) -> None:
-        self._claim.lock_file.write_text("")
-
-    monkeypatch.setattr(window.Window, "open", open_taken)
-
-    error = failure(provider(code, root))
-
-    assert str(error) == f"another program takes the subagents in {root} that are chosen"
-    assert names(root) == [f"subagent-{number}" for number in range(1, 6)]
-    assert code.calls("chat") == []
-
-
 @pytest.mark.parametrize(
     ("mode", "event"),
     [({"silent": True}, "chat"), ({"chat_seconds": 60}, "wakeup"), ({"deaf": True}, "wakeup")],
