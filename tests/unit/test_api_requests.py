@@ -140,12 +140,7 @@ def test_openai_itself_gets_the_newer_name_of_the_limit(base_url: str | None, li
     api = OpenAi(model="gpt-6-luna", base_url=base_url, max_output_tokens=5, temperature=0).api({})
 
     body = api.request([ChatMessage("system", "s")]).body
-    assert body == {
-        "model": "gpt-6-luna",
-        "messages": [{"role": "system", "content": "s"}],
-        "temperature": 0,
-        limit: 5,
-    }
+    assert body == {"model": "gpt-6-luna", "messages": [{"role": "system", "content": "s"}], "temperature": 0, limit: 5}
 
 
 def test_a_blank_turn_is_left_out_of_a_conversation_with_anthropic(llm: FakeLlm) -> None:

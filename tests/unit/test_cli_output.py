@@ -3,18 +3,15 @@ import json
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_agentv.cases.prompts import Prompt
 from pytest_agentv.errors import ProviderError
-from pytest_agentv.model.base import ABSENT, Json, JsonObject
+from pytest_agentv.model.base import ABSENT, JsonObject
 from pytest_agentv.model.messages import Message, TokenUsage, ToolCall, candidate_answer
 from pytest_agentv.model.secrets import Masker, masking
 from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, require_answer
 from pytest_agentv.providers.cli import Cli, CliProvider
 from pytest_agentv.providers.cli_output import (
-    describe_exit,
     parse_batch_output,
     parse_one_of_batch,
     parse_output,
@@ -228,18 +225,6 @@ def test_messages_and_tool_calls_are_read_with_all_their_fields() -> None:
     )
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["text", "output_messages", "id", "x"]), inner),
-    )
-)
-def test_any_json_gives_an_answer(value: Json) -> None:
-    content = json.dumps(value)
-
-    assert parse_output(content).output_messages
-
-
 def result(stdout: str, stderr: str) -> ProcessResult:
     return ProcessResult(1, stdout, stderr, timed_out=False, overflowed=False, duration_ms=1)
 
@@ -256,19 +241,6 @@ def test_a_report_prefers_standard_error_and_keeps_the_end_of_a_long_one() -> No
 )
 def test_the_last_line_with_a_word_comes_first_where_several_have_one(said: str, first: str) -> None:
     assert report_output(result("", said)) == first + said.strip()
-
-
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (3, "exit code 3"),
-        (-9, "exit code unknown: killed by SIGKILL"),
-        (-64, "exit code unknown: killed by SIGRTMAX"),
-        (-99, "exit code unknown: killed by signal 99"),
-    ],
-)
-def test_an_exit_is_described(code: int, text: str) -> None:
-    assert describe_exit(code) == text
 
 
 @pytest.mark.parametrize(

@@ -399,8 +399,5 @@ def test_packages_that_cannot_be_imported_are_said_cost_no_answer_and_do_not_han
         cwd=tmp_path, env={**kept, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
 
-    assert (done.stdout, done.stderr) == (
-        "hello None\nconfig litellm cannot be imported: broken installation\n",
-        "",
-    )
+    assert (done.stdout, done.stderr) == ("hello None\nconfig litellm cannot be imported: broken installation\n", "")
     assert len(llm.asked(name)) == 1

@@ -195,10 +195,3 @@ def test_what_gemini_is_paid_for_beside_texts_has_no_known_price(
     llm: FakeLlm, name: str, content: Any, is_known: bool
 ) -> None:
     assert (ask(llm, name, "gemini", content).cost_usd is not None) == is_known
-
-
-def test_the_tier_that_gemini_is_asked_for_counts(llm: FakeLlm, name: str) -> None:
-    usual = ask(llm, name, "gemini", gemini({}))
-
-    assert ask(llm, name, "gemini", gemini({}), extra_body={"service_tier": "standard"}).cost_usd == usual.cost_usd
-    assert ask(llm, name, "gemini", gemini({}), extra_body={"service_tier": "flex"}).cost_usd != usual.cost_usd

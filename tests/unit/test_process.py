@@ -123,16 +123,6 @@ def test_a_daemon_that_lost_its_parent_ends_with_a_program_that_is_stopped(tmp_p
     wait_until(lambda: not is_running(pid))
 
 
-def test_children_that_a_program_leaves_behind_are_killed_and_not_waited_for() -> None:
-    started = time.monotonic()
-
-    result = run_shell("sleep 1000 & echo $!")
-
-    assert result.exit_code == 0
-    assert time.monotonic() - started < 5
-    wait_until(lambda: not is_running(int(result.stdout)))
-
-
 @pytest.mark.parametrize("after", [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.3])
 def test_cancelling_ends_the_program_and_its_children_at_any_moment(after: float) -> None:
     mark = f"{os.getpid()}{round(after * 10_000)}"  # the seconds that the child sleeps, to know it by
@@ -297,24 +287,6 @@ def test_a_thread_that_raises_stop_iteration_does_not_hang_the_caller() -> None:
 
 def start(**environment: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "1000"], env={**ENVIRONMENT, **environment}, start_new_session=True)
-
-
-def test_a_listener_hears_what_is_written_while_it_is_written(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        heard = asyncio.Event()
-        argv = ["/bin/sh", "-c", f"echo first; until [ -e {tmp_path}/go ]; do sleep 0.01; done"]
-
-        def hear(_: str, data: bytes) -> None:
-            assert data == b"first\n"
-            heard.set()
-
-        call = run_process(argv, cwd="/", env=ENVIRONMENT, timeout_seconds=30, listener=hear)
-        task = asyncio.ensure_future(call)
-        await asyncio.wait_for(heard.wait(), 20)
-        (tmp_path / "go").touch()
-        assert (await task).exit_code == 0
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="marks are found in /proc")

@@ -33,34 +33,18 @@ def clean_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
             del sys.modules[name]
 
 
-def provider(source: str, name: str = "agent.py:run", **fields: object) -> PythonProvider:
+def respond(source: str, **fields: object) -> ProviderResponse:
     Path("agent.py").write_text(source)
-    return PythonProvider("mine", Python.model_construct(callable=name).replace(**fields), Path.cwd())
+    settings = Python.model_construct(callable="agent.py:run").replace(**fields)
+    return asyncio.run(PythonProvider("mine", settings, Path.cwd()).invoke(REQUEST))
 
 
-def invoke(source: str, name: str = "agent.py:run", request: ProviderRequest = REQUEST, **fields: object) -> str:
-    return candidate_answer(respond(source, name, request, **fields).output_messages)
-
-
-def respond(
-    source: str, name: str = "agent.py:run", request: ProviderRequest = REQUEST, **fields: object
-) -> ProviderResponse:
-    return asyncio.run(provider(source, name, **fields).invoke(request))
-
-
-def fault(
-    source: str,
-    name: str = "agent.py:run",
-    kind: ErrorKind = "config",
-    request: ProviderRequest = REQUEST,
-    **fields: object,
-) -> str:
+def fault(source: str, kind: ErrorKind = "crash", **fields: object) -> str:
     with pytest.raises(ProviderError) as caught:
-        respond(source, name, request, **fields)
+        respond(source, **fields)
     assert caught.value.kind == kind
-    prefix = f"target 'mine': {name}"
-    assert str(caught.value).startswith(prefix)
-    return str(caught.value).removeprefix(prefix)
+    assert str(caught.value).startswith("target 'mine': agent.py:run")
+    return str(caught.value).removeprefix("target 'mine': agent.py:run")
 
 
 @pytest.mark.parametrize(
@@ -68,14 +52,8 @@ def fault(
     [
         ("'hello'", "output_messages is a str: expected a tuple of Message"),
         ("({'role': 'assistant'},)", "output_messages[0] is a dict: expected a Message"),
-        (
-            "(Message('assistant', 'x', tool_calls='search'),)",
-            "output_messages[0].tool_calls is a str: expected a tuple",
-        ),
-        (
-            "(Message('assistant', 'x', ({'tool': 's'},)),)",
-            "output_messages[0].tool_calls[0] is a dict: expected a ToolCall",
-        ),
+        ("(Message('assistant', '', tool_calls='s'),)", "output_messages[0].tool_calls is a str: expected a tuple"),
+        ("(Message('assistant', '', ({},)),)", "output_messages[0].tool_calls[0] is a dict: expected a ToolCall"),
         ("trace=({'type': 'tool_call'},)", "trace[0] is a dict: expected a TraceEvent"),
         ("trace=7", "trace is a int: expected a tuple of TraceEvent"),
         ("retrieved_context='text'", "retrieved_context is a str: expected a tuple of str"),
@@ -87,14 +65,12 @@ def fault(
     ],
 )
 def test_a_response_of_ours_with_a_wrong_field_says_which_one(fields: str, message: str) -> None:
-    text = fault(f"from pytest_agentv import *\ndef run(prompt): return ProviderResponse({fields})", kind="crash")
+    text = fault(f"from pytest_agentv import *\ndef run(prompt): return ProviderResponse({fields})")
     assert text.startswith(f" returned a ProviderResponse whose {message}")
 
 
 @pytest.mark.parametrize("calls", ["tool_calls", "toolCalls"])
-@pytest.mark.parametrize(
-    ("messages", "spelling"), [("output_messages", "duration_ms"), ("outputMessages", "durationMs")]
-)
+@pytest.mark.parametrize("messages", ["output_messages", "outputMessages"])
 def test_a_duration_of_a_tool_call_that_is_no_number_does_not_cost_the_answer(messages: str, calls: str) -> None:
     duration = "durationMs" if calls == "toolCalls" else "duration_ms"
     call = f"{{'tool': 's', 'input': {{'a': 1}}, '{duration}': float('nan')}}"
@@ -132,7 +108,7 @@ def test_another_value_is_an_error_that_says_what_was_expected(value: str, kind:
 def test_an_exception_that_cannot_tell_its_text_is_told_with_its_place(broken: str, why: str) -> None:
     odd = f"class Odd(Exception):\n    def __str__(self):\n        {broken}\n"
 
-    assert fault(f"{odd}def run(prompt):\n    raise Odd", kind="crash") == (
+    assert fault(f"{odd}def run(prompt):\n    raise Odd") == (
         f" raised Odd: (its text cannot be shown: {why})\n  agent.py:5 in run"
     )
 
@@ -157,24 +133,6 @@ def _gate_of_agent() -> threading.Event:
     *_, module = [module for name, module in sys.modules.items() if re.fullmatch("agentv_[0-9a-f]{12}_agent", name)]
     gate: threading.Event = module.gate
     return gate
-
-
-def test_a_file_is_imported_once_by_all_who_name_it() -> None:
-    source = (
-        "import pathlib\n"
-        "log = pathlib.Path('log')\n"
-        "log.write_text((log.read_text() if log.exists() else '') + 'x')\n"
-        "def run(prompt): return prompt\n"
-        "def other(prompt): return prompt\n"
-    )
-
-    async def scenario() -> None:
-        first, second = provider(source), provider(source, "./agent.py:other")
-        await asyncio.gather(first.check(), first.invoke(REQUEST), first.invoke(REQUEST), second.invoke(REQUEST))
-
-    asyncio.run(scenario())
-
-    assert Path("log").read_text() == "x"
 
 
 @pytest.mark.scenario("Metrics schema validation")
@@ -214,7 +172,7 @@ def test_what_is_nested_too_deeply_is_told_and_does_not_cost_the_figures(
     """The error was a bare `WireError` or `RecursionError`, without the function."""
     source = DEEP.format(levels=levels, **fields)
     if cost is None:
-        assert fault(source, kind="crash").startswith(" returned a mapping that ")
+        assert fault(source).startswith(" returned a mapping that ")
     else:
         response = respond(source)
         assert response.cost_usd == cost
@@ -261,16 +219,6 @@ def answer(value: object) -> str:
     return candidate_answer(asyncio.run(adapt_provider(value, "mine").invoke(OWN)).output_messages)
 
 
-class Agent:
-    """An agent of no particular shape."""
-
-    def ask(self, prompt: str) -> str:
-        return f"asked {len(prompt)}"
-
-    async def ask_async(self, prompt: str) -> dict[str, object]:
-        return {"text": f"asked {len(prompt)}"}
-
-
 class Provider:
     mode = "agent"
 
@@ -294,8 +242,6 @@ class Both(SyncRunnable):
     ("value", "expected"),
     [
         (lambda prompt: prompt, "the contract\n\nthe rules\n\nthe question"),
-        (Agent().ask, "asked 37"),
-        (Agent().ask_async, "asked 37"),
         (functools.partial(lambda word, prompt: word, "partial"), "partial"),
         (lambda prompt, request: request.eval_id, "case"),
         (lambda prompt: ProviderResponse((Message("assistant", "a response"),)), "a response"),
@@ -331,34 +277,19 @@ def test_an_answer_is_a_plain_text_as_the_cache_returns_it(value: object) -> Non
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "found", "hint"),
     [
-        (
-            5,
-            "mine is a value of type int: expected a function that takes the prompt, or an object with an "
-            "async `invoke`",
-        ),
-        (
-            Agent,
-            "mine is the class Agent: expected a function that takes the prompt, or an object with an async `invoke`",
-        ),
+        (5, "a value of type int", ""),
+        (int, "the class int", ""),
         (
             SyncRunnable(),
-            "mine is a value of type SyncRunnable: expected a function that takes the prompt, or an object with an "
-            "async `invoke`; its `invoke` is not async: hand over `object.invoke` itself",
+            "a value of type SyncRunnable",
+            "; its `invoke` is not async: hand over `object.invoke` itself",
         ),
     ],
 )
-def test_anything_else_is_refused_with_what_was_expected(value: object, found: str) -> None:
+def test_anything_else_is_refused_with_what_was_expected(value: object, found: str, hint: str) -> None:
     with pytest.raises(ProviderError) as caught:
         adapt_provider(value, "mine")
-    assert (str(caught.value), caught.value.kind) == (found, "config")
-
-
-def test_an_invoke_that_returns_no_answer_says_so() -> None:
-    class Careless:
-        async def invoke(self, request: ProviderRequest) -> int:
-            return 5
-
-    with pytest.raises(ProviderError, match=r"mine: invoke\(\) returned a value of type int: expected a str"):
-        answer(Careless())
+    expected = "a function that takes the prompt, or an object with an async `invoke`"
+    assert (str(caught.value), caught.value.kind) == (f"mine is {found}: expected {expected}{hint}", "config")

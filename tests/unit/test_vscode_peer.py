@@ -85,23 +85,6 @@ def in_background(call: Any) -> tuple[threading.Thread, list[ProviderResponse]]:
     return thread, found
 
 
-def test_it_sees_what_we_hold_and_can_unlock_what_we_left(peer: Peer) -> None:
-    peer.code.behave(until="seen")
-    thread, found = in_background(lambda: peer.invoke("world"))
-    peer.code.wait_for("chat")
-    assert peer.list() == {"subagent-1": ("locked", True)}
-    (peer.code.folder / "seen").touch()
-    thread.join()
-    assert answer(found[0]) == "hello world"
-    assert peer.list() == {"subagent-1": ("available", True)}
-
-    (peer.root / "subagent-1/subagent.lock").write_text("{}")
-    assert peer.list() == {"subagent-1": ("locked", True)}
-    assert "subagent-1" in peer.run("unlock", "--subagent", "subagent-1")
-    assert answer(peer.invoke("again")) == "hello again"
-    assert [call["folder"] for call in peer.code.calls("chat")] == [f"{peer.root}/subagent-1"] * 2
-
-
 def test_its_chats_and_ours_are_never_in_the_same_folder(peer: Peer) -> None:
     peer.run("provision", "--subagents", "2")
     peer.code.behave(until="theirs-began")  # Node is slow on a busy machine

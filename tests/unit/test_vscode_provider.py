@@ -20,7 +20,7 @@ from pytest_agentv.model.messages import candidate_answer
 from pytest_agentv.model.secrets import Masker
 from pytest_agentv.providers import vscode, vscode_folders
 from pytest_agentv.providers import vscode as window
-from pytest_agentv.providers.base import Adapter, ProviderRequest, ProviderResponse, TargetEnvironment
+from pytest_agentv.providers.base import ProviderRequest, ProviderResponse, TargetEnvironment
 from pytest_agentv.providers.table import KINDS, create_provider
 from pytest_agentv.providers.vscode import Vscode, VscodeProvider
 
@@ -237,15 +237,11 @@ def test_the_late_answer_to_a_request_is_not_taken_for_that_to_the_next(code: Co
     assert locks(root) == []
 
 
-@pytest.mark.parametrize("is_cached", [False, True], ids=["as it is", "cached"])
-def test_waiting_for_ones_turn_does_not_count(
-    code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch, is_cached: bool
-) -> None:
+def test_waiting_for_ones_turn_does_not_count(code: CodeStandIn, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code.behave(seconds=1.5)
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
-    asked: Adapter = provider(code, root)
-    if is_cached:
-        asked = CachedProvider(asked, Target("t", "vscode", Vscode()), root.parent / "cache", Masker())
+    target = Target("t", "vscode", Vscode())
+    asked = CachedProvider(provider(code, root), target, root.parent / "cache", Masker())
 
     async def run() -> list[attempts.Attempts]:
         calls = (attempts.invoke_with_retries(asked, request(word, timeout_seconds=4.0), 0) for word in "abc")
