@@ -189,21 +189,10 @@ def test_the_blocks_of_a_reply_come_one_by_one_and_are_one_message() -> None:
     )
 
 
-def test_replies_without_an_id_are_not_joined() -> None:
-    answer = read(said(text("a"), message_id=None), said(text("4"), message_id=None), SUCCESS)
-    assert [message.content for message in answer.messages] == ["a", "4"]
-
-
 def test_a_result_that_is_no_message_yet_is_the_answer() -> None:
     answer = read(said(text("I will.")), said(call("c"), message_id="m2"), gave("c", "x"), SUCCESS)
     assert candidate_answer(answer.messages) == "4"
     assert candidate_answer(read(said(call("c")), SUCCESS | {"result": ""}).messages) == ""
-
-
-def test_an_image_among_the_results_of_a_tool_is_kept_as_it_is() -> None:
-    image = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
-    (message, _) = read(said(call("c")), gave("c", [text("x"), image]), SUCCESS).messages
-    assert message.tool_calls[0].output == [text("x"), image]
 
 
 def test_messages_of_an_agent_within_the_agent_say_whose_they_are() -> None:
@@ -317,11 +306,6 @@ def test_an_item_that_is_told_again_keeps_its_place() -> None:
 def test_the_tool_of_a_server_is_called_by_both_names(fields: dict[str, Any], output: Any) -> None:
     event = item("mcp_tool_call", server="calc", tool="add", arguments={"a": 2}, status="completed", **fields)
     assert read_codex(event, DONE).messages[0].tool_calls == (ToolCall("mcp__calc__add", {"a": 2}, output, "item_1"),)
-
-
-def test_reasoning_and_warnings_are_no_messages() -> None:
-    answer = read_codex(item("reasoning", text="hm"), item("error", "b", message="Model metadata not found"), DONE)
-    assert (answer.messages, answer.failure) == ((), None)
 
 
 def test_an_error_that_passed_is_none_and_one_that_came_last_is_why_it_ended() -> None:
